@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers: the places in a testbed's chain where I/O can be issued.
+
+A layer is a mapping::
+
+    name        unique in the testbed, '<kind>-<what>', e.g. 'initiator-bench'
+    kind        one of KINDS
+    host        inventory name of the host that issues the I/O
+    path        absolute path of the device or file there; null = known, but not measurable
+    parent      name of the layer the I/O really goes through next; null = none
+    purpose     'scratch' = may be overwritten by raw benchmarks, 'data' = holds something, only files on it are measured
+    size_bytes  exact size of what path names
+    identity    what proves that path is that device: any of serial, naa, wwid, uuid, mount_point, target_iqn, lun, stamp …
+    detail      free facts for the report (provider, file system, portal, transport …)
+"""
+
+from __future__ import annotations
+
+from .failure import Failure, bad_value
+
+KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
+REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
+
+
+def validate_layer(layer: dict) -> dict:
+    """Return the layer with every key present; raise Failure 'bad_value' when it is not one."""
+    missing = [key for key in REQUIRED if key not in layer]
+    if missing:
+        raise bad_value("layer", layer.get("name", layer), f"Give it {', '.join(missing)}.")
+    if layer["kind"] not in KINDS:
+        raise bad_value(f"layer {layer['name']} kind", layer["kind"], f"Use one of {', '.join(KINDS)}.")
+    if layer["purpose"] not in ("scratch", "data"):
+        raise bad_value(f"layer {layer['name']} purpose", layer["purpose"], "Use scratch or data.")
+    if layer["path"] is not None and layer["kind"] != "ceiling" and not str(layer["path"]).startswith("/"):
+        raise bad_value(f"layer {layer['name']} path", layer["path"], "Give an absolute path.")
+    return {"detail": {}, **layer}
+
+
+def chain(layers: dict, name: str) -> list[dict]:
+    """The layers from ``name`` down to the bottom, following ``parent``."""
+    path, seen = [], set()
+    while name is not None:
+        if name in seen:
+            raise Failure("layer_loop", f"Layer {name} is its own ancestor.", "Correct the parents of the layers.", layer=name)
+        seen.add(name)
+        if name not in layers:
+            raise Failure("layer_missing", f"Layer {name} is named as a parent but was never published.",
+                          "Run build before benchmark or report.", layer=name)
+        path.append(layers[name])
+        name = layers[name]["parent"]
+    return path
+
+
+def in_chain_order(layers: dict) -> list[dict]:
+    """All layers, bottom first: by kind, then by name."""
+    return sorted(layers.values(), key=lambda layer: (KINDS.index(layer["kind"]), layer["name"]))

@@ -1,0 +1,79 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: layer
+short_description: Publishes the layers of a testbed, or reads the published ones
+version_added: 0.1.0
+description:
+  - A layer is one place in the chain where I/O can be issued, from the RAM disk up to the disk inside the guest.
+  - The roles of this collection publish what they made with this module, and O(state=gathered) reads it back in a later playbook.
+  - Layers are facts of the current host and, with O(state_dir), one JSON file each on the controller.
+  - Runs on the controller. Changes nothing on the host, so it never reports changed.
+options:
+  state:
+    description:
+      - V(present) adds or replaces O(layers), V(absent) forgets O(names), V(gathered) only reads.
+    type: str
+    choices: [present, absent, gathered]
+    default: present
+  layers:
+    description:
+      - Layers to publish, each with the keys C(name), C(kind), C(host), C(path), C(parent), C(purpose), C(size_bytes) and C(identity), and optionally C(detail).
+      - C(kind) is one of V(ceiling), V(backing), V(target), V(initiator), V(datastore), V(guest).
+      - C(purpose) is V(scratch) when raw benchmarks may overwrite it, V(data) when it holds something.
+    type: list
+    elements: dict
+  names:
+    description: Names of the layers to forget.
+    type: list
+    elements: str
+  state_dir:
+    description: Folder on the controller that keeps the testbed's state. Without it layers live only as long as the playbook.
+    type: path
+attributes:
+  check_mode:
+    description: Writes nothing in check mode.
+    support: full
+  diff_mode:
+    description: Does not show differences.
+    support: none
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Publish a RAM disk that benchmarks may overwrite
+  storlab.testbed.layer:
+    state_dir: /tmp/storlab-example
+    layers:
+      - name: backing-bench
+        kind: backing
+        host: target01
+        path: /dev/ram0
+        parent: null
+        purpose: scratch
+        size_bytes: 67108864
+        identity:
+          stamp: embedded/bench
+
+- name: Read what was published
+  storlab.testbed.layer:
+    state: gathered
+    state_dir: /tmp/storlab-example
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts of the current host.
+  returned: always
+  type: dict
+  contains:
+    storlab_layers:
+      description: All known layers, by name.
+      type: dict
+      returned: always
+"""
