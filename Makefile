@@ -8,7 +8,7 @@ LINK := .cache/collections/ansible_collections/storlab/testbed
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 $(LINK):
-	@mkdir -p $(@D) && ln -sfn ../../../../.. $@
+	@mkdir -p $(@D) && ln -sfn ../../../.. $@
 
 $(VENV)/.run: .config/requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
