@@ -1,0 +1,28 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lets tests import the checkout as ansible_collections.storlab.testbed, the way Ansible itself does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+
+ROOT = Path(__file__).resolve().parent.parent
+COLLECTIONS = ROOT / ".cache" / "collections"
+LINK = COLLECTIONS / "ansible_collections" / "storlab" / "testbed"
+
+if not LINK.exists():
+    LINK.parent.mkdir(parents=True, exist_ok=True)
+    LINK.symlink_to(os.path.relpath(ROOT, LINK.parent))
+
+_AnsibleCollectionFinder(paths=[str(COLLECTIONS)])._install()
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
