@@ -22,7 +22,8 @@ options:
     default: present
   layers:
     description:
-      - Layers to publish, each with the keys C(name), C(kind), C(host), C(path), C(parent), C(purpose), C(size_bytes) and C(identity), and optionally C(detail).
+      - Layers to publish, each with the keys C(name), C(kind), C(host), C(path), C(parent), C(purpose), C(size_bytes) and C(identity),
+        and optionally C(detail).
       - C(kind) is one of V(ceiling), V(backing), V(target), V(initiator), V(datastore), V(guest).
       - C(purpose) is V(scratch) when raw benchmarks may overwrite it, V(data) when it holds something.
     type: list

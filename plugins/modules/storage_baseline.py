@@ -1,0 +1,73 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: storage_baseline
+short_description: Keeps a host's storage state before a build and proves that the teardown brought it back
+version_added: 0.1.0
+description:
+  - O(state=captured) reads the state with M(storlab.testbed.storage_state) and keeps it on the controller,
+    in C(before/<host>.json) of O(state_dir). A state that is kept already and was not yet verified stays, so a second build does not
+    take the testbed for the host's own state.
+  - O(state=verified) reads the state again, compares, and fails naming each stray.
+  - Runs on the controller and reads on the host. Changes nothing on the host.
+options:
+  state:
+    description: What to do.
+    type: str
+    choices: [captured, verified]
+    required: true
+  state_dir:
+    description: Folder on the controller that keeps the testbed's state.
+    type: path
+    required: true
+  ignore:
+    description: Regular expressions. Differences that one of them matches are not strays.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Writes nothing in check mode. Verifies as usual.
+    support: full
+  diff_mode:
+    description: Does not show differences. The failure lists them.
+    support: none
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Remember what the host looks like
+  storlab.testbed.storage_baseline:
+    state: captured
+    state_dir: /tmp/storlab-example
+
+- name: Prove that nothing of the testbed is left
+  storlab.testbed.storage_baseline:
+    state: verified
+    state_dir: /tmp/storlab-example
+    ignore:
+      - '^configuration files: /etc/systemd/'
+      - '^network: '
+"""
+
+RETURN = r"""
+path:
+  description: File on the controller that keeps the state.
+  returned: success
+  type: str
+strays:
+  description: What differs from the state before the build, a sentence fragment each.
+  returned: O(state=verified)
+  type: list
+  elements: str
+failure:
+  description: Machine-readable cause.
+  returned: failure
+  type: dict
+  sample: {code: not_clean, details: {strays: ["kernel modules: brd (was not there before)"]}}
+"""

@@ -1,0 +1,60 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: storage_state
+short_description: Reads what a Linux host's storage looks like
+version_added: 0.1.0
+description:
+  - Lists block devices, mounts, swap, iSCSI sessions, LIO targets, storage configuration files, kernel modules, storage daemons, network interfaces
+    and the files that this collection keeps on the host, in a form that two moments can be compared in.
+  - M(storlab.testbed.storage_baseline) compares the state before a build with the state after the teardown.
+  - Changes nothing.
+attributes:
+  check_mode:
+    description: Reads in check mode too.
+    support: full
+  diff_mode:
+    description: Has nothing to show.
+    support: none
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Read the storage state
+  storlab.testbed.storage_state:
+  register: result
+"""
+
+RETURN = r"""
+storage_state:
+  description: Sections, each a sorted list of lines that a person can read.
+  returned: success
+  type: dict
+  sample:
+    block_devices: [vda 1073741824 bytes]
+    iscsi_sessions: []
+    kernel_modules: [ext4, virtio_blk]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.storage_state import gather
+
+
+def main():
+    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    ip = module.get_bin_path("ip")
+    addresses = module.run_command([ip, "-json", "address", "show"], check_rc=True)[1] if ip else ""
+    module.exit_json(changed=False, storage_state=gather("/", addresses))
+
+
+if __name__ == "__main__":
+    main()
