@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The built collection, installed into an empty folder, works as the checkout does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tarfile
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def artifact(root, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("artifact")
+    subprocess.run(["ansible-galaxy", "collection", "build", "--output-path", folder, root], check=True, cwd=folder, capture_output=True)
+    return next(folder.glob("storlab-testbed-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def installed(artifact, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run(["ansible-galaxy", "collection", "install", "--no-deps", "--offline", "--collections-path", folder, artifact],
+                   check=True, cwd=folder, capture_output=True)
+    return folder
+
+
+def ansible(installed, *command):
+    # An empty working folder, so that the checkout's ansible.cfg is not read.
+    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False,
+                          env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_CONFIG": "/dev/null", "ANSIBLE_LOCALHOST_WARNING": "false"})
+
+
+def test_artifact_carries_the_product_and_nothing_else(artifact):
+    names = {name.split("/")[0] for name in tarfile.open(artifact).getnames()}
+    assert {"plugins", "roles", "playbooks", "inventories", "docs", "README.md", "LICENSE", "meta", "MANIFEST.json"} <= names
+    assert not names & {".venv", ".cache", "results", "tests", "molecule", "benchmarks", ".git", ".ci"}
+
+
+def test_artifact_carries_no_state_of_a_testbed(artifact):
+    assert [name for name in tarfile.open(artifact).getnames() if "/.state" in name or name.endswith((".pyc", "id_ed25519"))] == []
+
+
+def test_installed_playbooks_pass_the_syntax_check(installed):
+    inventory = installed / "ansible_collections/storlab/testbed/inventories/embedded"
+    for name in ("site", "build", "benchmark", "report", "teardown", "rebuild", "verify_clean"):
+        answer = ansible(installed, "ansible-playbook", "--syntax-check", "-i", inventory, f"storlab.testbed.{name}")
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_installed_modules_run(installed):
+    answer = ansible(installed, "ansible", "localhost", "-m", "storlab.testbed.storage_state")
+    assert answer.returncode == 0, answer.stderr
+    assert "kernel_modules" in answer.stdout
+
+
+def test_installed_modules_fail_as_documented(installed):
+    answer = ansible(installed, "ansible", "localhost", "-m", "storlab.testbed.layer", "-a", "state=gone")
+    assert answer.returncode != 0
+    assert "state is 'gone'" in answer.stdout

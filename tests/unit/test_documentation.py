@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The reference manual (ansible-doc) is complete, and its examples are accepted by what they are examples of."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = sorted(path for path in (ROOT / "plugins" / "modules").glob("*.py"))
+FILTERS = sorted((ROOT / "plugins" / "filter").glob("*.yml"))
+
+
+def documented(path: Path) -> dict:
+    """The documentation blocks of a module, read without importing it."""
+    blocks = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("DOCUMENTATION", "EXAMPLES", "RETURN"):
+            blocks[node.targets[0].id] = yaml.safe_load(ast.literal_eval(node.value))
+    return blocks
+
+
+def argument_spec(options: dict) -> dict:
+    """An argument specification as the documentation states it."""
+    spec = {}
+    for name, option in options.items():
+        spec[name] = {key: option[key] for key in ("type", "required", "default", "choices", "elements", "aliases") if key in option}
+        if "suboptions" in option:
+            spec[name]["options"] = argument_spec(option["suboptions"])
+    return spec
+
+
+def example_tasks(path: Path):
+    for entry in documented(path)["EXAMPLES"]:
+        yield from entry.get("tasks", [entry])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_module_documentation_is_complete(path):
+    blocks = documented(path)
+    assert set(blocks) == {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+    documentation = blocks["DOCUMENTATION"]
+    assert documentation["module"] == path.stem
+    assert {"check_mode", "diff_mode"} <= set(documentation["attributes"])
+    assert documentation["version_added"] and documentation["author"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_examples_are_accepted_by_the_documented_arguments(path):
+    name = f"storlab.testbed.{path.stem}"
+    options = documented(path)["DOCUMENTATION"].get("options") or {}
+    ours = [task for task in example_tasks(path) if name in task]
+    assert ours, f"no example uses {name}"
+    for task in ours:
+        arguments = task[name] or {}
+        templated = any("{{" in str(value) for value in arguments.values())
+        result = ArgumentSpecValidator(argument_spec(options)).validate(
+            {key: value for key, value in arguments.items() if "{{" not in str(value)})
+        messages = [message for message in result.error_messages if not (templated and "missing required" in message)]
+        assert messages == []
+        assert set(arguments) <= set(options)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_module_is_in_the_action_group(path):
+    runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text(encoding="utf-8"))
+    assert path.stem in runtime["action_groups"]["testbed"]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_implementation_takes_exactly_what_is_documented(path):
+    """A module's argument_spec, or the _VALID_ARGS of the action plugin that stands before it."""
+    documented_names = set(documented(path)["DOCUMENTATION"].get("options") or {})
+    action = ROOT / "plugins" / "action" / path.name
+    source = (action if action.exists() else path).read_text(encoding="utf-8")
+    if action.exists():
+        accepted = next(ast.literal_eval(node.value.args[0]) for node in ast.walk(ast.parse(source))
+                        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_VALID_ARGS")
+        assert set(accepted) == documented_names
+        return
+    for name in documented_names:
+        assert name in source.split("EXAMPLES")[-1], f"{name} is documented but not read"
+
+
+def test_ansible_doc_shows_every_plugin():
+    listing = subprocess.run(["ansible-doc", "--json", "--list", "storlab.testbed"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {f"storlab.testbed.{path.stem}" for path in MODULES} <= set(json.loads(listing.stdout))
+    for path in FILTERS:
+        shown = subprocess.run(["ansible-doc", "--type", "filter", f"storlab.testbed.{path.stem}"], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert "EXAMPLES" in shown.stdout
