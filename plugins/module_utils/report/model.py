@@ -1,0 +1,416 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From stored results to what the report says: repetitions pooled, each layer set against what its I/O goes through next.
+
+Everything here is computed from the run alone, so the same results give the same report.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+from .. import histogram
+from ..layers import KINDS
+from ..result import PERCENTILES
+from . import environment, units
+from .load import Run
+
+MEDIANS = ("iops", "bandwidth_bytes_s")
+MEANS = ("latency_mean_ns",)
+# A layer that reaches this share of what the generator alone can do measures the generator.
+GENERATOR_SHARE = 0.30
+ENOUGH_REPETITIONS = 4
+
+STEP_WORDS = {
+    "backing": "the RAM disk itself",
+    "target": "the export over iSCSI",
+    "initiator": "the network and the initiator",
+    "datastore": "the file system",
+    "guest": "virtualisation",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of one layer under one workload; low and high are the extremes of the repetitions."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass
+class Cell:
+    """One layer under one workload, all repetitions."""
+
+    layer: str
+    kind: str
+    host: str
+    workload_id: str
+    engine: str
+    ioengine: str
+    repetitions: int
+    figures: dict  # direction -> metric -> Figure
+    bins: dict  # of all repetitions and directions; empty when one of them has none
+    points: list
+    flags: list = field(default_factory=list)
+
+    def figure(self, metric: str, direction: str = "total") -> Figure | None:
+        return self.figures.get(direction, {}).get(metric)
+
+    def value(self, metric: str, direction: str = "total") -> float | None:
+        figure = self.figure(metric, direction)
+        return figure.value if figure else None
+
+
+@dataclass
+class Step:
+    """A cell, and what it takes away from the layer below it."""
+
+    cell: Cell
+    below: Cell | None = None
+    relation: str = "bottom"  # bottom | parent | through (unmeasured layers between) | other_lane | ceiling
+    comparable: bool = True
+    added_mean_ns: float | None = None
+    latency_ratio: float | None = None
+    iops_ratio: float | None = None
+    share: float | None = None  # of the mean latency at the top of this chain
+    notes: list = field(default_factory=list)  # indexes into Waterfall.notes
+
+
+@dataclass
+class Waterfall:
+    workload_id: str
+    workload: dict
+    steps: list
+    missing: list  # {layer, kind, host, reason}
+    notes: list
+    costliest: Step | None
+
+
+@dataclass
+class Report:
+    title: str
+    testbed_id: str
+    run_id: str
+    started_utc: str
+    finished_utc: str
+    layers: list
+    waterfalls: list
+    points: list
+    failed: list
+    damaged: list
+    flags: list
+    machines: list
+    repetitions: tuple
+    verdict: str
+    headline: Waterfall | None
+
+
+def build(run: Run, title: str | None = None) -> Report:
+    measured = [result for result in run.results if _is_measured(result)]
+    failed = [result for result in run.results if not _is_measured(result)]
+    layers = _layers(run)
+    workloads = {workload_id: index for index, workload_id in enumerate(dict.fromkeys(result["workload_id"] for result in _by_time(run.results)))}
+    waterfalls = [_waterfall(workload_id, layers, measured, failed) for workload_id in workloads]
+    shown = [waterfall for waterfall in waterfalls if waterfall.steps]
+    headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
+    machines = [environment.describe(host, run.environments.get(host)) for host in _hosts(run, layers)]
+    times = [result[key] for result in run.results for key in ("started_utc", "finished_utc") if result.get(key)]
+    counts = [step.cell.repetitions for waterfall in shown for step in waterfall.steps]
+    report = Report(
+        title=title or f"What each layer of {run.testbed_id} costs", testbed_id=run.testbed_id, run_id=run.run_id,
+        started_utc=min(times, default=""), finished_utc=max(times, default=""), layers=layers, waterfalls=waterfalls,
+        points=sorted(run.results, key=lambda r: (workloads[r["workload_id"]], _rank(r["layer_kind"]), r["layer"], r["repetition"], r["point_id"])),
+        failed=failed, damaged=run.damaged, flags=[], machines=machines,
+        repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline,
+    )
+    report.flags = _flags(report)
+    report.verdict = _verdict(report, shown)
+    return report
+
+
+def _is_measured(result: dict) -> bool:
+    return result["status"] == "measured" and bool(_directions(result))
+
+
+def _by_time(results: list) -> list:
+    return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
+
+
+def _rank(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def _directions(result: dict) -> dict:
+    """What was measured, with 'total' always among it: a run in one direction is its own total."""
+    found = {name: result[name] for name in ("read", "write", "total") if result.get(name)}
+    if "total" not in found and len(found) == 1:
+        found["total"] = next(iter(found.values()))
+    return found if "total" in found else {}
+
+
+def _layers(run: Run) -> list:
+    """All layers, bottom first; those that only results speak of are added, so that a lost layers.json loses no figures."""
+    known = {name: {"path": None, "parent": None, "detail": {}, "purpose": None, "size_bytes": None, "kind": "", "host": "", **layer}
+             for name, layer in run.layers.items()}
+    for result in run.results:
+        known.setdefault(result["layer"], {
+            "name": result["layer"], "kind": result["layer_kind"], "host": result["host"], "path": result.get("path"),
+            "parent": None, "purpose": None, "size_bytes": None, "detail": {}, "unpublished": True})
+    return sorted(known.values(), key=lambda layer: (_rank(layer["kind"]), layer["name"]))
+
+
+def _hosts(run: Run, layers: list) -> list:
+    return list(dict.fromkeys([layer["host"] for layer in layers if layer["host"]] + sorted(run.environments)))
+
+
+# -- one layer under one workload ------------------------------------------------------------------------------------
+
+
+def pool(results: list) -> Cell:
+    """All repetitions of one layer and workload as one cell.
+
+    Rates: the median. Mean latency: weighted by the number of I/Os. Percentiles: from the merged histograms, never an
+    average of percentiles; without histograms a single repetition speaks for itself and several give no percentile.
+    """
+    first, taken = results[0], [_directions(result) for result in results]
+    figures: dict = {}
+    for direction in ("read", "write", "total"):
+        parts = [part[direction] for part in taken if direction in part]
+        if not parts:
+            continue
+        figures[direction] = found = {}
+        for metric in MEDIANS:
+            values = [part[metric] for part in parts if part.get(metric) is not None]
+            if values:
+                found[metric] = Figure(statistics.median(values), min(values), max(values))
+        for metric in MEANS:
+            pairs = [(part[metric], part.get("ios") or 0) for part in parts if part.get(metric) is not None]
+            weight = sum(ios for _value, ios in pairs)
+            if pairs and (weight or len(pairs) == 1):
+                mean = sum(value * ios for value, ios in pairs) / weight if weight else pairs[0][0]
+                found[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
+        merged = histogram.percentiles(_merged(parts), PERCENTILES)
+        for percent, metric in PERCENTILES.items():
+            values = [part[metric] for part in parts if part.get(metric) is not None]
+            value = merged[percent] if merged[percent] is not None or len(parts) > 1 else parts[0].get(metric)
+            if value is not None and values:
+                found[metric] = Figure(value, min(values), max(values))
+    engine = first.get("engine") or {}
+    flags = list(dict.fromkeys(flag for result in results for flag in result.get("flags") or []))
+    bins = _merged([part["total"] for part in taken])
+    if len(results) > 1 and not bins:
+        flags.append("percentiles_not_mergeable")
+    return Cell(
+        layer=first["layer"], kind=first["layer_kind"], host=first["host"], workload_id=first["workload_id"],
+        engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
+        ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
+        repetitions=len(results), figures=figures, bins=bins, points=[result["point_id"] for result in results], flags=flags)
+
+
+def _merged(parts: list) -> dict:
+    """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one."""
+    found = [(part.get("histogram") or {}).get("bins") for part in parts]
+    return histogram.merge(found) if found and all(found) else {}
+
+
+# -- one workload at every layer -------------------------------------------------------------------------------------
+
+
+def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
+    mine = [result for result in measured if result["workload_id"] == workload_id]
+    lost = [result for result in failed if result["workload_id"] == workload_id]
+    cells = {}
+    for layer in layers:
+        results = [result for result in mine if result["layer"] == layer["name"]]
+        if results:
+            cells[layer["name"]] = pool(sorted(results, key=lambda result: (result["repetition"], result["point_id"])))
+    by_name = {layer["name"]: layer for layer in layers}
+    notes: list = []
+    steps = [_step(cells[layer["name"]], by_name, cells, notes) for layer in layers if layer["name"] in cells]
+    _shares(steps)
+    _generator_bound(steps)
+    missing = []
+    for layer in layers:
+        reasons = [_reason(result) for result in lost if result["layer"] == layer["name"]]
+        if layer["name"] not in cells and (reasons or layer["path"]):
+            missing.append({"layer": layer["name"], "kind": layer["kind"], "host": layer["host"],
+                            "reason": "; ".join(dict.fromkeys(reasons)) or _unmeasured(layer)})
+    costs = [step for step in steps if step.comparable and (step.added_mean_ns or 0) > 0]
+    workload = next((result["workload"] for result in mine + lost), {})
+    return Waterfall(workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns, default=None))
+
+
+def _reason(result: dict) -> str:
+    messages = [str(failure.get("message") or failure.get("code")) for failure in result.get("failures") or []]
+    return " ".join(messages) or f"status {result['status']}, without a reason"
+
+
+def _unmeasured(layer: dict) -> str:
+    return "it holds data, so only files on it are measured" if layer["purpose"] == "data" else "no point of this run"
+
+
+def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
+    below, relation, between = _below(cell, layers, cells)
+    step = Step(cell, below, relation)
+
+    def note(text: str) -> None:
+        if text not in notes:
+            notes.append(text)
+        step.notes.append(notes.index(text))
+
+    if below is None:
+        return step
+    if below.ioengine != cell.ioengine or below.engine != cell.engine:
+        step.comparable = False
+    if relation == "ceiling":
+        note(f"{below.layer} issues no I/O at all ({below.ioengine} engine): it is what the generator alone can do. "
+             "Layers are set against it for scale; the difference is not a cost of a layer.")
+        step.comparable = False
+    elif not step.comparable:
+        note(f"{cell.layer} was measured with {cell.engine} {cell.ioengine} and {below.layer} with {below.engine} {below.ioengine}: "
+             "the difference is shown, but it is not comparable as a cost.")
+    if relation == "other_lane":
+        note(f"{cell.layer} is set against {below.layer}, its twin on the scratch LUN: below {cell.layer} lies {between[-1]}, "
+             "which holds data and is never overwritten by a raw benchmark.")
+    if relation == "through":
+        note(f"{cell.layer} is set against {below.layer}; between them {' and '.join(between)} "
+             f"{'was' if len(between) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(between) == 1 else 'all'}.")
+    ours, theirs = cell.value("latency_mean_ns"), below.value("latency_mean_ns")
+    if ours is not None and theirs is not None:
+        step.added_mean_ns = ours - theirs
+        step.latency_ratio = ours / theirs if theirs else None
+        if step.added_mean_ns < 0 and relation != "ceiling":
+            note(f"{cell.layer} answers faster than {below.layer} below it. A layer cannot give time back: noise, a cache, or a host of another speed.")
+    if cell.value("iops") is not None and below.value("iops"):
+        step.iops_ratio = cell.value("iops") / below.value("iops")
+    return step
+
+
+def _below(cell: Cell, layers: dict, cells: dict) -> tuple:
+    """(what the cell is set against, how they are related, the unmeasured layers between them).
+
+    The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind on the
+    same host in another lane of the same chain, as a scratch LUN is to a data LUN.
+    """
+    between, name, seen = [], (layers.get(cell.layer) or {}).get("parent"), {cell.layer}
+    while name is not None and name not in seen:
+        seen.add(name)
+        if name in cells:
+            return cells[name], "through" if between else "parent", between
+        layer = layers.get(name)
+        if layer is None:
+            break
+        between.append(name)
+        twin = next((other for other in cells.values() if other.kind == layer["kind"] and other.host == layer["host"]), None)
+        if twin:
+            return twin, "other_lane", between
+        name = layer["parent"]
+    ceilings = [other for other in cells.values() if other.kind == "ceiling"]
+    if cell.kind == "ceiling" or not ceilings:
+        return None, "bottom", []
+    return next((other for other in ceilings if other.host == cell.host), ceilings[0]), "ceiling", []
+
+
+def _shares(steps: list) -> None:
+    """Each step's share of the mean latency at the top of the chain it belongs to."""
+    by_layer = {step.cell.layer: step for step in steps}
+    carried = {step.below.layer for step in steps if step.below}
+    for top in reversed([step for step in steps if step.cell.layer not in carried]):
+        total, step = top.cell.value("latency_mean_ns"), top
+        while total and step is not None and step.share is None:
+            if step.relation == "ceiling" or step.below is None:
+                step.share = step.cell.value("latency_mean_ns") / total if step.cell.kind != "ceiling" else None
+                break
+            step.share = step.added_mean_ns / total if step.added_mean_ns is not None else None
+            step = by_layer.get(step.below.layer)
+
+
+def _generator_bound(steps: list) -> None:
+    ceilings = {step.cell.host: step.cell.value("iops") for step in steps if step.cell.kind == "ceiling"}
+    for step in steps:
+        ceiling, iops = ceilings.get(step.cell.host), step.cell.value("iops")
+        if step.cell.kind != "ceiling" and ceiling and iops and iops > GENERATOR_SHARE * ceiling and "generator_bound" not in step.cell.flags:
+            step.cell.flags.append("generator_bound")
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+FLAG_WORDS = {
+    "generator_bound": f"the layer reaches more than {GENERATOR_SHARE:.0%} of what the generator alone can do on this host: partly fio is measured, not the layer",
+    "percentiles_not_mergeable": "a repetition carries no histogram, so its percentiles cannot be pooled and none is shown",
+}
+
+
+def _flags(report: Report) -> list:
+    """[{level, text}], loudest first: what a reader has to know before believing a figure."""
+    flags = []
+    for level, kind, text in (
+        ("warning", "emulated", "{hosts}: emulated hardware without hardware virtualisation. The figures show how the layers relate, not how fast any real machine is."),
+        ("note", "virtual", "{hosts}: virtual machine. Its neighbours and its hypervisor are part of every figure."),
+        ("note", "unknown", "{hosts}: nothing recorded says whether the hardware is real, virtual or emulated."),
+    ):
+        hosts = [machine["host"] for machine in report.machines if machine["machine"] == kind]
+        if hosts:
+            flags.append({"level": level, "text": text.format(hosts=", ".join(hosts))})
+    for machine in report.machines:
+        if machine["simulated"]:
+            flags.append({"level": "warning", "text": f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real part."})
+    if report.failed:
+        flags.append({"level": "warning", "text": f"{len(report.failed)} of {len(report.points)} points failed; they are listed below and count in no figure."})
+    if report.damaged:
+        flags.append({"level": "warning", "text": f"{len(report.damaged)} files of the run could not be used; they are listed below."})
+    bad = [result for result in report.points for file in result.get("files", {}).values() if file["state"] in ("missing", "differs")]
+    if bad:
+        flags.append({"level": "warning", "text": f"{len(bad)} raw or job files are missing or differ from the checksum recorded when they were measured."})
+    if 0 < report.repetitions[0] < ENOUGH_REPETITIONS:
+        low, high = report.repetitions
+        count = f"{low}" if low == high else f"{low} to {high}"
+        flags.append({"level": "note", "text": f"{count} repetition{'' if high == 1 else 's'} a layer: too few to tell a small difference from noise (4 are the least)."})
+    seen: dict = {}
+    for waterfall in report.waterfalls:
+        for step in waterfall.steps:
+            for flag in step.cell.flags:
+                seen.setdefault(str(flag), []).append(f"{step.cell.layer} ({waterfall.workload_id})")
+    for flag, where in seen.items():
+        some = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if len(where) > 4 else "")
+        flags.append({"level": "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
+    return flags
+
+
+def _verdict(report: Report, shown: list) -> str:
+    if not shown:
+        return "Nothing was measured: every point of this run failed."
+    waterfall = report.headline
+    step = waterfall.costliest
+    if step is None:
+        return "The measured layers cannot be set against each other, so no step can be called the most expensive."
+    top = max((other.cell for other in waterfall.steps), key=lambda cell: _rank(cell.kind))
+    share = f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
+    agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
+    often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
+    return (f"The most expensive step is {STEP_WORDS.get(step.cell.kind, step.cell.kind)}: {step.below.layer} → {step.cell.layer} adds "
+            f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}")
+
+
+def workload_words(workload: dict) -> str:
+    """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so."""
+    parts = []
+    if workload.get("block_size_bytes") is not None:
+        parts.append(units.size(workload["block_size_bytes"]))
+    random, read = workload.get("random_percent"), workload.get("read_percent")
+    if random is not None:
+        parts.append({0: "sequential", 100: "random"}.get(random, f"{random} % random"))
+    if read is not None:
+        parts.append({0: "write", 100: "read"}.get(read, f"{read} % read"))
+    head = " ".join(parts[:2]) + (f" {parts[2]}" if len(parts) > 2 and read in (0, 100) else f", {parts[2]}" if len(parts) > 2 else "")
+    tail = []
+    if workload.get("queue_depth") is not None:
+        tail.append(f"queue depth {workload['queue_depth']}")
+    if workload.get("workers") is not None:
+        tail.append(f"{workload['workers']} worker{'' if workload['workers'] == 1 else 's'}")
+    return ", ".join([head, *tail] if head else tail) or "workload"

@@ -1,0 +1,252 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report in its forms: HTML, Markdown, CSV, JSON and lines for the terminal. Text out, nothing is written here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from dataclasses import asdict
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from ..result import PERCENTILES
+from . import charts, units
+from .model import Report, Step, Waterfall, workload_words
+
+TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+FILES = ("index.html", "report.md", "results.csv", "results.json")
+METRICS = ("ios", "bytes", "iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_min_ns", "latency_max_ns", "latency_stddev_ns", *PERCENTILES.values())
+WIDE, NARROW = 1040, 360
+
+
+def render(report: Report) -> dict[str, str]:
+    """File name -> text of every file of the report."""
+    return {"index.html": html(report), "report.md": markdown(report), "results.csv": results_csv(report), "results.json": results_json(report)}
+
+
+# -- rows that every form shares -------------------------------------------------------------------------------------
+
+
+def summary(report: Report) -> list[dict]:
+    """One row a layer and workload, plain values; what was not measured is absent."""
+    return [_row(step) for waterfall in report.waterfalls for step in waterfall.steps]
+
+
+def _row(step: Step) -> dict:
+    cell = step.cell
+    row = {"workload_id": cell.workload_id, "layer": cell.layer, "layer_kind": cell.kind, "host": cell.host, "ioengine": cell.ioengine,
+           "repetitions": cell.repetitions, **{metric: cell.value(metric) for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())},
+           "below": step.below.layer if step.below else None, "relation": step.relation, "comparable": step.comparable if step.below else None,
+           "added_mean_ns": step.added_mean_ns, "latency_ratio": step.latency_ratio, "iops_ratio": step.iops_ratio, "share": step.share}
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def table(report: Report) -> list[str]:
+    """The waterfalls as lines for a terminal."""
+    lines: list[str] = []
+    head = ("layer", "host", "IOPS", "MB/s", "mean", "p50", "p99", "takes away")
+    for waterfall in report.waterfalls:
+        rows = [head] + [
+            (step.cell.layer, step.cell.host, units.iops(step.cell.value("iops")), units.bandwidth(step.cell.value("bandwidth_bytes_s")),
+             *(units.latency(step.cell.value(metric)) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")), takes_away(step))
+            for step in waterfall.steps]
+        widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
+        lines.append(f"{waterfall.workload_id}: {workload_words(waterfall.workload)}")
+        for row in rows:
+            cells = [text.ljust(width) if index in (0, 1, 7) else text.rjust(width) for index, (text, width) in enumerate(zip(row, widths))]
+            lines.append(("  " + "  ".join(cells)).rstrip())
+        lines.extend(f"  {entry['layer']}: not measured, {entry['reason']}" for entry in waterfall.missing)
+    return lines
+
+
+def takes_away(step: Step) -> str:
+    """'+1.21 ms, IOPS 0.31× of target-bench'."""
+    if step.below is None:
+        return units.ABSENT
+    if not step.comparable:
+        return f"not comparable, IOPS {units.ratio(step.iops_ratio)} of {step.below.layer}"
+    return f"{units.added_latency(step.added_mean_ns)}, IOPS {units.ratio(step.iops_ratio)} of {step.below.layer}"
+
+
+# -- CSV and JSON ----------------------------------------------------------------------------------------------------
+
+
+def results_csv(report: Report) -> str:
+    """One row a point, full precision, an empty cell where nothing was measured."""
+    workload = sorted({key for point in report.points for key, value in point["workload"].items() if not isinstance(value, (dict, list))})
+    fixed = ["point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "status", "started_utc", "finished_utc", "runtime_s"]
+    measures = [f"{direction}_{metric}" for direction in ("total", "read", "write") for metric in METRICS]
+    trace = ["raw_file", "raw_sha256", "raw_state", "job_file", "job_sha256", "job_state"]
+    columns = [*fixed, "engine", "engine_version", "ioengine", *workload, *measures, "cpu_user_percent", "cpu_system_percent", *trace, "flags", "failures"]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    for point in report.points:
+        engine, cpu = point.get("engine") or {}, point.get("cpu") or {}
+        row = {key: point.get(key) for key in fixed}
+        row.update(engine=engine.get("name"), engine_version=engine.get("version"), ioengine=engine.get("ioengine"))
+        row.update({key: point["workload"].get(key) for key in workload})
+        row.update({f"{direction}_{metric}": (point.get(direction) or {}).get(metric) for direction in ("total", "read", "write") for metric in METRICS})
+        row.update(cpu_user_percent=cpu.get("user_percent"), cpu_system_percent=cpu.get("system_percent"))
+        for kind in ("raw", "job"):
+            file = point["files"].get(kind, {})
+            row.update({f"{kind}_file": file.get("path") or file.get("name"), f"{kind}_sha256": file.get("sha256"), f"{kind}_state": file.get("state")})
+        row["flags"] = " ".join(str(flag) for flag in point.get("flags") or [])
+        row["failures"] = "; ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or [])
+        writer.writerow(row)
+    return stream.getvalue()
+
+
+def results_json(report: Report) -> str:
+    """Everything the report says, for programs; the histograms stay in the points' own files."""
+    content = {
+        "schema": "storlab.report/1",
+        **{key: getattr(report, key) for key in ("title", "testbed_id", "run_id", "started_utc", "finished_utc", "verdict", "flags", "damaged", "layers")},
+        "workloads": [
+            {"workload_id": waterfall.workload_id, "workload": waterfall.workload, "notes": waterfall.notes, "missing": waterfall.missing,
+             "layers": [{**_row(step), "flags": step.cell.flags, "points": step.cell.points,
+                         "figures": {direction: {metric: asdict(figure) for metric, figure in figures.items()} for direction, figures in step.cell.figures.items()}}
+                        for step in waterfall.steps]}
+            for waterfall in report.waterfalls],
+        "points": [_without_histograms(point) for point in report.points],
+        "hosts": {machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])} for machine in report.machines},
+    }
+    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _without_histograms(point: dict) -> dict:
+    return {key: {name: part for name, part in value.items() if name != "histogram"} if key in ("read", "write", "total") and value else value
+            for key, value in point.items()}
+
+
+# -- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def plain(text) -> str:
+    """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
+    return re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def code(text) -> str:
+    return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
+
+
+def markdown(report: Report) -> str:
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=False, undefined=jinja2.StrictUndefined,
+                                     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters.update(_filters(), plain=plain, code=code)
+    return environment.get_template("report.md.j2").render(report=report, takes_away=takes_away, lanes=_lanes_in_words(report), link=_link)
+
+
+def _lanes_in_words(report: Report) -> list[list[dict]]:
+    """Each chain bottom first, for Markdown, where there is no picture."""
+    by_name = {layer["name"]: layer for layer in report.layers}
+    parents = {layer.get("parent") for layer in report.layers}
+    lanes = []
+    for layer in report.layers:
+        if layer["name"] in parents or layer["kind"] == "ceiling":
+            continue
+        lane, name = [], layer["name"]
+        while name in by_name and by_name[name] not in lane:
+            lane.insert(0, by_name[name])
+            name = by_name[name].get("parent")
+        lanes.append(lane)
+    return lanes
+
+
+# -- HTML ------------------------------------------------------------------------------------------------------------
+
+
+def html(report: Report) -> str:
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
+                                     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters.update(_filters())
+    environment.globals.update({name: _filters()[name] for name in ("iops", "bandwidth", "latency")})
+    sections = [_section(index, waterfall) for index, waterfall in enumerate(report.waterfalls)]
+    return environment.get_template("report.html.j2").render(
+        report=report, sections=sections, chain=_chain(report), tiles=_tiles(report), overview=_overview(report), link=_link,
+        style=Markup(_asset("style.css")), script=Markup(_asset("script.js")))
+
+
+def _asset(name: str) -> str:
+    with open(os.path.join(TEMPLATES, name), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def _filters() -> dict:
+    return {"iops": units.iops, "latency": units.latency, "added": units.added_latency, "bandwidth": units.bandwidth, "ratio": units.ratio,
+            "percent": units.percent, "size": units.size, "moment": units.moment, "words": workload_words}
+
+
+def _link(file: dict) -> str | None:
+    """The address of a raw or job file seen from report/index.html."""
+    return "../" + quote(file["path"]) if file.get("path") else None
+
+
+def _chain(report: Report) -> Markup:
+    figures = {}
+    for step in report.headline.steps if report.headline else []:
+        figures[step.cell.layer] = f"{units.iops(step.cell.value('iops'))} IOPS · {units.latency(step.cell.value('latency_mean_ns'))}"
+    for waterfall in report.waterfalls:
+        for step in waterfall.steps:
+            figures.setdefault(step.cell.layer, "measured")
+    return Markup(charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart("chain-n", report.layers, figures, NARROW))
+
+
+def _section(index: int, waterfall: Waterfall) -> dict:
+    """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
+    rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
+    ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
+    full = max((value for step in waterfall.steps if (value := step.cell.value("latency_mean_ns")) is not None), default=0)
+    rows = []
+    for step in waterfall.steps:
+        cell = step.cell
+        rate, mean = cell.figure("iops"), cell.value("latency_mean_ns")
+        below = step.below.value("latency_mean_ns") if step.below and step.relation != "ceiling" else 0
+        rows.append({
+            "step": step, "cell": cell,
+            "rate_mark": Markup(charts.rate_mark(cell.kind, rate, ticks)) if rate and rate.low > 0 else "",
+            "added_mark": Markup(charts.added_mark(cell.kind, below or 0, mean, full, step.comparable or step.relation == "ceiling")) if mean is not None and full else "",
+        })
+    series = [(step.cell.layer, step.cell.kind, step.cell.bins) for step in waterfall.steps]
+    title = f"Latency distribution, {workload_words(waterfall.workload)}"
+    return {
+        "id": f"w{index + 1}", "waterfall": waterfall, "rows": rows, "ticks": [(100 * charts.log_position(tick, ticks), units.iops(tick)) for tick in ticks], "full": full,
+        "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
+        "distribution": Markup(charts.percentile_chart(f"d{index + 1}-w", title, series, WIDE, 380) + charts.percentile_chart(f"d{index + 1}-n", title, series, NARROW, 300)),
+        "series": [(name, kind) for name, kind, bins in series if bins],
+    }
+
+
+def _tiles(report: Report) -> list[dict]:
+    """The four figures to take home: (label, value, line below)."""
+    measured = len(report.points) - len(report.failed)
+    low, high = report.repetitions
+    often = f"{low} repetition{'' if low == 1 else 's'} a layer" if low == high else f"{low} to {high} repetitions a layer"
+    tiles = []
+    if report.headline:
+        steps = [step for step in report.headline.steps if step.cell.kind != "ceiling"]
+        if report.headline.costliest:
+            step = report.headline.costliest
+            tiles.append({"label": "Most expensive step", "value": units.added_latency(step.added_mean_ns), "below": f"{step.below.layer} → {step.cell.layer}", "kind": step.cell.kind})
+        for label, step in (("Top of the chain", steps[-1]), ("Bottom of the chain", steps[0])) if len(steps) > 1 else ():
+            tiles.append({"label": label, "value": f"{units.iops(step.cell.value('iops'))} IOPS",
+                          "below": f"{step.cell.layer} · {units.latency(step.cell.value('latency_mean_ns'))} mean", "kind": step.cell.kind})
+    tiles.append({"label": "Points measured", "value": f"{measured} of {len(report.points)}", "below": often if measured else "none could be measured", "kind": ""})
+    return tiles
+
+
+def _overview(report: Report) -> dict | None:
+    """Workloads against layers; worth a table only when there is more than one workload."""
+    if len(report.waterfalls) < 2:
+        return None
+    layers = [layer for layer in report.layers if any(step.cell.layer == layer["name"] for waterfall in report.waterfalls for step in waterfall.steps)]
+    rows = [(f"w{index + 1}", waterfall, {step.cell.layer: step.cell for step in waterfall.steps}) for index, waterfall in enumerate(report.waterfalls)]
+    return {"layers": layers, "rows": rows}

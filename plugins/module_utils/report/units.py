@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How numbers look in every output of the report: three significant digits, a unit, and a dash for what was not measured."""
+
+from __future__ import annotations
+
+import math
+
+ABSENT = "–"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """1.6402 -> '1.64', 57.43 -> '57.4', 599.2 -> '599', 12345 -> '12345'."""
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = round(value, decimals)
+    # Rounding may have won a digit: 9.996 is 10.0, not 10.00.
+    if rounded and math.floor(math.log10(abs(rounded))) > math.floor(math.log10(abs(value))):
+        decimals = max(0, decimals - 1)
+    return f"{rounded:.{decimals}f}"
+
+
+def _scaled(value: float, steps: tuple) -> str:
+    """The value in the largest unit in which it is, once rounded, still at least 1."""
+    for index, (factor, suffix) in enumerate(steps):
+        last = index == len(steps) - 1
+        if last or abs(float(significant(value / factor))) < steps[index + 1][0] / factor:
+            return f"{significant(value / factor)}{suffix}"
+    raise AssertionError("steps is never empty")
+
+
+def iops(value: float | None) -> str:
+    return ABSENT if value is None else _scaled(value, ((1, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")))
+
+
+def latency(value_ns: float | None) -> str:
+    return ABSENT if value_ns is None else _scaled(value_ns, ((1, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")))
+
+
+def added_latency(value_ns: float | None) -> str:
+    """A difference: always with its sign, a true minus for less."""
+    if value_ns is None:
+        return ABSENT
+    return ("+" if value_ns >= 0 else "−") + latency(abs(value_ns))
+
+
+def bandwidth(value_bytes_s: float | None) -> str:
+    """Always MB/s (10^6), so that a column can be compared by eye; small values keep three digits."""
+    if value_bytes_s is None:
+        return ABSENT
+    return f"{value_bytes_s / 1e6:,.0f}" if value_bytes_s >= 999.5e6 else significant(value_bytes_s / 1e6)
+
+
+def ratio(value: float | None) -> str:
+    return ABSENT if value is None else f"{significant(value, 2 if value < 100 else 3)}×"
+
+
+def percent(share: float | None) -> str:
+    if share is None:
+        return ABSENT
+    text = significant(abs(share) * 100, 2) if abs(share) < 0.1 else f"{abs(share) * 100:.0f}"
+    return ("−" if share < 0 and text != "0" else "") + f"{text} %"
+
+
+def size(value_bytes: int | None) -> str:
+    """Binary and exact where it is exact: 4096 -> '4 KiB', 1000 -> '1000 B'."""
+    if value_bytes is None:
+        return ABSENT
+    for factor, suffix in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if value_bytes >= factor:
+            return f"{value_bytes // factor if value_bytes % factor == 0 else significant(value_bytes / factor)} {suffix}"
+    return f"{value_bytes} B"
+
+
+def moment(utc: str | None) -> str:
+    """'2026-11-21T13:36:16Z' -> '2026-11-21 13:36 UTC'; anything else is shown as it stands."""
+    if not utc:
+        return ABSENT
+    return f"{utc[:10]} {utc[11:16]} UTC" if len(utc) >= 16 and utc[10] == "T" else utc
