@@ -1,0 +1,148 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lab_image
+short_description: Builds the disk image that the machines of the embedded lab boot
+version_added: 0.1.0
+description:
+  - Builds a small Debian root disk, a kernel, an initial RAM disk and SSH keys from the distribution's own packages.
+  - An image is named by the hash of its recipe. It is built once and then used again; a build that was interrupted leaves nothing that looks like an image.
+  - Needs root, C(mmdebstrap), C(mke2fs) and C(ssh-keygen), and a package mirror that C(mmdebstrap) finds itself.
+  - Shows what it does, the elapsed and the remaining time while it builds.
+options:
+  state:
+    description:
+      - V(present) builds the image unless it is there, V(absent) removes O(image_dir) and all images in it.
+    type: str
+    choices: [present, absent]
+    default: present
+  image_dir:
+    description: Folder that keeps the images.
+    type: path
+    required: true
+  recipe_dir:
+    description: Folder with the recipe. Required with O(state=present).
+    type: path
+attributes:
+  check_mode:
+    description: Builds and removes nothing in check mode.
+    support: full
+  diff_mode:
+    description: Shows which image would be there.
+    support: full
+  platform:
+    description: The controller, a Debian or Ubuntu host on x86_64.
+    platforms: Debian
+    support: full
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Build the image of the lab's machines
+  storlab.testbed.lab_image:
+    image_dir: /var/cache/storlab/images
+    recipe_dir: "{{ role_path }}/files/image"
+"""
+
+RETURN = r"""
+image:
+  description: Where the image is and what it is.
+  returned: O(state=present)
+  type: dict
+  contains:
+    path:
+      description: Folder of the image.
+      type: str
+      returned: always
+    recipe_sha256:
+      description: Hash of the recipe, also the folder's name.
+      type: str
+      returned: always
+    kernel:
+      description: Kernel release.
+      type: str
+      returned: when the image is there
+build_s:
+  description: Seconds the build took.
+  returned: when an image was built
+  type: float
+"""
+
+import json
+import os
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.lab_image import (
+    Progress,
+    build,
+    image_problem,
+    left_overs,
+    locked,
+    read_recipe,
+    recipe_hash,
+    remove_tree,
+)
+
+
+def present(params: dict, check_mode: bool) -> dict:
+    image_dir = params["image_dir"]
+    identity = recipe_hash(read_recipe(params["recipe_dir"]))
+    folder = os.path.join(image_dir, identity)
+    result = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
+    problem = image_problem(folder)
+    result["diff"] = {"before": "" if problem else f"{folder}\n", "after": f"{folder}\n"}
+    if problem and check_mode:
+        return {**result, "changed": True}
+    if problem:
+        os.makedirs(image_dir, exist_ok=True)
+        progress = Progress(os.path.join(image_dir, ".progress"))
+        with locked(image_dir, progress) as lock_fd:
+            for entry in left_overs(image_dir):
+                remove_tree(os.path.join(image_dir, entry))
+            # Another build may have made it while this one waited.
+            if image_problem(folder):
+                if os.path.isdir(folder):
+                    remove_tree(folder)
+                began = time.monotonic()
+                build(params["recipe_dir"], image_dir, progress, lock_fd)
+                result.update(changed=True, build_s=round(time.monotonic() - began, 1))
+            os.unlink(progress.path)
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:
+        result["image"]["kernel"] = json.load(stream)["kernel"]
+    return result
+
+
+def absent(params: dict, check_mode: bool) -> dict:
+    there = os.path.isdir(params["image_dir"])
+    if there and not check_mode:
+        with locked(params["image_dir"], Progress(os.path.join(params["image_dir"], ".progress"))):
+            remove_tree(params["image_dir"])
+    return {"changed": there, "diff": {"before": f"{params['image_dir']}\n" if there else "", "after": ""}}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "image_dir": {"type": "path", "required": True},
+            "recipe_dir": {"type": "path"},
+        },
+        required_if=[("state", "present", ["recipe_dir"])],
+        supports_check_mode=True,
+    )
+    try:
+        action = present if module.params["state"] == "present" else absent
+        module.exit_json(**action(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,320 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: qemu_vm
+short_description: Runs a QEMU machine
+version_added: 0.1.0
+description:
+  - Starts a machine as a daemon and leaves a running one alone as long as its definition is the same.
+  - A running machine whose definition differs is ended and started anew, one that died is started.
+  - Ends only a process whose command line proves that it is this machine.
+  - Needs root and C(qemu-system-x86_64).
+options:
+  name:
+    description: Name of the machine.
+    type: str
+    required: true
+  state:
+    description: Whether the machine shall run.
+    type: str
+    choices: [present, absent]
+    default: present
+  run_dir:
+    description:
+      - Folder of the machine's control files, removed with the machine. Must be the machine's own.
+      - Keep it short, the path of a socket in it may have 107 bytes.
+    type: path
+    required: true
+  netns:
+    description: Network namespace to run in, a name made by M(storlab.testbed.lab_network) or the path of a namespace file.
+    type: str
+  accel:
+    description:
+      - V(auto) starts O(kernel) under KVM for a trial and takes KVM only when that works, otherwise emulation.
+    type: str
+    choices: [auto, kvm, tcg]
+    default: auto
+  accel_cache:
+    description: File that keeps what V(auto) found out.
+    type: path
+  memory_mib:
+    description: Memory of the machine.
+    type: int
+    default: 512
+  vcpus:
+    description: Processors of the machine.
+    type: int
+    default: 1
+  kernel:
+    description: Kernel to start. Symbolic links are resolved, so that a new image behind a link starts the machine anew.
+    type: path
+  initrd:
+    description: Initial RAM disk for O(kernel).
+    type: path
+  append:
+    description: Command line for O(kernel).
+    type: str
+  disks:
+    description: Disks, in this order. They are virtio disks.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      file:
+        description: A file or block device.
+        type: path
+      url:
+        description: An NBD export, C(nbd://host:port/export).
+        type: str
+      serial:
+        description: Serial by which the machine finds the disk.
+        type: str
+        required: true
+      format:
+        description: Format of the content.
+        type: str
+        choices: [raw, qcow2]
+        default: raw
+      readonly:
+        description: Whether the machine can only read it.
+        type: bool
+        default: false
+      cache:
+        description: V(none) passes the page cache of the host by.
+        type: str
+        choices: [none, writeback]
+        default: none
+      aio:
+        description: How QEMU issues I/O to O(disks[].file).
+        type: str
+        choices: [threads, native, io_uring]
+        default: threads
+  nics:
+    description: Network cards. They are virtio cards.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      tap:
+        description: Tap interface, which must exist.
+        type: str
+        required: true
+      mac:
+        description: Address; computed from O(run_dir) and the interface when it is not given.
+        type: str
+  console_log:
+    description: File for what the machine writes to its serial console. By default C(console.log) in O(run_dir).
+    type: path
+  generation:
+    description: Any text. A change of it starts the machine anew, for instance because a disk behind the same name is another one now.
+    type: str
+    default: ''
+  wait_for:
+    description: Wait until a server in the machine greets with C(SSH-).
+    type: dict
+    suboptions:
+      address:
+        description: Address of the machine.
+        type: str
+        required: true
+      port:
+        description: Port of the server.
+        type: int
+        default: 22
+      timeout_s:
+        description: Seconds to wait at most.
+        type: int
+        default: 60
+  stop_timeout_s:
+    description: Seconds each way of ending the machine may take.
+    type: int
+    default: 10
+attributes:
+  check_mode:
+    description: Starts and ends nothing in check mode.
+    support: full
+  diff_mode:
+    description: Shows the steps.
+    support: full
+  platform:
+    description: Linux on x86_64.
+    platforms: linux
+    support: full
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Run a machine and wait until it can be reached
+  storlab.testbed.qemu_vm:
+    name: target01
+    run_dir: /run/storlab/storlab-embedded-1a2b3c/vm/target01
+    netns: storlab-embedded-1a2b3c
+    memory_mib: 512
+    kernel: /var/cache/storlab/image/vmlinuz
+    initrd: /var/cache/storlab/image/initrd.img
+    append: console=ttyS0 quiet storlab.hostname=target01 storlab.address=10.213.0.11/24
+    disks:
+      - file: /var/cache/storlab/image/root.ext4
+        serial: storlab-root
+        readonly: true
+    nics:
+      - tap: tap-target01
+    wait_for:
+      address: 10.213.0.11
+"""
+
+RETURN = r"""
+steps:
+  description: What was done, or would be done in check mode.
+  returned: always
+  type: list
+  elements: str
+vm:
+  description: The machine.
+  returned: O(state=present)
+  type: dict
+  contains:
+    accel:
+      description: V(kvm) or V(tcg).
+      type: str
+      returned: always
+    accel_reason:
+      description: Why that one, one sentence.
+      type: str
+      returned: always
+    emulated:
+      description: Whether the processor is emulated, which makes figures from the machine slow.
+      type: bool
+      returned: always
+    pid:
+      description: Process of the machine.
+      type: int
+      returned: when it runs
+    definition:
+      description: Hash of what the machine was started from.
+      type: str
+      returned: always
+"""
+
+import os
+import shutil
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import qemu
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.netns import mac_address, wait_for_banner
+
+
+def complete(params: dict) -> dict:
+    """The definition with every default filled in."""
+    vm = dict(params)
+    for key in ("kernel", "initrd"):
+        vm[key] = os.path.realpath(vm[key]) if vm[key] else None
+    vm["console_log"] = vm["console_log"] or os.path.join(vm["run_dir"], "console.log")
+    vm["disks"] = [{**disk, "file": os.path.realpath(disk["file"]) if disk["file"] else None} for disk in vm["disks"]]
+    vm["nics"] = [{**nic, "mac": nic["mac"] or mac_address(f"{vm['run_dir']} {nic['tap']}")} for nic in vm["nics"]]
+    qemu.check_definition(vm)
+    return vm
+
+
+def wait(vm: dict) -> None:
+    target, run_dir = vm["wait_for"], vm["run_dir"]
+    deadline = time.monotonic() + target["timeout_s"]
+    if not wait_for_banner(vm["netns"], target["address"], target["port"], deadline, still_alive=lambda: qemu.running_pid(run_dir) is not None):
+        tail = qemu.console_tail(vm["console_log"])
+        what = "ended while it started"
+        if qemu.running_pid(run_dir):
+            what = f"did not answer at {target['address']}:{target['port']} within {target['timeout_s']} s"
+        raise Failure("vm_unreachable", f"Machine {vm['name']} {what}; its console ended with: {' | '.join(tail[-3:])}.",
+                      f"Read {vm['console_log']}, give it more memory or time, and run this again.", name=vm["name"], console=tail)
+
+
+def apply(vm: dict, steps: list, argv: list, definition: str | None, accel: dict | None) -> None:
+    for step in steps:
+        if step == "stop":
+            qemu.stop(vm["run_dir"], vm["stop_timeout_s"])
+        elif step == "start":
+            qemu.start(vm, argv, vm["netns"], definition, accel)
+        elif step == "remove":
+            shutil.rmtree(vm["run_dir"])
+
+
+def pick_accel(vm: dict, current: dict, check_mode: bool) -> dict:
+    if vm["accel"] == "auto" and current["pid"] and current["accel"]:
+        # A machine that runs needs no trial.
+        return {"accel": current["accel"], "reason": current["accel_reason"]}
+    if vm["accel"] == "auto" and check_mode:
+        return {"accel": "tcg", "reason": "emulated (TCG): KVM is not tried in check mode"}
+    return qemu.choose_accel(vm["accel"], vm["kernel"], vm["accel_cache"])
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    current = qemu.read_state(params["run_dir"])
+    if params["state"] == "absent":
+        vm, argv, accel, definition = params, [], None, None
+    else:
+        vm = complete(params)
+        accel = pick_accel(vm, current, check_mode)
+        argv = qemu.build_argv(vm, accel["accel"])
+        definition = qemu.definition_hash(argv, vm["netns"], vm["generation"])
+    steps = qemu.plan(current, definition)
+    result = {"changed": bool(steps), "steps": steps, "diff": {"before": "", "after": "".join(f"{step} {vm['name']}\n" for step in steps)}}
+    if not check_mode:
+        apply(vm, steps, argv, definition, accel)
+        if definition and vm["wait_for"]:
+            wait(vm)
+    if definition:
+        result["vm"] = {"accel": accel["accel"], "accel_reason": accel["reason"], "emulated": accel["accel"] != "kvm", "definition": definition}
+        pid = qemu.running_pid(vm["run_dir"])
+        if pid:
+            result["vm"]["pid"] = pid
+    return result
+
+
+def main() -> None:
+    disk = {
+        "file": {"type": "path"},
+        "url": {"type": "str"},
+        "serial": {"type": "str", "required": True},
+        "format": {"type": "str", "choices": ["raw", "qcow2"], "default": "raw"},
+        "readonly": {"type": "bool", "default": False},
+        "cache": {"type": "str", "choices": ["none", "writeback"], "default": "none"},
+        "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
+    }
+    server = {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 22}, "timeout_s": {"type": "int", "default": 60}}
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "run_dir": {"type": "path", "required": True},
+            "netns": {"type": "str"},
+            "accel": {"type": "str", "choices": ["auto", "kvm", "tcg"], "default": "auto"},
+            "accel_cache": {"type": "path"},
+            "memory_mib": {"type": "int", "default": 512},
+            "vcpus": {"type": "int", "default": 1},
+            "kernel": {"type": "path"},
+            "initrd": {"type": "path"},
+            "append": {"type": "str"},
+            "disks": {"type": "list", "elements": "dict", "default": [], "options": disk},
+            "nics": {"type": "list", "elements": "dict", "default": [], "options": {"tap": {"type": "str", "required": True}, "mac": {"type": "str"}}},
+            "console_log": {"type": "path"},
+            "generation": {"type": "str", "default": ""},
+            "wait_for": {"type": "dict", "options": server},
+            "stop_timeout_s": {"type": "int", "default": 10},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()
