@@ -9,6 +9,7 @@ A picture that must be read on a phone is drawn twice, wide and narrow, because 
 from __future__ import annotations
 
 import math
+import re
 from html import escape
 
 from . import units
@@ -25,6 +26,11 @@ def log_ticks(low: float, high: float) -> list[float]:
 def log_position(value: float, ticks: list[float]) -> float:
     """0..1 along the axis whose ends are the first and last tick."""
     return (math.log10(value) - math.log10(ticks[0])) / (math.log10(ticks[-1]) - math.log10(ticks[0]))
+
+
+def tint(kind: str) -> str:
+    """The CSS class of a kind's colour; a kind comes out of a file, so only letters of it reach the page."""
+    return "k-" + re.sub(r"[^a-z]", "", str(kind))
 
 
 def _fit(text: str, width: float) -> str:
@@ -44,17 +50,17 @@ def rate_mark(kind: str, figure, ticks: list[float]) -> str:
     at, low, high = (100 * log_position(value, ticks) for value in (figure.value, figure.low, figure.high))
     grid = "".join(f'<line class="grid" x1="{_number(100 * log_position(tick, ticks))}%" x2="{_number(100 * log_position(tick, ticks))}%" y1="0" y2="100%"/>'
                    for tick in ticks[1:-1])
-    spread = f'<line class="spread k-{kind}" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>' if high - low > 0.05 else ""
-    return (f'<svg class="mark" aria-hidden="true" focusable="false">{grid}<line class="stem k-{kind}" x1="0" x2="{at:.2f}%" y1="50%" y2="50%"/>'
-            f'{spread}<circle class="dot k-{kind}" cx="{at:.2f}%" cy="50%" r="5"/></svg>')
+    spread = f'<line class="spread {tint(kind)}" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>' if high - low > 0.05 else ""
+    return (f'<svg class="mark" aria-hidden="true" focusable="false">{grid}<line class="stem {tint(kind)}" x1="0" x2="{at:.2f}%" y1="50%" y2="50%"/>'
+            f'{spread}<circle class="dot {tint(kind)}" cx="{at:.2f}%" cy="50%" r="5"/></svg>')
 
 
 def added_mark(kind: str, below: float, own: float, full: float, comparable: bool) -> str:
     """A floating bar on a linear axis: what lies below, pale, and what this layer adds, in full colour."""
     start, end = 100 * min(below, own) / full, 100 * max(below, own) / full
     width = max(end - start, 0.4)
-    classes = f"added k-{kind}" + ("" if comparable else " pale") + (" faster" if own < below else "")
-    base = f'<rect class="base k-{kind}" x="0" y="35%" width="{start:.2f}%" height="30%"/>' if start > 0.05 else ""
+    classes = f"added {tint(kind)}" + ("" if comparable else " pale") + (" faster" if own < below else "")
+    base = f'<rect class="base {tint(kind)}" x="0" y="35%" width="{start:.2f}%" height="30%"/>' if start > 0.05 else ""
     return (f'<svg class="mark" aria-hidden="true" focusable="false">{base}'
             f'<rect class="{classes}" x="{min(start, 99.6):.2f}%" y="10%" width="{width:.2f}%" height="80%" rx="2"/></svg>')
 
@@ -113,16 +119,20 @@ def percentile_chart(ident: str, title: str, series: list[tuple], width: int, he
            f'<desc id="{ident}-d">{escape("Latency on a log axis against the percentile. " + _described(series))}</desc>']
     for tick in ticks:
         out.append(f'<line class="grid" x1="{left}" x2="{width - right:.0f}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-                   f'<text class="tick" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{units.latency(tick)}</text>')
+                   f'<text class="tick" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{units.tick(units.latency(tick))}</text>')
+    free = 0.0
     for share, label in ((0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")):
         if nines(share) <= end:
-            out.append(f'<line class="grid" x1="{x(share):.1f}" x2="{x(share):.1f}" y1="{top}" y2="{height - bottom}"/>'
-                       f'<text class="tick" x="{x(share):.1f}" y="{height - bottom + 17}" text-anchor="middle">{label}</text>')
+            out.append(f'<line class="grid" x1="{x(share):.1f}" x2="{x(share):.1f}" y1="{top}" y2="{height - bottom}"/>')
+            half = len(label) * CHARACTER / 2
+            if x(share) - half >= free:
+                out.append(f'<text class="tick" x="{min(x(share), width - half - 2):.1f}" y="{height - bottom + 17}" text-anchor="middle">{label}</text>')
+                free = x(share) + half + 3
     out.append(f'<text class="axis" x="{(left + width - right) / 2:.0f}" y="{height - 4}" text-anchor="middle">percentile of all I/Os</text>')
     for name, kind, curve in series:
         line = " ".join(f"{x(share):.1f},{y(value):.1f}" for share, value in curve)
         data = " ".join(f"{share * 100:.5g}:{value:.0f}" for share, value in curve) if not narrow else ""
-        out.append(f'<polyline class="line k-{escape(kind)}" points="{line}"' + (f' data-name="{escape(name)}" data-curve="{data}"' if data else "") + "/>")
+        out.append(f'<polyline class="line {tint(kind)}" points="{line}"' + (f' data-name="{escape(name)}" data-curve="{data}"' if data else "") + "/>")
     if not narrow:
         out.extend(_end_labels([(name, kind, x(curve[-1][0]), y(curve[-1][1])) for name, kind, curve in series], width - right + 10, top, height - bottom))
     out.append("</svg>")
@@ -143,8 +153,8 @@ def _end_labels(labels: list[tuple], at: float, top: float, bottom: float, gap: 
     for entry in reversed(placed):
         entry[4] = min(entry[4], limit)
         limit = entry[4] - gap
-    return [f'<polyline class="leader k-{escape(kind)}" points="{x:.1f},{y:.1f} {at - 3:.1f},{label:.1f}"/>'
-            f'<text class="name k-{escape(kind)}" x="{at:.1f}" y="{label + 4:.1f}">{escape(name)}</text>' for name, kind, x, y, label in placed]
+    return [f'<polyline class="leader {tint(kind)}" points="{x:.1f},{y:.1f} {at - 3:.1f},{label:.1f}"/>'
+            f'<text class="name {tint(kind)}" x="{at:.1f}" y="{label + 4:.1f}">{escape(name)}</text>' for name, kind, x, y, label in placed]
 
 
 # -- the chain -------------------------------------------------------------------------------------------------------
@@ -159,7 +169,7 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
     if not layers:
         return ""
     narrow = width < 500
-    slots, bands = _slots(layers)
+    slots, bands = _slots(layers, apart=narrow)
     lanes = _lanes(layers, slots)
     count_slots, count_lanes = len({*slots.values()}), max(lanes.values()) + 1
     pad, head, gap = 12, 26, 14 if narrow else 34
@@ -193,18 +203,21 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
                       + ("" if layer["name"] in measured else " (not measured)") for layer in layers)
     out = [f'<svg class="chart chain {"narrow" if narrow else "wide"}" viewBox="0 0 {width} {height:.0f}" role="img" aria-labelledby="{ident}-t {ident}-d">',
            f'<title id="{ident}-t">The chain of layers</title><desc id="{ident}-d">{escape(names)}</desc>',
-           f'<defs><marker id="{ident}-a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>']
-    for host, left, top, wide, high in frames:
-        out.append(f'<rect class="host" x="{left + 0.5:.1f}" y="{top + 0.5:.1f}" width="{wide - 1:.1f}" height="{high - 1:.1f}" rx="10"/>'
-                   f'<text class="hostname" x="{left + pad:.1f}" y="{top + 17:.1f}">{escape(_fit(host, wide - 2 * pad))}</text>')
+           f'<defs><marker id="{ident}-a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+           '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>']
+    for _host, left, top, wide, high in frames:
+        out.append(f'<rect class="host" x="{left + 0.5:.1f}" y="{top + 0.5:.1f}" width="{wide - 1:.1f}" height="{high - 1:.1f}" rx="10"/>')
     for layer in layers:
         if layer.get("parent") in place:
             out.append(_arrow(place[layer["name"]], place[layer["parent"]], box_w, box_h, ident, narrow))
+    # After the arrows: the name's halo keeps it readable where one passes.
+    for host, left, top, wide, _high in frames:
+        out.append(f'<text class="hostname" x="{left + pad:.1f}" y="{top + 17:.1f}">{escape(_fit(host, wide - 2 * pad))}</text>')
     for layer in layers:
         left, top = place[layer["name"]]
         line = measured.get(layer["name"])
         path = layer.get("path") or ("no device" if layer["kind"] == "ceiling" else "no path")
-        out.append(f'<g class="node k-{escape(layer["kind"])}{"" if line else " dim"}"><title>{escape(layer["name"])}: {escape(str(path))}</title>'
+        out.append(f'<g class="node {tint(layer["kind"])}{"" if line else " dim"}"><title>{escape(layer["name"])}: {escape(str(path))}</title>'
                    f'<rect x="{left:.1f}" y="{top:.1f}" width="{box_w:.1f}" height="{box_h}" rx="7"/>'
                    f'<rect class="edge" x="{left:.1f}" y="{top:.1f}" width="4" height="{box_h}" rx="2"/>'
                    f'<text class="node-name" x="{left + 12:.1f}" y="{top + 19:.1f}">{escape(_fit(layer["name"], box_w - 16))}</text>'
@@ -214,13 +227,17 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
     return "".join(out)
 
 
-def _slots(layers: list[dict]) -> tuple[dict, list]:
-    """Position of every layer along the chain, and [(host, first slot, last slot)]: the hosts in chain order, each in one piece."""
+def _slots(layers: list[dict], apart: bool) -> tuple[dict, list]:
+    """Position of every layer along the chain, and [(host, first slot, last slot)]: the hosts in chain order, each in one piece.
+
+    apart: the ceiling gets a place of its own below the backing, so that it takes no lane, which a phone has no room for.
+    """
     devices = [layer for layer in layers if layer["kind"] != "ceiling"] or layers
     hosts = list(dict.fromkeys([layer["host"] for layer in devices] + [layer["host"] for layer in layers]))
     slots, bands, position = {}, [], 0
     for host in hosts:
-        first, steps = position, list(dict.fromkeys(layer["kind"] for layer in devices if layer["host"] == host)) or ["ceiling"]
+        first, mine = position, [layer for layer in layers if layer["host"] == host and (apart or layer in devices)]
+        steps = list(dict.fromkeys(layer["kind"] for layer in mine)) or ["ceiling"]
         for layer in layers:
             if layer["host"] == host:
                 slots[layer["name"]] = first + (steps.index(layer["kind"]) if layer["kind"] in steps else 0)

@@ -42,7 +42,7 @@ def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
         return os.path.join(base, max(runs, key=lambda name: (_first_start(os.path.join(base, name)), name)))
     raise Failure(
         "run_missing",
-        f"{'No run' if run_id == 'latest' else f'Run {run_id}'} of testbed {testbed_id} is stored in {results_dir}.",
+        f"{results_dir} holds no run{'' if run_id == 'latest' else ' ' + run_id} of testbed {testbed_id}.",
         f"Run benchmark first, or name one of: {', '.join(runs)}." if runs else "Run benchmark first, or correct results_dir and testbed_id.",
         results_dir=results_dir, testbed_id=testbed_id, run_id=run_id, runs=runs,
     )

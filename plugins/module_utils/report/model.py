@@ -85,7 +85,7 @@ class Waterfall:
     workload_id: str
     workload: dict
     steps: list
-    missing: list  # {layer, kind, host, reason}
+    missing: list  # {layer, kind, host, failed, reason}
     notes: list
     costliest: Step | None
 
@@ -237,7 +237,7 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
     for layer in layers:
         reasons = [_reason(result) for result in lost if result["layer"] == layer["name"]]
         if layer["name"] not in cells and (reasons or layer["path"]):
-            missing.append({"layer": layer["name"], "kind": layer["kind"], "host": layer["host"],
+            missing.append({"layer": layer["name"], "kind": layer["kind"], "host": layer["host"], "failed": bool(reasons),
                             "reason": "; ".join(dict.fromkeys(reasons)) or _unmeasured(layer)})
     costs = [step for step in steps if step.comparable and (step.added_mean_ns or 0) > 0]
     workload = next((result["workload"] for result in mine + lost), {})
@@ -250,7 +250,7 @@ def _reason(result: dict) -> str:
 
 
 def _unmeasured(layer: dict) -> str:
-    return "it holds data, so only files on it are measured" if layer["purpose"] == "data" else "no point of this run"
+    return "holding data, it is measured only through the files on it" if layer["purpose"] == "data" else "no point of this run"
 
 
 def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
@@ -341,7 +341,7 @@ def _generator_bound(steps: list) -> None:
 
 
 FLAG_WORDS = {
-    "generator_bound": f"the layer reaches more than {GENERATOR_SHARE:.0%} of what the generator alone can do on this host: partly fio is measured, not the layer",
+    "generator_bound": f"more than {GENERATOR_SHARE:.0%} of what the generator alone can do on this host, so partly the generator is measured, not the layer",
     "percentiles_not_mergeable": "a repetition carries no histogram, so its percentiles cannot be pooled and none is shown",
 }
 
@@ -350,7 +350,8 @@ def _flags(report: Report) -> list:
     """[{level, text}], loudest first: what a reader has to know before believing a figure."""
     flags = []
     for level, kind, text in (
-        ("warning", "emulated", "{hosts}: emulated hardware without hardware virtualisation. The figures show how the layers relate, not how fast any real machine is."),
+        ("warning", "emulated", "{hosts}: emulated hardware, without hardware virtualisation. "
+                                "The figures show how the layers relate, not how fast any real machine is."),
         ("note", "virtual", "{hosts}: virtual machine. Its neighbours and its hypervisor are part of every figure."),
         ("note", "unknown", "{hosts}: nothing recorded says whether the hardware is real, virtual or emulated."),
     ):
@@ -370,7 +371,8 @@ def _flags(report: Report) -> list:
     if 0 < report.repetitions[0] < ENOUGH_REPETITIONS:
         low, high = report.repetitions
         count = f"{low}" if low == high else f"{low} to {high}"
-        flags.append({"level": "note", "text": f"{count} repetition{'' if high == 1 else 's'} a layer: too few to tell a small difference from noise (4 are the least)."})
+        flags.append({"level": "note", "text": f"{count} repetition{'' if high == 1 else 's'} a layer: too few to tell a small difference from noise; "
+                                               f"{ENOUGH_REPETITIONS} are the least."})
     seen: dict = {}
     for waterfall in report.waterfalls:
         for step in waterfall.steps:

@@ -14,11 +14,10 @@ from dataclasses import asdict
 from urllib.parse import quote
 
 import jinja2
-from markupsafe import Markup
 
 from ..result import PERCENTILES
 from . import charts, units
-from .model import Report, Step, Waterfall, workload_words
+from .model import Cell, Report, Step, Waterfall, workload_words
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 FILES = ("index.html", "report.md", "results.csv", "results.json")
@@ -42,7 +41,8 @@ def summary(report: Report) -> list[dict]:
 def _row(step: Step) -> dict:
     cell = step.cell
     row = {"workload_id": cell.workload_id, "layer": cell.layer, "layer_kind": cell.kind, "host": cell.host, "ioengine": cell.ioengine,
-           "repetitions": cell.repetitions, **{metric: cell.value(metric) for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())},
+           "repetitions": cell.repetitions,
+           **{metric: cell.value(metric) for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())},
            "below": step.below.layer if step.below else None, "relation": step.relation, "comparable": step.comparable if step.below else None,
            "added_mean_ns": step.added_mean_ns, "latency_ratio": step.latency_ratio, "iops_ratio": step.iops_ratio, "share": step.share}
     return {key: value for key, value in row.items() if value is not None}
@@ -51,19 +51,34 @@ def _row(step: Step) -> dict:
 def table(report: Report) -> list[str]:
     """The waterfalls as lines for a terminal."""
     lines: list[str] = []
-    head = ("layer", "host", "IOPS", "MB/s", "mean", "p50", "p99", "takes away")
+    head = ("layer", "host", "IOPS", "MB/s", "mean", "p50", "p99", "adds", "IOPS against")
     for waterfall in report.waterfalls:
         rows = [head] + [
             (step.cell.layer, step.cell.host, units.iops(step.cell.value("iops")), units.bandwidth(step.cell.value("bandwidth_bytes_s")),
-             *(units.latency(step.cell.value(metric)) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")), takes_away(step))
+             *(units.latency(step.cell.value(metric)) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")),
+             units.added_latency(step.added_mean_ns if step.comparable else None), _against(step))
             for step in waterfall.steps]
         widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
         lines.append(f"{waterfall.workload_id}: {workload_words(waterfall.workload)}")
         for row in rows:
-            cells = [text.ljust(width) if index in (0, 1, 7) else text.rjust(width) for index, (text, width) in enumerate(zip(row, widths))]
+            cells = [text.ljust(width) if index in (0, 1, 8) else text.rjust(width) for index, (text, width) in enumerate(zip(row, widths))]
             lines.append(("  " + "  ".join(cells)).rstrip())
-        lines.extend(f"  {entry['layer']}: not measured, {entry['reason']}" for entry in waterfall.missing)
+        lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
     return lines
+
+
+def _against(step: Step) -> str:
+    if step.below is None:
+        return units.ABSENT
+    return f"{units.ratio(step.iops_ratio)} {step.below.layer}" + ("" if step.comparable else ", not comparable")
+
+
+def not_measured(waterfall: Waterfall) -> list[str]:
+    """'backing-ds1, initiator-ds1: it holds data …', one line a reason."""
+    reasons: dict = {}
+    for entry in waterfall.missing:
+        reasons.setdefault(entry["reason"], []).append(entry["layer"])
+    return [f"{', '.join(layers)}: {reason}" for reason, layers in reasons.items()]
 
 
 def takes_away(step: Step) -> str:
@@ -111,14 +126,16 @@ def results_json(report: Report) -> str:
         **{key: getattr(report, key) for key in ("title", "testbed_id", "run_id", "started_utc", "finished_utc", "verdict", "flags", "damaged", "layers")},
         "workloads": [
             {"workload_id": waterfall.workload_id, "workload": waterfall.workload, "notes": waterfall.notes, "missing": waterfall.missing,
-             "layers": [{**_row(step), "flags": step.cell.flags, "points": step.cell.points,
-                         "figures": {direction: {metric: asdict(figure) for metric, figure in figures.items()} for direction, figures in step.cell.figures.items()}}
-                        for step in waterfall.steps]}
+             "layers": [{**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)} for step in waterfall.steps]}
             for waterfall in report.waterfalls],
         "points": [_without_histograms(point) for point in report.points],
         "hosts": {machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])} for machine in report.machines},
     }
     return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _figures(cell: Cell) -> dict:
+    return {direction: {metric: asdict(figure) for metric, figure in figures.items()} for direction, figures in cell.figures.items()}
 
 
 def _without_histograms(point: dict) -> dict:
@@ -139,10 +156,10 @@ def code(text) -> str:
 
 
 def markdown(report: Report) -> str:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=False, undefined=jinja2.StrictUndefined,
-                                     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    environment.filters.update(_filters(), plain=plain, code=code)
-    return environment.get_template("report.md.j2").render(report=report, takes_away=takes_away, lanes=_lanes_in_words(report), link=_link)
+    environment = _environment()
+    environment.filters.update(plain=plain, code=code)
+    return environment.get_template("report.md.j2").render(
+        report=report, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report))
 
 
 def _lanes_in_words(report: Report) -> list[list[dict]]:
@@ -165,14 +182,23 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
 
 
 def html(report: Report) -> str:
-    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined,
-                                     trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    environment.filters.update(_filters())
-    environment.globals.update({name: _filters()[name] for name in ("iops", "bandwidth", "latency")})
+    environment = _environment()
+    environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
     sections = [_section(index, waterfall) for index, waterfall in enumerate(report.waterfalls)]
     return environment.get_template("report.html.j2").render(
         report=report, sections=sections, chain=_chain(report), tiles=_tiles(report), overview=_overview(report), link=_link,
-        style=Markup(_asset("style.css")), script=Markup(_asset("script.js")))
+        style=_asset("style.css"), script=_asset("script.js"))
+
+
+def _environment() -> jinja2.Environment:
+    """HTML is escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=jinja2.select_autoescape(["html.j2"]), undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    environment.filters.update(
+        iops=units.iops, latency=units.latency, added=units.added_latency, bandwidth=units.bandwidth, ratio=units.ratio, percent=units.percent,
+        moment=units.moment, words=workload_words, tint=charts.tint)
+    return environment
 
 
 def _asset(name: str) -> str:
@@ -180,24 +206,19 @@ def _asset(name: str) -> str:
         return handle.read()
 
 
-def _filters() -> dict:
-    return {"iops": units.iops, "latency": units.latency, "added": units.added_latency, "bandwidth": units.bandwidth, "ratio": units.ratio,
-            "percent": units.percent, "size": units.size, "moment": units.moment, "words": workload_words}
-
-
 def _link(file: dict) -> str | None:
     """The address of a raw or job file seen from report/index.html."""
     return "../" + quote(file["path"]) if file.get("path") else None
 
 
-def _chain(report: Report) -> Markup:
+def _chain(report: Report) -> str:
     figures = {}
     for step in report.headline.steps if report.headline else []:
         figures[step.cell.layer] = f"{units.iops(step.cell.value('iops'))} IOPS · {units.latency(step.cell.value('latency_mean_ns'))}"
     for waterfall in report.waterfalls:
         for step in waterfall.steps:
             figures.setdefault(step.cell.layer, "measured")
-    return Markup(charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart("chain-n", report.layers, figures, NARROW))
+    return charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart("chain-n", report.layers, figures, NARROW)
 
 
 def _section(index: int, waterfall: Waterfall) -> dict:
@@ -210,17 +231,20 @@ def _section(index: int, waterfall: Waterfall) -> dict:
         cell = step.cell
         rate, mean = cell.figure("iops"), cell.value("latency_mean_ns")
         below = step.below.value("latency_mean_ns") if step.below and step.relation != "ceiling" else 0
+        solid = step.comparable or step.relation == "ceiling"
         rows.append({
             "step": step, "cell": cell,
-            "rate_mark": Markup(charts.rate_mark(cell.kind, rate, ticks)) if rate and rate.low > 0 else "",
-            "added_mark": Markup(charts.added_mark(cell.kind, below or 0, mean, full, step.comparable or step.relation == "ceiling")) if mean is not None and full else "",
+            "rate_mark": charts.rate_mark(cell.kind, rate, ticks) if rate and rate.low > 0 else "",
+            "added_mark": charts.added_mark(cell.kind, below or 0, mean, full, solid) if mean is not None and full else "",
         })
     series = [(step.cell.layer, step.cell.kind, step.cell.bins) for step in waterfall.steps]
     title = f"Latency distribution, {workload_words(waterfall.workload)}"
+    ident = f"w{index + 1}"
     return {
-        "id": f"w{index + 1}", "waterfall": waterfall, "rows": rows, "ticks": [(100 * charts.log_position(tick, ticks), units.iops(tick)) for tick in ticks], "full": full,
+        "id": ident, "waterfall": waterfall, "rows": rows, "full": full, "not_measured": not_measured(waterfall),
+        "ticks": [(100 * charts.log_position(tick, ticks), units.tick(units.iops(tick))) for tick in ticks],
         "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
-        "distribution": Markup(charts.percentile_chart(f"d{index + 1}-w", title, series, WIDE, 380) + charts.percentile_chart(f"d{index + 1}-n", title, series, NARROW, 300)),
+        "distribution": charts.percentile_chart(f"{ident}-dw", title, series, WIDE, 380) + charts.percentile_chart(f"{ident}-dn", title, series, NARROW, 300),
         "series": [(name, kind) for name, kind, bins in series if bins],
     }
 
@@ -232,14 +256,15 @@ def _tiles(report: Report) -> list[dict]:
     often = f"{low} repetition{'' if low == 1 else 's'} a layer" if low == high else f"{low} to {high} repetitions a layer"
     tiles = []
     if report.headline:
-        steps = [step for step in report.headline.steps if step.cell.kind != "ceiling"]
-        if report.headline.costliest:
-            step = report.headline.costliest
-            tiles.append({"label": "Most expensive step", "value": units.added_latency(step.added_mean_ns), "below": f"{step.below.layer} → {step.cell.layer}", "kind": step.cell.kind})
-        for label, step in (("Top of the chain", steps[-1]), ("Bottom of the chain", steps[0])) if len(steps) > 1 else ():
-            tiles.append({"label": label, "value": f"{units.iops(step.cell.value('iops'))} IOPS",
-                          "below": f"{step.cell.layer} · {units.latency(step.cell.value('latency_mean_ns'))} mean", "kind": step.cell.kind})
-    tiles.append({"label": "Points measured", "value": f"{measured} of {len(report.points)}", "below": often if measured else "none could be measured", "kind": ""})
+        step = report.headline.costliest
+        if step:
+            tiles.append({"label": "Most expensive step", "value": units.added_latency(step.added_mean_ns),
+                          "below": f"{step.below.layer} → {step.cell.layer}", "kind": step.cell.kind})
+        cells = [step.cell for step in report.headline.steps if step.cell.kind != "ceiling"]
+        for label, cell in (("Top of the chain", cells[-1]), ("Bottom of the chain", cells[0])) if len(cells) > 1 else ():
+            tiles.append({"label": label, "value": f"{units.iops(cell.value('iops'))} IOPS",
+                          "below": f"{cell.layer} · {units.latency(cell.value('latency_mean_ns'))} mean", "kind": cell.kind})
+    tiles.append({"label": "Points measured", "value": f"{measured} of {len(report.points)}", "below": often if measured else "none succeeded", "kind": ""})
     return tiles
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 ABSENT = "–"
 
@@ -37,6 +38,12 @@ def iops(value: float | None) -> str:
 
 def latency(value_ns: float | None) -> str:
     return ABSENT if value_ns is None else _scaled(value_ns, ((1, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")))
+
+
+def tick(text: str) -> str:
+    """'10.0k' -> '10k', '1.00 ms' -> '1 ms': a tick of an axis is exact, its zeros say nothing."""
+    number, *rest = re.split(r"(?=[^0-9.])", text, maxsplit=1)
+    return (number.rstrip("0").rstrip(".") if "." in number else number) + "".join(rest)
 
 
 def added_latency(value_ns: float | None) -> str:

@@ -1,0 +1,163 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Renders what each layer of a testbed costs, from the stored results of a run
+version_added: 0.1.0
+description:
+  - Reads a run that M(storlab.testbed.benchmark) stored and writes a report beside its results.
+  - The report is one self-contained HTML file that opens offline, a Markdown file fit for a pull request, a CSV file with one row a
+    point, and a JSON file with everything the report says.
+  - Repetitions are pooled. Rates are medians, mean latencies are weighted by the number of I/Os, percentiles come from merged histograms.
+  - Each layer is set against the layer its I/O goes through next. What cannot be compared is shown and called not comparable.
+  - Failed points and damaged files are listed with the reason; the rest of the run is reported.
+  - The same stored results give the same bytes, so a second run changes nothing.
+  - Runs on the controller. No host of the testbed is needed.
+options:
+  run_dir:
+    description:
+      - Folder of the run on the controller.
+      - Either this, or O(results_dir) and O(testbed_id).
+    type: path
+  results_dir:
+    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
+    type: path
+  testbed_id:
+    description: Name of the testbed in O(results_dir).
+    type: str
+  run_id:
+    description: Name of the run in O(results_dir), or V(latest) for the run that started last.
+    type: str
+    default: latest
+  title:
+    description: Title of the report. By default it names the testbed.
+    type: str
+  state:
+    description:
+      - V(present) writes the report, V(absent) removes its files and leaves the results.
+    type: str
+    choices: [present, absent]
+    default: present
+attributes:
+  check_mode:
+    description: Says which files would be written or removed, and returns the figures, without writing.
+    support: full
+  diff_mode:
+    description: Shows the difference of the Markdown file; the other files say the same.
+    support: partial
+  platform:
+    description: Runs on the controller.
+    support: full
+    platforms: posix
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Report the newest run of a testbed
+  storlab.testbed.report:
+    results_dir: /tmp/storlab-example/results
+    testbed_id: embedded
+  register: report
+
+- name: Report a run under a title of its own
+  storlab.testbed.report:
+    run_dir: /tmp/storlab-example/results/embedded/20261121T133616Z
+    title: Before the change of the queue depth
+"""
+
+RETURN = r"""
+run_dir:
+  description: Folder of the run.
+  returned: success
+  type: str
+report_dir:
+  description: Folder of the report.
+  returned: success
+  type: str
+index:
+  description: Path of the HTML file.
+  returned: success
+  type: str
+files:
+  description: Path of each file of the report, by name.
+  returned: success
+  type: dict
+written:
+  description: Files that were written, or would be in check mode.
+  returned: O(state=present)
+  type: list
+  elements: str
+removed:
+  description: Files that were removed, or would be in check mode.
+  returned: O(state=absent)
+  type: list
+  elements: str
+testbed_id:
+  description: The testbed, as the results name it.
+  returned: O(state=present)
+  type: str
+run_id:
+  description: The run, as the results name it.
+  returned: O(state=present)
+  type: str
+verdict:
+  description: One sentence that names the most expensive step.
+  returned: O(state=present)
+  type: str
+summary:
+  description:
+    - One row a layer and workload. A metric that was not measured is absent, never 0.
+  returned: O(state=present)
+  type: list
+  elements: dict
+  sample:
+    - {workload_id: 4k-r70-rnd100-qd8-w1, layer: target-bench, layer_kind: target, host: target01, ioengine: libaio, repetitions: 3, iops: 6958.4,
+       bandwidth_bytes_s: 28501606.4, latency_mean_ns: 1158822.1, latency_p50_ns: 1056768, latency_p99_ns: 2736128, below: backing-bench,
+       relation: parent, comparable: true, added_mean_ns: 1018723.9, latency_ratio: 8.27, iops_ratio: 0.12, share: 0.25}
+table:
+  description: The same as lines of text for a terminal.
+  returned: O(state=present)
+  type: list
+  elements: str
+points:
+  description: Number of points in the run.
+  returned: O(state=present)
+  type: int
+points_failed:
+  description: Number of points that failed and count in no figure.
+  returned: O(state=present)
+  type: int
+damaged:
+  description: Files of the run that could not be used.
+  returned: O(state=present)
+  type: list
+  elements: dict
+  contains:
+    file:
+      description: The file, relative to the folder of the run.
+      type: str
+    reason:
+      description: Why it could not be used.
+      type: str
+flags:
+  description: What a reader has to know before believing a figure, each with C(level) V(warning) or V(note) and C(text).
+  returned: O(state=present)
+  type: list
+  elements: dict
+failure:
+  description: Stable code and facts of the failure.
+  returned: failure
+  type: dict
+  contains:
+    code:
+      description: One of V(run_missing), V(run_empty), V(report_unwritable), V(bad_value).
+      type: str
+    details:
+      description: Facts for scripts.
+      type: dict
+"""
