@@ -52,6 +52,7 @@ unit: setup-test ## The tests that need no machine
 
 .PHONY: molecule
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one
+	@$(ROOT) $(WITH_PATH) molecule reset --scenario-name default >/dev/null 2>&1 || true
 	@$(ROOT) $(WITH_PATH) molecule test $(if $(filter --all,$(SCENARIO)),--all,--scenario-name $(SCENARIO))
 	@$(GIVE_BACK)
 

@@ -16,7 +16,7 @@ from ..module_utils.storage_state import strays
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("ignore", "state", "state_dir"))
+    _VALID_ARGS = frozenset(("ignore", "state", "state_dir", "testbed_id"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -39,20 +39,20 @@ class ActionModule(ActionBase):
                 kept = json.load(handle)
         if state == "captured":
             if kept is None or kept["verified"]:
-                self._keep(path, {"host": host, "verified": False, "state": self._read(task_vars)})
+                self._keep(path, {"host": host, "verified": False, "state": self._read(args, task_vars)})
             return {"changed": False, "path": path}
         if kept is None:
             raise Failure("no_baseline", f"No state of {host} before the build is kept in {args['state_dir']}.",
                           "Run build first: it captures the state before it changes anything.", host=host)
-        found = strays(kept["state"], self._read(task_vars), args.get("ignore") or ())
+        found = strays(kept["state"], self._read(args, task_vars), args.get("ignore") or ())
         if found:
             raise Failure("not_clean", f"{host} is not as it was before the build: {'; '.join(found)}.",
                           "Run teardown again, and remove by hand what is not the testbed's.", host=host, strays=found)
         self._keep(path, {**kept, "verified": True})
         return {"changed": False, "path": path, "strays": found}
 
-    def _read(self, task_vars: dict) -> dict:
-        answer = self._execute_module("storlab.testbed.storage_state", module_args={}, task_vars=task_vars)
+    def _read(self, args: dict, task_vars: dict) -> dict:
+        answer = self._execute_module("storlab.testbed.storage_state", module_args={"testbed_id": args.get("testbed_id") or ""}, task_vars=task_vars)
         if answer.get("failed"):
             raise Failure("state_unreadable", f"The storage state could not be read: {answer.get('msg')}.",
                           "Repair the host's connection or Python and run again.")

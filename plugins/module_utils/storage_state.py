@@ -33,6 +33,11 @@ DAEMONS = frozenset((
 OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab")
 
 
+def _of_another_testbed(text: str, testbed_id: str) -> bool:
+    """Whether the text carries this collection's stamp but not this testbed's id: several testbeds may share a host."""
+    return bool(testbed_id) and "storlab" in text and not re.search(rf"(?<![A-Za-z0-9]){re.escape(testbed_id)}(?![A-Za-z0-9])", text)
+
+
 def _read(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as handle:
@@ -116,12 +121,12 @@ def _own_files(root: str) -> list[str]:
     return lines
 
 
-def _processes(root: str) -> list[str]:
+def _processes(root: str, testbed_id: str) -> list[str]:
     counts: dict = {}
     for pid in _list(os.path.join(root, "proc")):
         if pid.isdigit():
             name = _read(os.path.join(root, "proc", pid, "comm"))
-            if name in DAEMONS:
+            if name in DAEMONS and not _of_another_testbed(_read(os.path.join(root, "proc", pid, "cmdline")), testbed_id):
                 counts[name] = counts.get(name, 0) + 1
     return [f"{name} running {count} times" if count > 1 else f"{name} running" for name, count in counts.items()]
 
@@ -138,9 +143,10 @@ def _network(root: str, addresses_json: str) -> list[str]:
     return lines
 
 
-def gather(root: str = "/", addresses_json: str = "") -> dict:
+def gather(root: str = "/", addresses_json: str = "", testbed_id: str = "") -> dict:
     """The storage state of the system under ``root``.
 
+    testbed_id: what another testbed of this collection has there is left out.
     addresses_json: output of ``ip -json address show``; without it interfaces are left out.
     """
     state = {
@@ -153,10 +159,10 @@ def gather(root: str = "/", addresses_json: str = "") -> dict:
         "configuration_files": _files(root, CONFIGURATION),
         "own_files": _own_files(root),
         "kernel_modules": [line.split()[0] for line in _read(os.path.join(root, "proc/modules")).splitlines()],
-        "processes": _processes(root),
+        "processes": _processes(root, testbed_id),
         "network": _network(root, addresses_json),
     }
-    return {section: sorted(set(lines)) for section, lines in state.items()}
+    return {section: sorted({line for line in lines if not _of_another_testbed(line, testbed_id)}) for section, lines in state.items()}
 
 
 def strays(before: dict, after: dict, ignore=()) -> list[str]:

@@ -20,6 +20,10 @@ options:
     type: str
     choices: [captured, verified]
     required: true
+  testbed_id:
+    description: What another testbed of this collection has on the host is left out.
+    type: str
+    default: ""
   state_dir:
     description: Folder on the controller that keeps the testbed's state.
     type: path
@@ -44,11 +48,13 @@ EXAMPLES = r"""
 - name: Remember what the host looks like
   storlab.testbed.storage_baseline:
     state: captured
+    testbed_id: embedded
     state_dir: /tmp/storlab-example
 
 - name: Prove that nothing of the testbed is left
   storlab.testbed.storage_baseline:
     state: verified
+    testbed_id: embedded
     state_dir: /tmp/storlab-example
     ignore:
       - '^configuration files: /etc/systemd/'

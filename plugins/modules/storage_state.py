@@ -13,6 +13,11 @@ description:
     and the files that this collection keeps on the host, in a form that two moments can be compared in.
   - M(storlab.testbed.storage_baseline) compares the state before a build with the state after the teardown.
   - Changes nothing.
+options:
+  testbed_id:
+    description: What another testbed of this collection has on the host is left out. Without it everything is listed.
+    type: str
+    default: ""
 attributes:
   check_mode:
     description: Reads in check mode too.
@@ -50,10 +55,10 @@ from ansible_collections.storlab.testbed.plugins.module_utils.storage_state impo
 
 
 def main():
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={"testbed_id": {"type": "str", "default": ""}}, supports_check_mode=True)
     ip = module.get_bin_path("ip")
     addresses = module.run_command([ip, "-json", "address", "show"], check_rc=True)[1] if ip else ""
-    module.exit_json(changed=False, storage_state=gather("/", addresses))
+    module.exit_json(changed=False, storage_state=gather("/", addresses, module.params["testbed_id"]))
 
 
 if __name__ == "__main__":

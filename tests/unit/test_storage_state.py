@@ -73,3 +73,18 @@ def test_ignored_lines_are_no_strays(tmp_path):
     write(tmp_path, "proc/modules", "ext4 999 1 - Live 0x0\nbrd 1 0 - Live 0x0\nzram 1 0 - Live 0x0\n")
     assert strays(before, gather(str(tmp_path)), ignore=["^kernel modules: zram "]) == []
     assert strays(before, gather(str(tmp_path)), ignore=["^kernel modules: brd "]) == ["kernel modules: zram (was not there before)"]
+
+
+def test_what_another_testbed_has_is_left_out(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    write(tmp_path, "run/storlab/other/pid", "12")
+    write(tmp_path, "proc/90/comm", "qemu-system-x86\n")
+    write(tmp_path, "proc/90/cmdline", "qemu\0-name\0storlab-other\0")
+    assert strays(before, gather(str(tmp_path), testbed_id="mine")) == []
+    write(tmp_path, "run/storlab/mine/pid", "13")
+    write(tmp_path, "proc/91/comm", "qemu-system-x86\n")
+    write(tmp_path, "proc/91/cmdline", "qemu\0-name\0storlab-mine\0")
+    found = strays(before, gather(str(tmp_path), testbed_id="mine"))
+    assert found == ["own files: /run/storlab/mine (was not there before)", "own files: /run/storlab/mine/pid (was not there before)",
+                     "processes: qemu-system-x86 running (was not there before)"]
