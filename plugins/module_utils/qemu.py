@@ -14,12 +14,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
-import time
 
+from . import process
 from .failure import Failure, bad_value
 from .netns import enter_argv
 
@@ -102,33 +101,9 @@ def definition_hash(argv: list, netns: str | None, generation: str) -> str:
     return hashlib.sha256(json.dumps([argv, netns, generation]).encode()).hexdigest()
 
 
-def is_machine(cmdline: bytes, run_dir: str) -> bool:
-    """Whether a process with this /proc/<pid>/cmdline is the machine of that folder."""
-    words = cmdline.split(b"\0")
-    wanted = os.path.join(run_dir, "pid").encode()
-    return any(word == b"-pidfile" and following == wanted for word, following in zip(words, words[1:]))
-
-
-def read_cmdline(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as stream:
-            return stream.read()
-    except (FileNotFoundError, ProcessLookupError):
-        return b""
-
-
-def read_pid(path: str) -> int | None:
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return int(stream.read().split()[0])
-    except (FileNotFoundError, ValueError, IndexError):
-        return None
-
-
 def running_pid(run_dir: str) -> int | None:
-    """Process of the machine; None when it does not run. A pid file alone proves nothing, pids are used again."""
-    pid = read_pid(os.path.join(run_dir, "pid"))
-    return pid if pid and is_machine(read_cmdline(pid), run_dir) else None
+    """Process of the machine of that folder; None when it does not run."""
+    return process.running_pid("-pidfile", os.path.join(run_dir, "pid"))
 
 
 def read_state(run_dir: str) -> dict:
@@ -182,15 +157,6 @@ def start(vm: dict, argv: list, netns: str | None, definition: str, accel: dict)
                       "Correct its definition or free what it needs, and run this again.", name=vm["name"], console=console_tail(vm["console_log"]))
 
 
-def wait_until_gone(run_dir: str, timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while running_pid(run_dir):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def qmp_quit(path: str, timeout_s: float = 2.0) -> bool:
     """Ask QEMU to flush its disks and end; False when it does not listen."""
     try:
@@ -209,18 +175,16 @@ def qmp_quit(path: str, timeout_s: float = 2.0) -> bool:
 
 
 def stop(run_dir: str, timeout_s: float) -> None:
-    """End the machine: by its control socket, then TERM, then KILL, each with its own deadline."""
-    if qmp_quit(os.path.join(run_dir, "qmp")) and wait_until_gone(run_dir, timeout_s):
+    """End the machine: by its control socket, which flushes its disks, then by signals."""
+
+    def find() -> int | None:
+        return running_pid(run_dir)
+
+    if qmp_quit(os.path.join(run_dir, "qmp")) and process.wait_until_gone(find, timeout_s):
         return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        pid = running_pid(run_dir)
-        if pid is None:
-            return
-        os.kill(pid, number)
-        if wait_until_gone(run_dir, timeout_s):
-            return
-    raise Failure("vm_stop", f"The QEMU process {running_pid(run_dir)} of {run_dir} does not end, not even killed.",
-                  "Free the storage it waits for, or restart this host.", run_dir=run_dir)
+    if not process.end(find, timeout_s):
+        raise Failure("vm_stop", f"The QEMU process {find()} of {run_dir} does not end, not even killed.",
+                      "Free the storage it waits for, or restart this host.", run_dir=run_dir)
 
 
 def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict:
@@ -245,12 +209,12 @@ def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict:
     argv = [find_qemu(), "-nodefaults", "-no-user-config", "-display", "none", "-accel", "kvm", "-cpu", "host", "-m", "128", "-no-reboot",
             "-serial", "stdio", "-kernel", kernel, "-append", "console=ttyS0 panic=-1"]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        trial = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         try:
-            returncode = process.wait(timeout=timeout_s)
+            returncode = trial.wait(timeout=timeout_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            trial.kill()
+            trial.wait()
             returncode = None
         output.seek(0)
         return kvm_verdict(True, output.read(), returncode)

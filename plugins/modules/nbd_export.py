@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nbd_export
+short_description: Serves an image file over NBD
+version_added: 0.1.0
+description:
+  - Runs one C(qemu-nbd) for one image file, so that the QEMU of a guest on another host can use it as a disk.
+  - An export whose file was replaced, or whose storage is another one than the kernel believes, is started anew.
+  - NBD has no password. Bind it to an address of a private network.
+  - Ends only a process whose command line proves that it is this export.
+options:
+  name:
+    description: Name of the export.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) serves the file, V(absent) ends the export.
+      - V(released) ends it only when what it serves is not the file any more, so that the file system under it can be unmounted and made anew.
+    type: str
+    choices: [present, absent, released]
+    default: present
+  path:
+    description: The image file.
+    type: path
+    required: true
+  address:
+    description: Address to listen on. Never all of them.
+    type: str
+    required: true
+  port:
+    description: Port to listen on.
+    type: int
+    default: 10809
+  aio:
+    description: How C(qemu-nbd) issues I/O.
+    type: str
+    choices: [threads, native, io_uring]
+    default: threads
+  stop_timeout_s:
+    description: Seconds each way of ending the export may take.
+    type: int
+    default: 10
+attributes:
+  check_mode:
+    description: Starts and ends nothing in check mode.
+    support: full
+  diff_mode:
+    description: Shows the steps.
+    support: full
+  platform:
+    description: Linux.
+    platforms: linux
+    support: full
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Serve the data disk of a guest
+  storlab.testbed.nbd_export:
+    name: storlab-embedded-guest01
+    path: /srv/storlab/ds1/storlab-embedded-guest01.img
+    address: 10.213.0.12
+"""
+
+RETURN = r"""
+url:
+  description: How to reach the export.
+  returned: always
+  type: str
+  sample: nbd://10.213.0.12:10809/storlab-embedded-guest01
+instance:
+  description: Tells this start of the export from every other one; empty when it does not run.
+  returned: always
+  type: str
+problem:
+  description: Why the export was or would be started anew or ended.
+  returned: when there was one
+  type: str
+steps:
+  description: What was done, or would be done in check mode.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import nbd, process
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    name, path = params["name"], os.path.realpath(params["path"])
+    nbd.check(name, params["address"], params["port"])
+    argv = nbd.build_argv(name, path, params["address"], params["port"], params["aio"])
+    current = nbd.read_state(name, argv, path)
+    steps = nbd.plan(current, params["state"])
+    if not check_mode:
+        for step in steps:
+            if step == "stop":
+                nbd.stop(name, params["stop_timeout_s"])
+            else:
+                nbd.start(name, argv)
+    pid = nbd.running_pid(name)
+    result = {"changed": bool(steps), "steps": steps, "instance": process.instance(pid) if pid else "",
+              "url": f"nbd://{params['address']}:{params['port']}/{name}",
+              "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)}}
+    if current["problem"]:
+        result["problem"] = current["problem"]
+    return result
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent", "released"], "default": "present"},
+            "path": {"type": "path", "required": True},
+            "address": {"type": "str", "required": True},
+            "port": {"type": "int", "default": 10809},
+            "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
+            "stop_timeout_s": {"type": "int", "default": 10},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()
