@@ -69,25 +69,28 @@ def added_mark(kind: str, below: float, own: float, full: float, comparable: boo
 
 TAIL = 5.0  # nines: the axis ends at 99.999 %
 CURVE_POINTS = 60
+CURVE_STEP = 1.15  # ratio of latencies
 
 
 def percentile_curve(bins: dict) -> list[tuple]:
-    """[(share below or at, latency_ns)], thinned to what the eye can see, ending where the samples end."""
+    """[(share of all I/Os, latency_ns)], thinned to what the eye can see, ending where the samples end."""
     pairs = sorted((float(edge), count) for edge, count in bins.items() if count)
-    total, seen, curve = sum(count for _edge, count in pairs), 0, []
+    total, seen = sum(count for _edge, count in pairs), 0
+    kept: list[tuple] = []
+    last_at = last_edge = 0.0
     for edge, count in pairs:
-        curve.append((seen / total, edge))
+        # Each bin is a flat step: it begins where the one below it ends.
+        for share in (seen / total, (seen + count) / total):
+            # Kept is what moves by a visible step, sideways or up: without the second a steep rise would be cut across.
+            at = nines(share)
+            if not kept or at - last_at >= TAIL / CURVE_POINTS or edge >= last_edge * CURVE_STEP:
+                kept.append((share, edge))
+                last_at, last_edge = at, max(1.0, edge)
         seen += count
-        curve.append((seen / total, edge))
     # The last sample is the maximum; a percentile finer than one in total cannot be known.
-    curve[-1] = (1 - 0.5 / total, curve[-1][1])
-    kept, last = [], -1.0
-    for share, edge in curve:
-        at = nines(share)
-        if at - last >= TAIL / CURVE_POINTS or (share, edge) == curve[-1]:
-            kept.append((share, edge))
-            last = at
-    return kept
+    if kept and kept[-1][0] == 1.0:
+        kept.pop()
+    return [*kept, (1 - 0.5 / total, pairs[-1][0])] if pairs else []
 
 
 def nines(share: float) -> float:
@@ -96,8 +99,7 @@ def nines(share: float) -> float:
 
 
 def percentile_chart(ident: str, title: str, series: list[tuple], width: int, height: int) -> str:
-    """series: [(name, kind, bins)], drawn in that order, each named at the end of its line."""
-    series = [(name, kind, percentile_curve(bins)) for name, kind, bins in series if bins]
+    """series: [(name, kind, percentile_curve)], drawn in that order, each named at the end of its line."""
     if not series:
         return ""
     narrow = width < 500

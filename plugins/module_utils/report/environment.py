@@ -1,11 +1,56 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the environment fingerprint of a host says to a reader. The fingerprint is a free nested mapping; nothing in it is required."""
+"""What the fingerprint of a host (module_utils/environment.py) says to a reader. Nothing in it is required: old and foreign ones are shown as they are."""
 
 from __future__ import annotations
 
-import re
+from . import units
+
+HEADLINES = (
+    ("Kernel", "kernel.release"),
+    ("System", "distribution"),
+    ("CPU", "cpu.model"),
+    ("Cores", "cpu.cores"),
+    ("Governor", "cpu.governor"),
+    ("Memory", "memory_bytes"),
+    ("Product", "virtualisation.product"),
+    ("Generator", "engine.version"),
+)
+QUEUE_WORDS = (("scheduler", "scheduler {}"), ("nr_requests", "{} requests"), ("rotational", "rotational {}"))
+
+
+def describe(host: str, fingerprint: dict | None) -> dict:
+    """{host, machine, simulated, rows: [(name, text)], all: [(dotted key, text)]}."""
+    leaves = flatten(fingerprint or {})
+    known = dict(leaves)
+    rows = []
+    for name, key in HEADLINES:
+        text = known.get(key)
+        if text:
+            rows.append((name, units.size(int(text)) if key.endswith("_bytes") and text.isdigit() else text))
+    devices = (fingerprint or {}).get("devices")
+    for layer, device in (devices if isinstance(devices, dict) else {}).items():
+        if isinstance(device, dict):
+            rows.append((layer, _device(device)))
+    return {"host": host, "machine": machine_kind(known), "simulated": known.get("simulated", ""), "rows": rows, "all": leaves}
+
+
+def _device(device: dict) -> str:
+    queue = device.get("queue") if isinstance(device.get("queue"), dict) else {}
+    parts = [device.get("resolved") or device.get("path"), device.get("model"), device.get("filesystem")]
+    if isinstance(device.get("size_bytes"), int):
+        parts.append(units.size(device["size_bytes"]))
+    parts += [words.format(_chosen(queue[key])) for key, words in QUEUE_WORDS if queue.get(key)]
+    if device.get("driver_queue_depth"):
+        parts.append(f"queue depth {device['driver_queue_depth']}")
+    return ", ".join(str(part).strip() for part in parts if part)
+
+
+def _chosen(value) -> str:
+    """'mq-deadline [none]' -> 'none': the kernel puts the scheduler in use in brackets."""
+    text = str(value)
+    return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else text
 
 
 def flatten(value, prefix: str = "") -> list:
@@ -23,37 +68,8 @@ def _text(value) -> str:
     return "" if value is None else "yes" if value is True else "no" if value is False else str(value)
 
 
-def describe(host: str, fingerprint: dict | None) -> dict:
-    """{host, machine, simulated, rows: [(name, text)], all: [(dotted key, text)]}."""
-    leaves = flatten(fingerprint or {})
-    rows = [(name, text) for name, pattern in HEADLINES if (text := _first(leaves, pattern))]
-    return {"host": host, "machine": machine_kind(leaves), "simulated": _first(leaves, r"(^|\.)simulated"), "rows": rows, "all": leaves}
-
-
-HEADLINES = (
-    ("Kernel", r"(^|\.)kernel(\.release|_release|_version)?$|(^|\.)release$"),
-    ("Operating system", r"(^|\.)(os|distribution|pretty_name|os_release\.pretty_name|operating_system)$"),
-    ("CPU", r"(^|\.)(cpu\.model(_name)?|cpu_model|processor)$"),
-    ("Cores", r"(^|\.)(cpu\.(cores|count|online|logical)|cpu_count|cores|vcpus)$"),
-    ("Memory", r"(^|\.)(memory(\.total)?(_bytes|_kib|_mib)?|mem_total.*|total_bytes)$"),
-    ("Virtualisation", r"(^|\.)(virtuali[sz]ation|hypervisor|accelerator)(\.(type|kind|name|accelerator))?$"),
-    ("fio", r"(^|\.)(fio\.version|fio_version|fio|engine\.version)$"),
-    ("Scheduler", r"\.scheduler$"),
-)
-
-
-def _first(leaves: list, pattern: str) -> str:
-    return next((text for key, text in leaves if text and re.search(pattern, key, re.IGNORECASE)), "")
-
-
-def machine_kind(leaves: list) -> str:
-    """emulated, virtual, physical or unknown. Emulation hides itself worst in the CPU's name, so that is asked first."""
-    cpu = _first(leaves, r"(^|\.)(cpu\.model(_name)?|cpu_model|processor)$").lower()
-    said = " ".join(text.lower() for key, text in leaves if re.search(r"virtuali[sz]|hypervisor|accel|emulat", key, re.IGNORECASE))
-    if "tcg" in cpu or "qemu virtual cpu" in cpu or re.search(r"\btcg\b|\bqemu\b|emulated", said):
+def machine_kind(known: dict) -> str:
+    """emulated, virtual, physical or unknown, from the flattened fingerprint."""
+    if known.get("virtualisation.emulated") == "yes" or "TCG" in known.get("cpu.model", ""):
         return "emulated"
-    if re.search(r"\b(kvm|vmware|microsoft|hyperv|hyper-v|xen|oracle|virtualbox|guest|yes)\b", said):
-        return "virtual"
-    if re.search(r"\b(none|physical|no)\b", said):
-        return "physical"
-    return "unknown"
+    return {"yes": "virtual", "no": "physical"}.get(known.get("virtualisation.guest", ""), "unknown")

@@ -178,6 +178,7 @@ def pool(results: list) -> Cell:
     """
     first, taken = results[0], [_directions(result) for result in results]
     figures: dict = {}
+    bins: dict = {}
     for direction in ("read", "write", "total"):
         parts = [part[direction] for part in taken if direction in part]
         if not parts:
@@ -193,7 +194,8 @@ def pool(results: list) -> Cell:
             if pairs and (weight or len(pairs) == 1):
                 mean = sum(value * ios for value, ios in pairs) / weight if weight else pairs[0][0]
                 found[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
-        merged = histogram.percentiles(_merged(parts), PERCENTILES)
+        bins[direction] = _merged(parts)
+        merged = histogram.percentiles(bins[direction], PERCENTILES)
         for percent, metric in PERCENTILES.items():
             values = [part[metric] for part in parts if part.get(metric) is not None]
             value = merged[percent] if merged[percent] is not None or len(parts) > 1 else parts[0].get(metric)
@@ -201,14 +203,13 @@ def pool(results: list) -> Cell:
                 found[metric] = Figure(value, min(values), max(values))
     engine = first.get("engine") or {}
     flags = list(dict.fromkeys(flag for result in results for flag in result.get("flags") or []))
-    bins = _merged([part["total"] for part in taken])
-    if len(results) > 1 and not bins:
+    if len(results) > 1 and not bins["total"]:
         flags.append("percentiles_not_mergeable")
     return Cell(
         layer=first["layer"], kind=first["layer_kind"], host=first["host"], workload_id=first["workload_id"],
         engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
         ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
-        repetitions=len(results), figures=figures, bins=bins, points=[result["point_id"] for result in results], flags=flags)
+        repetitions=len(results), figures=figures, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags)
 
 
 def _merged(parts: list) -> dict:
@@ -250,7 +251,7 @@ def _reason(result: dict) -> str:
 
 
 def _unmeasured(layer: dict) -> str:
-    return "holding data, it is measured only through the files on it" if layer["purpose"] == "data" else "no point of this run"
+    return "a layer that holds data is measured only through files on it" if layer["purpose"] == "data" else "no point of this run"
 
 
 def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:

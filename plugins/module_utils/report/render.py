@@ -237,7 +237,7 @@ def _section(index: int, waterfall: Waterfall) -> dict:
             "rate_mark": charts.rate_mark(cell.kind, rate, ticks) if rate and rate.low > 0 else "",
             "added_mark": charts.added_mark(cell.kind, below or 0, mean, full, solid) if mean is not None and full else "",
         })
-    series = [(step.cell.layer, step.cell.kind, step.cell.bins) for step in waterfall.steps]
+    series = [(step.cell.layer, step.cell.kind, charts.percentile_curve(step.cell.bins)) for step in waterfall.steps if step.cell.bins]
     title = f"Latency distribution, {workload_words(waterfall.workload)}"
     ident = f"w{index + 1}"
     return {
@@ -245,7 +245,7 @@ def _section(index: int, waterfall: Waterfall) -> dict:
         "ticks": [(100 * charts.log_position(tick, ticks), units.tick(units.iops(tick))) for tick in ticks],
         "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
         "distribution": charts.percentile_chart(f"{ident}-dw", title, series, WIDE, 380) + charts.percentile_chart(f"{ident}-dn", title, series, NARROW, 300),
-        "series": [(name, kind) for name, kind, bins in series if bins],
+        "series": [(name, kind) for name, kind, _curve in series],
     }
 
 

@@ -17,8 +17,8 @@
   button.addEventListener('click', () => { theme = themes[(themes.indexOf(theme) + 1) % 3]; store.set(theme); show(); });
   show();
 
-  // Sorting: a header becomes a button; exact numbers are in data-sort, so 1.2k sorts above 900.
-  const key = (cell) => { const raw = cell === undefined ? '' : cell.dataset.sort || cell.textContent.trim(); const number = Number(raw); return raw !== '' && !Number.isNaN(number) ? number : raw; };
+  // Sorting: a header becomes a button; the exact number is in the cell's data element, so 1.2k sorts above 900.
+  const key = (cell) => { const raw = cell === undefined ? '' : cell.querySelector('data')?.value || cell.textContent.trim(); const number = Number(raw); return raw !== '' && !Number.isNaN(number) ? number : raw; };
   const compare = (a, b) => {
     const numbers = [typeof a === 'number', typeof b === 'number'];
     return numbers[0] && numbers[1] ? a - b : numbers[0] !== numbers[1] ? (numbers[0] ? -1 : 1) : String(a).localeCompare(String(b));
