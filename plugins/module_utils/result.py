@@ -13,6 +13,7 @@ import math
 
 from . import histogram
 from .failure import Failure
+from .workload import directions
 
 SCHEMA = "storlab.result/1"
 DIRECTIONS = ("read", "write")
@@ -89,6 +90,36 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
     if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
         found.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
     return found
+
+
+def of_point(identity: dict, meta: dict | None, measured: list, said: str | None = None) -> dict:
+    """The complete result of one point.
+
+    identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
+    measured: what the engine's reader made of its output, one entry when all went well. said: the engine's own words when it failed.
+    """
+    found = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
+    if meta is None:
+        found["failures"].append({"code": "stopped", "message": "The run ended before this point."})
+    else:
+        found.update({key: meta[key] for key in ("started_utc", "finished_utc") if key in meta})
+        found["failures"] += meta["failures"]
+        found["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
+        if meta["overridden"]:
+            found["overridden"] = meta["overridden"]
+        if len(measured) == 1:
+            own = measured[0]
+            found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors") if key in own})
+            found["engine"] = {**own["engine"], **identity["engine"]}
+            found["cpu"] = {**own["cpu"], **{key: meta[key] for key in ("host_busy_percent", "host_steal_percent") if key in meta}}
+            found["flags"] += own["flags"]
+            found["failures"] += failures(found, meta.get("exit_code"), directions(identity["workload"]), identity["workload"]["runtime_s"])
+        elif not found["failures"]:
+            found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and ended with exit code {meta.get('exit_code')}."})
+        if found["failures"] and said:
+            found["failures"][-1] = {**found["failures"][-1], "said": said}
+    found["status"] = "failed" if found["failures"] else "measured"
+    return without_none(found)
 
 
 def summary(result: dict) -> dict:

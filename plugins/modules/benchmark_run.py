@@ -1,0 +1,163 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: benchmark_run
+short_description: Starts, watches, stops and collects the points that one host measures
+version_added: 0.1.0
+description:
+  - The part of M(storlab.testbed.benchmark) that runs on the measured host. Use that one; this one is for trying and repairing.
+  - O(action=start) proves with the device guard that every layer is the testbed's own, then leaves a supervisor running that measures one
+    point after another, and returns at once. The run goes on when the connection breaks. Starting the same plan again joins the run.
+  - The supervisor keeps C(state.json) in its folder below C(/run/storlab) (below C(/var/tmp) for users who may not write there).
+  - Only one run at a time measures on a host.
+options:
+  action:
+    description: What to do.
+    type: str
+    choices: [start, status, stop, collect]
+    required: true
+  testbed_id:
+    description: The testbed.
+    type: str
+    required: true
+  run_id:
+    description: The run. O(action=stop) without it means all runs of the testbed on this host.
+    type: str
+  plan:
+    description:
+      - What O(action=start) measures, a mapping of C(points) (each C(point_id), C(layer), C(workload), C(workload_id), C(repetition), C(seed)),
+        C(layers) that are measured, C(known_layers) of the whole testbed, C(repetitions), C(fill), C(allow_device) and optionally C(grace_s).
+    type: dict
+  offset:
+    description: Where in the archive O(action=collect) begins.
+    type: int
+    default: 0
+  remove:
+    description: Whether O(action=stop) also removes the folders of the runs, measured points included.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: V(start) proves the layers safe and starts nothing, V(stop) says what it would end.
+    support: full
+  diff_mode:
+    description: Does not show differences.
+    support: none
+  platform:
+    description: Linux, with fio installed. Python 3.9 or later.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: End whatever this testbed measures here and remove its leftovers
+  storlab.testbed.benchmark_run:
+    action: stop
+    testbed_id: embedded
+    remove: true
+
+- name: See how far a run is
+  storlab.testbed.benchmark_run:
+    action: status
+    testbed_id: embedded
+    run_id: first
+"""
+
+RETURN = r"""
+state_dir:
+  description: The run's folder on the host.
+  returned: start, status
+  type: str
+pid:
+  description: The supervisor's process.
+  returned: start
+  type: int
+joined:
+  description: Whether the run was there already.
+  returned: start
+  type: bool
+alive:
+  description: Whether the supervisor is running.
+  returned: status
+  type: bool
+state:
+  description: What the supervisor last said, C(status), C(point), C(points), C(phase), C(iops), C(remaining_s) and more.
+  returned: status, collect
+  type: dict
+stopped:
+  description: Folders of the runs that were ended.
+  returned: stop
+  type: list
+  elements: str
+removed:
+  description: Folders that were removed.
+  returned: stop
+  type: list
+  elements: str
+content:
+  description: A piece of the archive (tar, gzip), in base64.
+  returned: collect
+  type: str
+sha256:
+  description: Checksum of the whole archive.
+  returned: collect with offset 0
+  type: str
+size_bytes:
+  description: Size of the whole archive.
+  returned: collect
+  type: int
+next_offset:
+  description: Where the next piece begins; absent after the last one.
+  returned: collect
+  type: int
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "action": {"type": "str", "choices": ["start", "status", "stop", "collect"], "required": True},
+            "testbed_id": {"type": "str", "required": True},
+            "run_id": {"type": "str"},
+            "plan": {"type": "dict"},
+            "offset": {"type": "int", "default": 0},
+            "remove": {"type": "bool", "default": False},
+        },
+        required_if=[("action", "start", ["run_id", "plan"]), ("action", "status", ["run_id"]), ("action", "collect", ["run_id"])],
+        supports_check_mode=True,
+    )
+    asked = module.params
+    names = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"]}
+    try:
+        if asked["action"] == "start":
+            plan = {**asked["plan"], **names}
+            result = {"changed": True, **(_try(plan) if module.check_mode else runner.start(plan))}
+        elif asked["action"] == "stop":
+            result = runner.stop(**names, remove=asked["remove"], dry_run=module.check_mode)
+        elif asked["action"] == "collect":
+            result = runner.collect(**names, offset=asked["offset"])
+        else:
+            result = runner.status(**names)
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+    module.exit_json(**result)
+
+
+def _try(plan: dict) -> dict:
+    runner.find_engine()
+    runner.check_layers(plan)
+    return {}
+
+
+if __name__ == "__main__":
+    main()
