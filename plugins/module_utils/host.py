@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the storage modules need from a Linux host: commands, kernel modules, waiting, and the testbed's record.
+
+The record is one JSON file an area under /run/storlab/<testbed_id>/: what this testbed made on this host, and nothing
+else made it ours. It is written before the thing it describes, so that a killed run leaves nothing unclaimed, and it
+carries the boot id, because RAM disks and targets do not outlive a boot even where /run does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+
+from .failure import Failure, bad_value
+
+RUN_DIR = "/run/storlab"
+
+
+def check_testbed_id(variable: str, testbed_id: str) -> str:
+    """The id becomes part of file, device and backstore names, so it is held to what all of them take."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,30}[a-z0-9])?", testbed_id or ""):
+        raise bad_value(
+            variable, testbed_id, "Use at most 32 lower-case letters, digits, dots, dashes or underscores, starting and ending with a letter or digit."
+        )
+    return testbed_id
+
+
+def check_name(variable: str, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9])?", name or ""):
+        raise bad_value(variable, name, "Use at most 32 letters, digits, dots, dashes or underscores, starting and ending with a letter or digit.")
+    return name
+
+
+def run(argv: list, ok: tuple = (0,), timeout_s: float = 120, what: str = "", remedy: str = "", stdin: str | None = None) -> subprocess.CompletedProcess:
+    """Run argv; raise Failure command_missing, command_timeout or command_failed (never showing stdin)."""
+    environment = {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"}
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=environment, input=stdin if stdin is not None else ""
+        )
+    except FileNotFoundError:
+        raise Failure("command_missing", f"The command {argv[0]} is not on this host.", f"Install the package that has {argv[0]}.", command=argv[0]) from None
+    except subprocess.TimeoutExpired:
+        raise Failure("command_timeout", f"{argv[0]} did not end within {timeout_s:g} s.", "Look at the kernel log of the host.", command=argv[0]) from None
+    if done.returncode not in ok:
+        said = " ".join((done.stderr or done.stdout).split())[-400:]
+        raise Failure(
+            "command_failed",
+            f"{what or argv[0] + ' failed'}: exit {done.returncode}, {said or 'no message'}.",
+            remedy or "Look at the message and at the kernel log of the host.",
+            command=argv[0],
+            exit_code=done.returncode,
+        )
+    return done
+
+
+def wait_for(condition, timeout_s: float, interval_s: float = 0.1):
+    """The first true value of condition(), or its last value at the deadline."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value or time.monotonic() >= deadline:
+            return value
+        time.sleep(interval_s)
+
+
+def read_text(path: str, default: str | None = None) -> str:
+    """The stripped content of a small kernel or configuration file."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read().strip(" \n\0")
+    except FileNotFoundError:
+        if default is None:
+            raise
+        return default
+
+
+def write_text(path: str, text: str) -> None:
+    """One write(2), unbuffered: the kernel's attributes report a refusal at the write itself."""
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+# ---- kernel modules
+
+
+def loaded_modules(root: str = "/") -> set:
+    """Names of the loadable modules that are loaded (built-in ones are not in the list)."""
+    text = read_text(os.path.join(root, "proc/modules"), default="")
+    return {line.split()[0] for line in text.splitlines() if line}
+
+
+def load_module(name: str, *parameters: str, provides: str | None = None) -> None:
+    """Load a kernel module unless it is there already, built in, or what it provides exists."""
+    if (provides and os.path.exists(provides)) or os.path.isdir(f"/sys/module/{name}"):
+        return
+    run(
+        ["modprobe", name, *parameters],
+        what=f"The kernel module {name} cannot be loaded",
+        remedy="Use a kernel that has it (Debian: linux-image-amd64 or linux-image-cloud-amd64), or choose another provider.",
+    )
+
+
+def module_available(name: str) -> bool:
+    """Whether modprobe would find the module; loads nothing."""
+    if os.path.isdir(f"/sys/module/{name}"):
+        return True
+    try:
+        return run(["modprobe", "--dry-run", "--quiet", name], ok=(0, 1)).returncode == 0
+    except Failure:
+        return False
+
+
+def unload_modules(names) -> list:
+    """Unload those of our modules that nothing uses; what is still used by others stays. Returns what went."""
+    gone, remaining = [], sorted(set(names) & loaded_modules())
+    progress = True
+    while remaining and progress:
+        progress = False
+        for name in list(remaining):
+            if read_text(f"/sys/module/{name}/refcnt", default="1") == "0" and run(["rmmod", name], ok=(0, 1)).returncode == 0:
+                remaining.remove(name)
+                gone.append(name)
+                progress = True
+    return gone
+
+
+# ---- the record
+
+
+class Record:
+    """The testbed's record of one area on this host; a dict in ``data``."""
+
+    def __init__(self, testbed_id: str, area: str, run_dir: str = RUN_DIR):
+        self.folder = os.path.join(run_dir, testbed_id)
+        self.path = os.path.join(self.folder, f"{area}.json")
+        self.boot_id = read_text("/proc/sys/kernel/random/boot_id", default="")
+        self.data = {}
+        try:
+            with open(self.path, encoding="utf-8") as handle:
+                data = json.load(handle)
+            # A record of an earlier boot describes things that are gone.
+            self.data = data if data.get("boot_id") == self.boot_id else {}
+        except FileNotFoundError:
+            pass
+        except ValueError:
+            raise Failure(
+                "record_damaged",
+                f"The testbed's record {self.path} is not JSON.",
+                "Restore it, or remove it when nothing of the testbed is left on this host.",
+                path=self.path,
+            ) from None
+
+    def save(self) -> None:
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        temporary = f"{self.path}.new"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump({**self.data, "boot_id": self.boot_id}, stream, indent=1, sort_keys=True)
+        os.replace(temporary, self.path)
+
+    def note_modules(self, before: set) -> None:
+        """Remember the modules that appeared since ``before``, the kernel's own dependencies included."""
+        self.data["modules"] = sorted(set(self.data.get("modules", [])) | (loaded_modules() - before))
+        self.save()
+
+    def remove(self) -> None:
+        """Forget the area, and the testbed's folder with the last area."""
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        for folder in (self.folder, os.path.dirname(self.folder)):
+            try:
+                os.rmdir(folder)
+            except OSError:  # missing, or another area or testbed still has its record there
+                return

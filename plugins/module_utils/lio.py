@@ -1,0 +1,311 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The iSCSI target of the Linux kernel (LIO), through its own interface, configfs.
+
+A configuration is a flat mapping of paths below ``/sys/kernel/config/target``: directories (value DIR), links (value:
+a LINK to another path) and attributes (value: text). The wanted configuration is an ordered list of the same things, so
+that comparing the two gives the plan, and nothing that is not in the snapshot (what others configured) is ever touched.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+
+from . import block_device
+from .failure import Failure
+from .host import Record, load_module, loaded_modules, read_text, run, unload_modules, write_text
+from .iscsi_names import lio_naa, portal_text, unit_serial
+
+CONFIGFS = "/sys/kernel/config"
+DIR = "directory"
+Link = namedtuple("Link", "to")
+Entry = namedtuple("Entry", "path value")
+AUTH = {"userid": "chap_user", "password": "chap_password", "userid_mutual": "mutual_chap_user", "password_mutual": "mutual_chap_password"}
+# Demo mode would let any initiator in. Discovery, too, answers only initiators that have an ACL.
+TPG_ATTRIBUTES = {"generate_node_acls": "0", "demo_mode_write_protect": "1", "demo_mode_discovery": "0", "cache_dynamic_acls": "0"}
+MASK = "(secret)"
+
+
+def store_name(testbed_id: str, lun_name: str) -> str:
+    return f"storlab-{testbed_id}-{lun_name}"
+
+
+def wanted_entries(testbed_id: str, targets: list, hba: str) -> list:
+    """The wanted configuration in the order in which it is made. Each LUN carries its ``device``."""
+    entries = [Entry(f"core/{hba}", DIR)] if any(target["luns"] for target in targets) else []
+    for target in targets:
+        for lun in target["luns"]:
+            store = f"core/{hba}/{store_name(testbed_id, lun['name'])}"
+            entries += [
+                Entry(store, DIR),
+                Entry(f"{store}/udev_path", lun["device"]),
+                Entry(f"{store}/enable", "1"),
+                Entry(f"{store}/wwn/vpd_unit_serial", unit_serial(testbed_id, lun["name"])),
+            ]
+    for target in targets:
+        tpg = f"iscsi/{target['name']}/tpgt_1"
+        chap = any(initiator.get("chap_user") for initiator in target["initiators"])
+        entries += [Entry(f"iscsi/{target['name']}", DIR), Entry(tpg, DIR)]
+        entries += [Entry(f"{tpg}/attrib/{name}", value) for name, value in {"authentication": "1" if chap else "0", **TPG_ATTRIBUTES}.items()]
+        for lun in target["luns"]:
+            name = store_name(testbed_id, lun["name"])
+            entries += [Entry(f"{tpg}/lun/lun_{lun['lun']}", DIR), Entry(f"{tpg}/lun/lun_{lun['lun']}/{name}", Link(f"core/{hba}/{name}"))]
+        for initiator in target["initiators"]:
+            acl = f"{tpg}/acls/{initiator['iqn']}"
+            entries += [Entry(acl, DIR)] + [Entry(f"{acl}/auth/{name}", initiator.get(key) or "") for name, key in AUTH.items()]
+            for lun in target["luns"]:
+                if initiator.get("luns") is None or lun["lun"] in initiator["luns"]:
+                    entries += [Entry(f"{acl}/lun_{lun['lun']}", DIR), Entry(f"{acl}/lun_{lun['lun']}/lun_{lun['lun']}", Link(f"{tpg}/lun/lun_{lun['lun']}"))]
+        # The portals come last: nobody can log in to a target that is only half described.
+        entries += [Entry(f"{tpg}/np/{portal_text(portal['address'], portal['port'])}", DIR) for portal in target["portals"]]
+        entries.append(Entry(f"{tpg}/enable", "1"))
+    return entries
+
+
+def plan(current: dict, entries: list) -> list:
+    """Steps {op, path, was, will}: what is not wanted goes first, innermost first, then the wanted is made in its order."""
+    wanted = {entry.path: entry.value for entry in entries}
+    doomed = {path for path, value in current.items() if (value == DIR and path not in wanted) or (isinstance(value, Link) and wanted.get(path) != value)}
+    # A backstore cannot be given another device or serial: it is made anew.
+    for store in [path for path, value in current.items() if path.startswith("core/") and value == DIR and path in wanted]:
+        for attribute in (f"{store}/udev_path", f"{store}/wwn/vpd_unit_serial"):
+            if current.get(attribute) and current[attribute] != wanted.get(attribute):
+                doomed.add(store)
+    while True:
+        more = {
+            path
+            for path, value in current.items()
+            if path not in doomed
+            and (
+                (isinstance(value, Link) and value.to in doomed)
+                or ((value == DIR or isinstance(value, Link)) and any(path.startswith(f"{gone}/") for gone in doomed))
+            )
+        }
+        if not more:
+            break
+        doomed |= more
+    steps = []
+    for path in sorted(doomed, key=_removal_order):
+        if path.count("/") == 2 and path.startswith("iscsi/") and current.get(f"{path}/enable") == "1":
+            steps.append({"op": "write", "path": f"{path}/enable", "was": "1", "will": "0"})
+        steps.append({"op": "unlink" if isinstance(current[path], Link) else "rmdir", "path": path, "was": _shown(path, current[path]), "will": None})
+    kept = {path: value for path, value in current.items() if not any(path == gone or path.startswith(f"{gone}/") for gone in doomed)}
+    for entry in entries:
+        # A new directory's attributes are empty or the kernel's defaults, which reading them would show; unread means unset.
+        was = kept.get(entry.path, "" if "/auth/" in entry.path else None)
+        if was != entry.value:
+            op = "mkdir" if entry.value == DIR else "symlink" if isinstance(entry.value, Link) else "write"
+            steps.append({"op": op, "path": entry.path, "was": _shown(entry.path, was), "will": _shown(entry.path, entry.value)})
+    return steps
+
+
+def _removal_order(path: str) -> tuple:
+    """Mapped LUNs and ACLs before the LUNs they name, LUNs before backstores, children before parents."""
+    return (path.startswith("core/"), "/acls/" not in path, -path.count("/"), path)
+
+
+def _shown(path: str, value):
+    if isinstance(value, Link):
+        return value.to
+    return MASK if value and "/auth/password" in path else value
+
+
+def foreign_target(current: dict, name: str, testbed_id: str, recorded: list) -> bool:
+    """Whether the target exists but is not this testbed's: not recorded, and exporting nothing or anything that is not ours."""
+    if f"iscsi/{name}" not in current or name in recorded:
+        return False
+    stores = [value.to for path, value in current.items() if isinstance(value, Link) and path.startswith(f"iscsi/{name}/") and "/acls/" not in path]
+    return not stores or not all(current.get(store) == DIR for store in stores)
+
+
+class Configfs:
+    """Reads and changes the target configuration below one root."""
+
+    def __init__(self, root: str = f"{CONFIGFS}/target"):
+        self.root = root
+
+    def at(self, path: str) -> str:
+        return os.path.join(self.root, path)
+
+    def names(self, path: str, prefix: str = "") -> list:
+        folder = self.at(path)
+        return sorted(name for name in os.listdir(folder) if name.startswith(prefix)) if os.path.isdir(folder) else []
+
+    def subfolders(self, path: str, prefix: str = "") -> list:
+        return [name for name in self.names(path, prefix) if os.path.isdir(self.at(f"{path}/{name}"))]
+
+    def _links(self, path: str) -> dict:
+        return {
+            f"{path}/{name}": Link(os.path.relpath(os.path.realpath(self.at(f"{path}/{name}")), os.path.realpath(self.root)))
+            for name in self.names(path)
+            if os.path.islink(self.at(f"{path}/{name}"))
+        }
+
+    def stores(self, testbed_id: str) -> dict:
+        """This testbed's backstores: the name carries the stamp, the serial proves it (a store killed at birth has none)."""
+        prefix, found = store_name(testbed_id, ""), {}
+        for hba in self.subfolders("core", "iblock_"):
+            ours = {}
+            for name in self.subfolders(f"core/{hba}", prefix):
+                store = f"core/{hba}/{name}"
+                serial = read_text(self.at(f"{store}/wwn/vpd_unit_serial"), default="").rpartition(":")[2].strip()
+                info = read_text(self.at(f"{store}/info"), default="")
+                if serial in ("", unit_serial(testbed_id, name[len(prefix) :])):
+                    device = info.partition("UDEV PATH: ")[2].split()
+                    ours.update(
+                        {
+                            store: DIR,
+                            f"{store}/udev_path": device[0] if device else "",
+                            f"{store}/enable": "1" if "Status: ACTIVATED" in info else "0",
+                            f"{store}/wwn/vpd_unit_serial": serial,
+                        }
+                    )
+            if ours and all(f"core/{hba}/{name}" in ours for name in self.subfolders(f"core/{hba}")):
+                found[f"core/{hba}"] = DIR
+            found.update(ours)
+        return found
+
+    def target(self, name: str) -> dict:
+        """One target with everything of it that this collection manages."""
+        base, found = f"iscsi/{name}", {}
+        if not os.path.isdir(self.at(base)):
+            return found
+        found[base] = DIR
+        for tpg in [f"{base}/{tag}" for tag in self.subfolders(base, "tpgt_")]:
+            found[tpg] = DIR
+            for attribute in ["enable"] + [f"attrib/{key}" for key in ("authentication", *TPG_ATTRIBUTES)]:
+                found[f"{tpg}/{attribute}"] = read_text(self.at(f"{tpg}/{attribute}"))
+            for portal in self.subfolders(f"{tpg}/np"):
+                found[f"{tpg}/np/{portal}"] = DIR
+            for lun in self.subfolders(f"{tpg}/lun", "lun_"):
+                found.update({f"{tpg}/lun/{lun}": DIR, **self._links(f"{tpg}/lun/{lun}")})
+            for acl in [f"{tpg}/acls/{initiator}" for initiator in self.subfolders(f"{tpg}/acls")]:
+                found[acl] = DIR
+                for key in AUTH:
+                    value = read_text(self.at(f"{acl}/auth/{key}"), default="")
+                    found[f"{acl}/auth/{key}"] = "" if value == "NULL" else value
+                for lun in self.subfolders(acl, "lun_"):
+                    found.update({f"{acl}/{lun}": DIR, **self._links(f"{acl}/{lun}")})
+        return found
+
+    def free_hba(self) -> str:
+        taken, index = self.names("core", "iblock_"), 0
+        while f"iblock_{index}" in taken:
+            index += 1
+        return f"iblock_{index}"
+
+    def apply(self, steps: list, entries: list) -> None:
+        values = {entry.path: entry.value for entry in entries}
+        for step in steps:
+            try:
+                self._apply(step, values.get(step["path"]))
+            except OSError as error:
+                raise _explained(step, error) from error
+
+    def _apply(self, step: dict, value) -> None:
+        path = self.at(step["path"])
+        if step["op"] == "mkdir":
+            os.mkdir(path)
+        elif step["op"] == "rmdir":
+            os.rmdir(path)
+        elif step["op"] == "unlink":
+            os.unlink(path)
+        elif step["op"] == "symlink":
+            os.symlink(self.at(value.to), path)
+        elif path.endswith("/udev_path"):
+            write_text(os.path.join(os.path.dirname(path), "control"), f"udev_path={value}")
+            write_text(path, value)
+        else:
+            # LIO takes the word NULL for "no user, no password".
+            write_text(path, step["will"] if value is None else value or "NULL")
+
+
+def _explained(step: dict, error: OSError) -> Failure:
+    path = step["path"]
+    if "/np/" in path and step["op"] == "mkdir":
+        return Failure(
+            "portal_unavailable",
+            f"The target cannot listen on {os.path.basename(path)}: {error.strerror}.",
+            "Use an address of this host, and a port nothing else listens on.",
+            portal=os.path.basename(path),
+        )
+    if path.startswith("core/") and path.endswith("/enable"):
+        return Failure(
+            "backstore_refused",
+            f"The kernel refuses the device of backstore {path.split('/')[2]}: {error.strerror}.",
+            "Look at the kernel log; the device must exist and nothing else may hold it.",
+            backstore=path.split("/")[2],
+        )
+    return Failure(
+        "configfs_refused",
+        f"The kernel refuses to {step['op']} {path} in the target configuration: {error.strerror}.",
+        "Look at the kernel log of the target host.",
+        path=path,
+        operation=step["op"],
+    )
+
+
+class LioTarget:
+    """The targets of one testbed on this host."""
+
+    MODULES = ("target_core_mod", "target_core_iblock", "iscsi_target_mod")
+
+    def __init__(self, testbed_id: str):
+        self.testbed_id = testbed_id
+        self.record = Record(testbed_id, "lio_target")
+        self.configfs = Configfs()
+
+    def current(self, names: list) -> dict:
+        recorded = self.record.data.get("targets", [])
+        found = self.configfs.stores(self.testbed_id)
+        for name in self.configfs.subfolders("iscsi", "") if os.path.isdir(self.configfs.at("iscsi")) else []:
+            if name in names or name in recorded:
+                found.update(self.configfs.target(name))
+        return found
+
+    def entries(self, current: dict, targets: list) -> list:
+        used = sorted({path.split("/")[1] for path in current if path.startswith("core/")})
+        return wanted_entries(self.testbed_id, targets, used[0] if used else self.configfs.free_hba())
+
+    def apply(self, targets: list, steps: list, entries: list) -> None:
+        before = loaded_modules()
+        names = [target["name"] for target in targets]
+        self.record.data["targets"] = sorted(set(self.record.data.get("targets", [])) | set(names))
+        self.record.save()
+        load_module("configfs", provides=CONFIGFS)
+        if not any(mount["mount_point"] == CONFIGFS for mount in block_device.mounts()):
+            self.record.data["mounted_configfs"] = True
+            self.record.save()
+            run(["mount", "-t", "configfs", "configfs", CONFIGFS], what="configfs cannot be mounted")
+        for module in self.MODULES:
+            load_module(module)
+        self.record.note_modules(before)
+        fabric = self.configfs.at("iscsi")
+        if not os.path.isdir(fabric):
+            self.record.data["made_fabric"] = True
+            self.record.save()
+            os.mkdir(fabric)
+        self.configfs.apply(steps, entries)
+        self.record.data["targets"] = names
+        self.record.note_modules(before)
+
+    def remove_all(self, steps: list) -> None:
+        self.configfs.apply(steps, [])
+        if (
+            self.record.data.get("made_fabric")
+            and os.path.isdir(self.configfs.at("iscsi"))
+            and not any(name != "discovery_auth" for name in self.configfs.subfolders("iscsi"))
+        ):
+            os.rmdir(self.configfs.at("iscsi"))
+        unload_modules(self.record.data.get("modules", []))
+        if self.record.data.get("mounted_configfs") and not os.listdir(CONFIGFS):
+            run(["umount", CONFIGFS], what="configfs cannot be unmounted")
+            unload_modules(self.record.data.get("modules", []))
+        self.record.remove()
+
+
+def lun_identity(testbed_id: str, target: dict, lun: dict) -> dict:
+    serial = unit_serial(testbed_id, lun["name"])
+    return {"target_iqn": target["name"], "lun": lun["lun"], "serial": serial, "naa": lio_naa(serial)}

@@ -1,0 +1,181 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: datastore_filesystem
+short_description: Makes the file system datastores of a testbed
+version_added: 0.1.0
+description:
+  - Makes all datastores of one testbed on a host (file system, mount, benchmark file), repairs what differs, or removes them, in one call.
+  - The UUID of a file system derives from the testbed and the datastore's name, so a rebuild gives the same one, and nothing else is taken for it.
+  - A file system is made only on a device that the guard (C(docs/safety.md)) proves to be blank, unused, and the layer it was published as.
+  - When the device under a mounted datastore was replaced (its target was rebuilt), the dead file system is detached, the processes that hold its files
+    are ended, and a new one is made.
+  - Nothing is written to C(/etc/fstab), because a LUN on a RAM disk is another one after the next boot of its target.
+options:
+  testbed_id:
+    description: The testbed the datastores belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the datastores of O(datastores), V(absent) unmounts all of this testbed's, wipes their signatures and removes their folders.
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers); needed for datastores that name a layer.
+    type: dict
+    default: {}
+  discard_contents:
+    description: With O(state=absent), remove datastores that hold files of others, too.
+    type: bool
+    default: false
+  datastores:
+    description: The datastores.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the datastore in the testbed.
+        type: str
+        required: true
+      layer:
+        description: The published layer whose device it stands on. Either this or O(datastores[].device).
+        type: str
+      device:
+        description: The device it stands on, which must be empty and unused.
+        type: path
+      filesystem:
+        description: The file system.
+        type: str
+        choices: [ext4, xfs]
+        default: ext4
+      mount_point:
+        description: Where it is mounted. Folders that are missing are made, and removed again.
+        type: path
+        required: true
+      mount_options:
+        description: Options of mount(8).
+        type: str
+        default: noatime
+      benchmark_file_mib:
+        description: Size of C(storlab-benchmark.dat) on it, which benchmarks overwrite; every block is written once. 0 is none.
+        type: int
+        default: 0
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what is changed.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: A datastore on a LUN
+  storlab.testbed.datastore_filesystem:
+    testbed_id: embedded
+    layers: "{{ ansible_facts.storlab_layers }}"
+    datastores:
+      - name: ds1
+        layer: initiator-ds1
+        mount_point: /srv/storlab/ds1
+        benchmark_file_mib: 32
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+ended:
+  description: Processes that held files of a datastore whose device was replaced, and were ended.
+  returned: always
+  type: list
+  elements: dict
+  sample: [{pid: 812, command: qemu-nbd}]
+layers:
+  description: The benchmark files as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.datastore import Datastores, layers_of, plan, resolve
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+
+# What a datastore looks like whose device does not exist yet (check mode on a fresh host).
+UNBORN = {"superblock": {"filesystem": None, "uuid": None, "label": ""}, "mounted": None, "numbers": None, "file_bytes": None, "options": None}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
+    if params["state"] == "absent":
+        steps = stores.plan_absent(params["discard_contents"])
+        changed = bool(steps or stores.record.data)
+        if changed and not check_mode:
+            ended = stores.remove()
+    else:
+        wanted = resolve(params)
+        plans = [(entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry)) for entry in wanted]
+        for entry, steps in plans:
+            if entry["device"] and any(step["op"] == "make_filesystem" for step in steps):
+                stores.refuse_unsafe(entry, steps)
+        for entry, steps in plans if not check_mode else []:
+            if steps:
+                ended += stores.apply(entry, steps)
+        steps = [step for _entry, its_steps in plans for step in its_steps]
+        changed, layers = bool(steps), {"layers": layers_of(wanted)}
+    diff = {
+        side: "".join(f"{step['op']} {step['datastore']}: {step[key]}\n" for step in steps if step[key] is not None)
+        for side, key in (("before", "was"), ("after", "will"))
+    }
+    return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "testbed_id": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "layers": {"type": "dict", "default": {}},
+            "discard_contents": {"type": "bool", "default": False},
+            "datastores": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "layer": {"type": "str"},
+                    "device": {"type": "path"},
+                    "filesystem": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
+                    "mount_point": {"type": "path", "required": True},
+                    "mount_options": {"type": "str", "default": "noatime"},
+                    "benchmark_file_mib": {"type": "int", "default": 0},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

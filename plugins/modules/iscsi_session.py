@@ -1,0 +1,311 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: iscsi_session
+short_description: Logs in to iSCSI targets with open-iscsi and finds their disks
+version_added: 0.1.0
+description:
+  - Makes all sessions of one testbed on a host, repairs what differs, or removes them, in one call.
+  - The initiator name stands in an open-iscsi interface record of its own, C(storlab-<testbed_id>). The host's C(initiatorname.iscsi), the sessions
+    of others and a running iscsid stay as they are.
+  - A disk is found by session and LUN, and proven by its serial, NAA identifier and size, never by the order of C(/dev/sdX).
+  - CHAP secrets are written to the node record's file, which only root can read; they are in no argument list and no result.
+  - A failed login leaves no new record behind. A session that died is waited for, and made anew when it does not come back.
+options:
+  testbed_id:
+    description: The testbed the sessions belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the sessions of O(targets) and ends this testbed's other ones, V(absent) ends them all. Refused while a disk is in use.
+    type: str
+    choices: [present, absent]
+    default: present
+  initiator_name:
+    description: The iSCSI qualified name (IQN) of this initiator. Required when O(state=present).
+    type: str
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers). What they say of a LUN's serial, NAA identifier and size must hold.
+    type: dict
+    default: {}
+  queue_depth:
+    description: Commands that may be outstanding at one disk.
+    type: int
+    default: 32
+  replacement_timeout_s:
+    description: How long I/O waits for a lost session before it fails.
+    type: int
+    default: 120
+  login_timeout_s:
+    description: How long a login, a rescan and a recovery may take, each.
+    type: int
+    default: 15
+  noop_interval_s:
+    description: How often an idle connection is tried; 0 is never.
+    type: int
+    default: 5
+  noop_timeout_s:
+    description: How long the answer may take before the connection counts as lost.
+    type: int
+    default: 5
+  targets:
+    description: The targets to log in to.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      iqn:
+        description: Name of the target.
+        type: str
+        required: true
+      portal:
+        description: Where it listens.
+        type: dict
+        required: true
+        suboptions:
+          address:
+            description: IP address.
+            type: str
+            required: true
+          port:
+            description: TCP port.
+            type: int
+            default: 3260
+      chap_user:
+        description: The name this initiator gives.
+        type: str
+      chap_password:
+        description: The secret this initiator gives.
+        type: str
+      mutual_chap_user:
+        description: The name the target must give in return.
+        type: str
+      mutual_chap_password:
+        description: The secret the target must give in return.
+        type: str
+      luns:
+        description: The LUNs that must be there.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          lun:
+            description: The logical unit number.
+            type: int
+            required: true
+          name:
+            description: Name of the LUN in the testbed.
+            type: str
+            required: true
+          parent:
+            description: Name of the layer its I/O goes through next.
+            type: str
+          purpose:
+            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            type: str
+            choices: [scratch, data]
+            default: scratch
+          layer_kind:
+            description: V(target) for a target's login to itself, which makes the export measurable without the network.
+            type: str
+            choices: [initiator, target]
+            default: initiator
+          serial:
+            description: The unit serial it must have.
+            type: str
+          naa:
+            description: The NAA identifier it must have.
+            type: str
+          size_bytes:
+            description: The size it must have.
+            type: int
+attributes:
+  check_mode:
+    description: Changes nothing and asks no target; disks that are not there yet have no path.
+    support: full
+  diff_mode:
+    description: Shows what is changed, without secrets.
+    support: full
+  platform:
+    description: Linux with open-iscsi.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Log in to one target
+  storlab.testbed.iscsi_session:
+    testbed_id: embedded
+    initiator_name: iqn.2026-01.lab.example:hypervisor01
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - iqn: iqn.2026-01.lab.example:bench
+        portal:
+          address: 10.213.0.11
+        chap_user: hypervisor01
+        chap_password: "{{ vaulted_chap_password }}"
+        luns:
+          - lun: 0
+            name: bench
+            parent: target-bench
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode; secrets are masked.
+  returned: always
+  type: list
+  elements: dict
+layers:
+  description: The LUNs as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id, read_text
+from ansible_collections.storlab.testbed.plugins.module_utils.iscsi_names import check_chap, check_iqn, portal_address
+from ansible_collections.storlab.testbed.plugins.module_utils.open_iscsi import OpenIscsi, expected, layers_of, plan, unwanted
+
+TUNING = {"queue_depth": 32, "replacement_timeout_s": 120, "login_timeout_s": 15, "noop_interval_s": 5, "noop_timeout_s": 5}
+CHAP = {
+    "chap_user": {"type": "str"},
+    "chap_password": {"type": "str", "no_log": True},
+    "mutual_chap_user": {"type": "str"},
+    "mutual_chap_password": {"type": "str", "no_log": True},
+}
+
+
+def check(params: dict) -> list:
+    """The targets with what is expected of their LUNs; raises bad_value."""
+    check_iqn("iscsi_initiator_name", params["initiator_name"])
+    for key in ("queue_depth", "login_timeout_s"):
+        if params[key] < 1:
+            raise bad_value(f"iscsi_initiator_{key}", params[key], "Give at least 1.")
+    targets = []
+    for target in params["targets"]:
+        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        # Whether CHAP is needed is for the target to say.
+        check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
+        portal = {**target["portal"], "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"])}
+        targets.append({**target, "portal": portal, "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]]})
+    return targets
+
+
+def ensure_target(iscsi: OpenIscsi, target: dict, steps: list, warnings: list) -> dict:
+    """Apply one target's steps and return its disks; a failed login is undone."""
+    path = iscsi.record_file(target)
+    before, busy = read_text(path) if path else None, iscsi.current(target)["busy"]
+    try:
+        iscsi.apply(steps, target)
+        if iscsi.offline(target):
+            iscsi.apply([{"op": "relogin"}], target)
+        disks = iscsi.disks(target)
+    except Failure:
+        if any(step["op"] in ("create_record", "login", "relogin", "recover") for step in steps):
+            iscsi.undo(target, before)
+        raise
+    if busy and any(step["op"] == "update_record" for step in steps):
+        warnings.append(f"The session to {target['iqn']} is in use: what changed in its record takes effect at its next login.")
+    return disks
+
+
+def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
+    iscsi = OpenIscsi(check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING})
+    targets = check(params) if params["state"] == "present" else []
+    extra = unwanted(iscsi.records(), targets)
+    steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
+    if params["state"] == "absent":
+        changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
+        if check_mode:
+            iscsi.refuse_used(extra)
+        elif changed:
+            iscsi.remove_all()
+        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
+    name = iscsi.iface_name()
+    if name != params["initiator_name"]:
+        # A session keeps the name it logged in with.
+        extra = iscsi.records()
+        steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
+    plans = [
+        plan(
+            iscsi.current(target) if name == params["initiator_name"] else {"record": None, "session": None, "luns": {}, "busy": []},
+            target,
+            {key: params[key] for key in TUNING},
+        )
+        for target in targets
+    ]
+    disks = {}
+    if not check_mode:
+        iscsi.refuse_used(extra)
+        iscsi.remove(extra)
+        if any(plans) or steps or not iscsi.daemon_runs():
+            iscsi.prepare(params["initiator_name"])
+        for target, its_steps in zip(targets, plans):
+            disks.update({(target["iqn"], lun): disk for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()})
+    steps += [step for its_steps in plans for step in its_steps]
+    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}
+
+
+def diff_of(steps: list) -> dict:
+    return {
+        side: "".join(f"{step['op']} {step['target']}: {step[key]}\n" for step in steps if step[key] is not None)
+        for side, key in (("before", "was"), ("after", "will"))
+    }
+
+
+def main() -> None:
+    lun = {
+        "lun": {"type": "int", "required": True},
+        "name": {"type": "str", "required": True},
+        "parent": {"type": "str"},
+        "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "scratch"},
+        "layer_kind": {"type": "str", "choices": ["initiator", "target"], "default": "initiator"},
+        "serial": {"type": "str"},
+        "naa": {"type": "str"},
+        "size_bytes": {"type": "int"},
+    }
+    portal = {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}}
+    module = AnsibleModule(
+        argument_spec={
+            "testbed_id": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "initiator_name": {"type": "str"},
+            "layers": {"type": "dict", "default": {}},
+            **{key: {"type": "int", "default": value} for key, value in TUNING.items()},
+            "targets": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "iqn": {"type": "str", "required": True},
+                    "portal": {"type": "dict", "required": True, "options": portal},
+                    "luns": {"type": "list", "elements": "dict", "required": True, "options": lun},
+                    **CHAP,
+                },
+            },
+        },
+        required_if=[("state", "present", ["initiator_name"])],
+        supports_check_mode=True,
+    )
+    warnings = []
+    try:
+        result = ensure(module.params, module.check_mode, warnings)
+        for warning in warnings:
+            module.warn(warning)
+        module.exit_json(**result)
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,225 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: lio_target
+short_description: iSCSI targets of the Linux kernel (LIO)
+version_added: 0.1.0
+description:
+  - Makes all targets of one testbed on a host, repairs what differs, or removes them, in one call.
+  - Works on the kernel's own interface, configfs; targetcli is not needed and its saved configuration is not touched.
+  - Backstores are called C(storlab-<testbed_id>-<lun name>). Targets and backstores of others are never touched.
+  - CHAP secrets are written to and compared in configfs, where only root can read them; they are in no argument list and no result.
+options:
+  testbed_id:
+    description: The testbed the targets belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the targets of O(targets) and removes this testbed's other ones, V(absent) removes them all.
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers); needed for LUNs that name a layer.
+    type: dict
+    default: {}
+  allow_no_chap:
+    description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
+    type: bool
+    default: false
+  allow_any_address:
+    description: Accept a portal on every address of the host (V(0.0.0.0) or V(::)).
+    type: bool
+    default: false
+  targets:
+    description: The targets.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The iSCSI qualified name (IQN) of the target.
+        type: str
+        required: true
+      portals:
+        description: Where the target listens.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          address:
+            description: An address of this host.
+            type: str
+            required: true
+          port:
+            description: TCP port.
+            type: int
+            default: 3260
+      luns:
+        description: What the target exports. A serial derived from the testbed and the LUN's name stays the same when the testbed is rebuilt.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          lun:
+            description: The logical unit number.
+            type: int
+            required: true
+          name:
+            description: Name of the LUN in the testbed.
+            type: str
+            required: true
+          layer:
+            description: The published layer whose device is exported. Either this or O(targets[].luns[].device).
+            type: str
+          device:
+            description: The device to export, which must be empty and unused.
+            type: path
+          purpose:
+            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            type: str
+            choices: [scratch, data]
+            default: scratch
+      initiators:
+        description: Who may log in. Nobody else can, nor sees the target in a discovery where the target can tell.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          iqn:
+            description: Name of the initiator.
+            type: str
+            required: true
+          luns:
+            description: The LUNs it sees; all when left out.
+            type: list
+            elements: int
+          chap_user:
+            description: The name the initiator must give.
+            type: str
+          chap_password:
+            description: The secret the initiator must give, 12 to 255 characters.
+            type: str
+          mutual_chap_user:
+            description: The name the target gives in return (mutual CHAP).
+            type: str
+          mutual_chap_password:
+            description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
+            type: str
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what is changed, without secrets.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Export a RAM disk to one initiator
+  storlab.testbed.lio_target:
+    testbed_id: embedded
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.lab.example:bench
+        portals:
+          - address: 10.213.0.11
+        luns:
+          - lun: 0
+            name: bench
+            layer: backing-bench
+        initiators:
+          - iqn: iqn.2026-01.lab.example:hypervisor01
+            chap_user: hypervisor01
+            chap_password: "{{ vaulted_chap_password }}"
+
+- name: Remove the testbed's targets
+  storlab.testbed.lio_target:
+    testbed_id: embedded
+    state: absent
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed in configfs, or would be in check mode; secrets are masked.
+  returned: always
+  type: list
+  elements: dict
+layers:
+  description: The LUNs as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import iscsi_target
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+from ansible_collections.storlab.testbed.plugins.module_utils.lio import LioTarget, foreign_target, lun_identity, plan
+
+
+def diff_of(steps: list) -> dict:
+    """Only what changes: path and value, one a line."""
+
+    def side(key):
+        return "".join(f"{step['path']}: {step[key]}\n" for step in steps if step[key] not in (None, ""))
+
+    return {"before": side("was"), "after": side("will")}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    lio = LioTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]))
+    if params["state"] == "absent":
+        steps = plan(lio.current([]), [])
+        changed = bool(steps or lio.record.data)
+        if changed and not check_mode:
+            lio.remove_all(steps)
+        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
+    targets = iscsi_target.check_targets(params["targets"], params["layers"], params["allow_no_chap"], params["allow_any_address"])
+    current = lio.current([target["name"] for target in targets])
+    for target in targets:
+        if foreign_target(current, target["name"], lio.testbed_id, lio.record.data.get("targets", [])):
+            raise Failure(
+                "foreign_target",
+                f"The target {target['name']} exists already, and not by this testbed.",
+                "Use another name, or remove that target.",
+                target=target["name"],
+            )
+    entries = lio.entries(current, targets)
+    steps = plan(current, entries)
+    made = {step["path"].split("/")[-1] for step in steps if step["op"] == "mkdir" and step["path"].startswith("core/")}
+    remade = {step["path"].split("/")[-1] for step in steps if step["op"] == "rmdir"}
+    for target in targets:
+        for lun in target["luns"]:
+            name = f"storlab-{lio.testbed_id}-{lun['name']}"
+            # In check mode on a fresh host the device below is not there yet.
+            if name in made - remade and not (check_mode and lun["expected"]):
+                iscsi_target.refuse_unsafe(lun, lio.testbed_id)
+    if steps and not check_mode:
+        lio.apply(targets, steps, entries)
+    layers = iscsi_target.layers_of(targets, params["layers"], lambda target, lun: lun_identity(lio.testbed_id, target, lun), "lio")
+    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=iscsi_target.SPEC, supports_check_mode=True)
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

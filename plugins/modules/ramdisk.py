@@ -1,0 +1,176 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: ramdisk
+short_description: Makes the RAM disks of a testbed, with exact sizes
+version_added: 0.1.0
+description:
+  - Makes all RAM disks of one testbed on a host, or removes them, in one call.
+  - What the testbed made is recorded in C(/run/storlab/<testbed_id>/ramdisk.json), which vanishes at a reboot as RAM disks do. Only what is
+    recorded there is ever changed or removed, and never while anything uses it.
+options:
+  testbed_id:
+    description: The testbed the disks belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the disks of O(disks) and removes this testbed's other ones, V(absent) removes them all.
+    type: str
+    choices: [present, absent]
+    default: present
+  provider:
+    description:
+      - V(brd) is the kernel's RAM disk. All its disks come from one loading of the module and have one size, so a smaller one is a partition
+        that exists only in the kernel's memory (C(/dev/ram0p1)), which starts at sector 0 and adds nothing to the I/O path. Changing any of them
+        replaces them all. Refused when brd is already loaded by something else.
+      - V(tmpfs) is a loop device, with direct I/O where the kernel can, on a preallocated file on a tmpfs of its own.
+      - V(zram) compresses what is written, so its speed depends on the data.
+      - V(auto) takes the first of V(brd), V(tmpfs), V(zram) that the kernel has, and stays with what the testbed already uses.
+    type: str
+    choices: [auto, brd, tmpfs, zram]
+    default: auto
+  disks:
+    description: The RAM disks.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the disk in the testbed.
+        type: str
+        required: true
+      size_mib:
+        description: Exact size in MiB.
+        type: int
+        required: true
+      purpose:
+        description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+        type: str
+        choices: [scratch, data]
+        default: scratch
+attributes:
+  check_mode:
+    description: Changes nothing, and returns the paths where they can be predicted.
+    support: full
+  diff_mode:
+    description: Shows the disks before and after.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Two RAM disks from the best provider this kernel has
+  storlab.testbed.ramdisk:
+    testbed_id: embedded
+    disks:
+      - name: bench
+        size_mib: 64
+      - name: ds1
+        size_mib: 192
+        purpose: data
+
+- name: Remove them
+  storlab.testbed.ramdisk:
+    testbed_id: embedded
+    state: absent
+"""
+
+RETURN = r"""
+provider:
+  description: The provider in use.
+  returned: when O(state=present)
+  type: str
+  sample: brd
+provider_reason:
+  description: Why it was chosen.
+  returned: when O(state=present)
+  type: str
+  sample: best available
+steps:
+  description: What was changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+layers:
+  description: The disks as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  sample:
+    - name: backing-bench
+      kind: backing
+      path: /dev/ram0
+      parent: null
+      purpose: scratch
+      size_bytes: 67108864
+      identity: {stamp: embedded/bench, size_bytes: 67108864, major_minor: "1:0"}
+      detail: {provider: brd}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_name, check_testbed_id
+from ansible_collections.storlab.testbed.plugins.module_utils.ramdisk import RamDisks, check_disks, choose, plan
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
+    current = disks.current()
+    if params["state"] == "absent":
+        after, result = {"provider": None, "disks": {}}, {"changed": bool(disks.record.data)}
+        steps = plan(current, after)
+        if check_mode:
+            disks.refuse_used(current["disks"])
+        elif disks.record.data:
+            disks.remove_all()
+    else:
+        for disk in params["disks"]:
+            check_name("ramdisk_disks name", disk["name"])
+        wanted = check_disks(params["disks"])
+        provider, reason = choose(params["provider"], disks.obstacles(), current["provider"])
+        after = {"provider": provider, "disks": wanted}
+        steps = plan(current, after)
+        disks.refuse_too_big(steps)
+        if steps and not check_mode:
+            disks.apply(steps, provider, wanted)
+        result = {"changed": bool(steps), "provider": provider, "provider_reason": reason, "layers": disks.layers(params["disks"], provider)}
+    return {**result, "steps": steps, "diff": {"before": current, "after": after}}
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "testbed_id": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "provider": {"type": "str", "choices": ["auto", "brd", "tmpfs", "zram"], "default": "auto"},
+            "disks": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "size_mib": {"type": "int", "required": True},
+                    "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "scratch"},
+                },
+            },
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()
