@@ -23,7 +23,7 @@ from .failure import Failure
 
 # Part of the recipe's hash: raise it when the code below makes a different image from the same files.
 FORMAT = 1
-RECIPE_FILES = ("init", "inittab", "kernel_hook", "labinit", "packages.txt", "sshd_config")
+RECIPE_FILES = ("init", "inittab", "kernel_hook", "labinit", "packages.txt", "sitecustomize.py", "sshd_config")
 SUITE = "bookworm"
 # What must be there before the root disk can be mounted and the network can be used; their dependencies are added.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "overlay")
@@ -223,7 +223,15 @@ def run(argv: list, log_path: str, lock_fd: int, on_line=None, env: dict | None 
 
 def configure_root(root: str, recipe: dict, public_key: str) -> None:
     """What the packages do not bring: our init, sshd's configuration, the key that may log in."""
-    for name, path, mode in (("labinit", "sbin/labinit", 0o755), ("inittab", "etc/inittab", 0o644), ("sshd_config", "etc/ssh/sshd_config", 0o644)):
+    places = {
+        "inittab": ("etc/inittab", 0o644),
+        "labinit": ("sbin/labinit", 0o755),
+        "sitecustomize.py": ("usr/local/lib/python3.11/dist-packages/sitecustomize.py", 0o644),
+        "sshd_config": ("etc/ssh/sshd_config", 0o644),
+    }
+    # Debian's own sitecustomize is empty and would be found first.
+    os.unlink(os.path.join(root, "usr/lib/python3.11/sitecustomize.py"))
+    for name, (path, mode) in places.items():
         with open(os.path.join(root, path), "wb") as stream:
             stream.write(recipe[name])
         os.chmod(os.path.join(root, path), mode)
