@@ -1,0 +1,122 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rebuilt chain, link by link, as the kernels of its machines see it; and the results of the run before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+import testinfra
+
+HOME = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+RUN = HOME / "results" / "molecule" / "molecule"
+LAYERS = HOME / ".cache" / "testbeds" / "molecule" / "layers"
+KINDS = ["ceiling", "backing", "target", "initiator", "datastore", "guest"]
+MIB = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def machine():
+    config = HOME / ".cache" / "lab" / "molecule" / "ssh" / "config"
+    return lambda name: testinfra.get_host(f"ssh://{name}", ssh_config=str(config))
+
+
+def layer(name: str) -> dict:
+    return json.loads((LAYERS / f"{name}.json").read_text())
+
+
+def test_target_exports_the_ram_disks(machine):
+    target = machine("target01")
+    devices = {path.split("/")[-2]: target.file(path).content_string.strip()
+               for path in target.check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/udev_path").split()}
+    assert devices == {"storlab-molecule-bench": "/dev/ram0", "storlab-molecule-ds1": "/dev/ram1"}
+    for name in ("ram0", "ram1"):
+        assert int(target.file(f"/sys/block/{name}/size").content_string) * 512 == 128 * MIB
+
+
+def test_initiator_sees_what_the_target_exports(machine):
+    serials = {name: machine("target01").file(path).content_string.split(":")[1].strip() for name, path in (
+        (path.split("/")[-3].rsplit("-", 1)[1], path)
+        for path in machine("target01").check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/wwn/vpd_unit_serial").split())}
+    for name, serial in serials.items():
+        disk = layer(f"initiator-{name}")["path"].rsplit("/", 1)[1]
+        assert serial.encode() in machine("hypervisor01").file(f"/sys/block/{disk}/device/vpd_pg80").content
+
+
+def test_datastore_is_on_the_data_lun(machine):
+    mount = machine("hypervisor01").mount_point("/srv/storlab/ds1")
+    assert mount.exists
+    assert mount.device == layer("initiator-ds1")["path"]
+
+
+def test_guests_disk_is_a_file_on_the_datastore(machine):
+    """What the guest writes is read back from the file that the datastore's host has."""
+    disk, mark = layer("guest-guest01")["path"], "storlab-mark-4711"
+    machine("guest01").check_output("sh -c 'printf %%s %s | dd of=%s bs=512 seek=8 conv=notrunc,sync,fsync'", mark, disk)
+    files = machine("hypervisor01").check_output("find /srv/storlab/ds1 -name '*.img'").split()
+    assert len(files) == 1
+    found = machine("hypervisor01").check_output("dd if=%s bs=512 skip=8 count=1 iflag=direct status=none | tr --delete '\\0'", files[0])
+    assert found == mark
+
+
+def test_parents_are_what_the_io_goes_through():
+    expected = {"backing-bench": None, "target-bench": "backing-bench", "initiator-bench": "target-bench", "backing-ds1": None,
+                "target-ds1": "backing-ds1", "initiator-ds1": "target-ds1", "datastore-ds1": "initiator-ds1", "guest-guest01": "datastore-ds1"}
+    for name, parent in expected.items():
+        assert layer(name)["parent"] == parent
+
+
+def points() -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted((RUN / "points").glob("*/result.json"))]
+
+
+def test_all_six_layers_were_measured():
+    measured = [point for point in points() if point["status"] == "measured"]
+    assert sorted({point["layer_kind"] for point in measured}, key=KINDS.index) == KINDS
+    assert len(measured) == 2 * 6
+    for point in measured:
+        assert point["read"]["iops"] > 0 and point["write"]["iops"] > 0
+
+
+def test_raw_files_are_there_and_unchanged():
+    for point in points():
+        folder = RUN / "points" / point["point_id"]
+        for part in ("raw", "job"):
+            data = (folder / Path(point[part]["file"]).name).read_bytes()
+            assert hashlib.sha256(data).hexdigest() == point[part]["sha256"]
+
+
+def test_results_say_what_fio_said():
+    for point in points():
+        document = json.loads((RUN / "points" / point["point_id"] / "fio.json").read_text())
+        assert document["jobs"][0]["read"]["total_ios"] == point["read"]["ios"]
+
+
+def test_layers_that_are_slower_below_are_not_faster_above():
+    """A guest that beats its own RAM disk by more than noise reads from somewhere else."""
+    iops = {}
+    for point in points():
+        iops.setdefault(point["layer_kind"], []).append(point["total"]["iops"])
+    assert min(iops["ceiling"]) > max(iops["backing"]) > max(iops["initiator"])
+    assert min(iops["backing"]) > max(iops["guest"])
+
+
+def test_report_shows_every_layer():
+    page = (RUN / "report" / "index.html").read_text()
+    for kind in KINDS:
+        assert kind in page
+    assert "emulated" in page.lower()
+
+
+def test_no_secret_is_in_results_or_published_layers():
+    secrets = [path.read_text().split()[0] for path in (HOME / ".cache/testbeds/molecule/secrets").iterdir()]
+    assert len(secrets) == 2
+    for path in [*RUN.rglob("*"), *LAYERS.rglob("*")]:
+        if path.is_file():
+            data = path.read_bytes()
+            assert not any(secret.encode() in data for secret in secrets), path
