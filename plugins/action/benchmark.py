@@ -62,7 +62,8 @@ display = Display()
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(ARGUMENTS)
+    _VALID_ARGS = frozenset(("allow_device", "engine", "fill", "force", "layers", "progress", "repetitions", "results_dir", "run_id", "sweep", "testbed_id",
+                             "workload", "workloads"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)

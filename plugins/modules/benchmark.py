@@ -41,8 +41,8 @@ options:
   workload:
     description:
       - What I/O is issued, a mapping. Any value may be a list; lists are multiplied out.
-      - C(block_size) (V(4k)), C(read_percent) (V(100)), C(random_percent) (V(100)), C(queue_depth) (V(1)), C(workers) (V(1)), C(ramp_s) (V(2)), C(runtime_s) (V(10)),
-        C(alignment) (the block size), C(direct) (V(true)), C(range) (a mapping of C(offset_bytes) and C(size_bytes), the whole layer).
+      - C(block_size) (V(4k)), C(read_percent) (V(100)), C(random_percent) (V(100)), C(queue_depth) (V(1)), C(workers) (V(1)), C(ramp_s) (V(2)),
+        C(runtime_s) (V(10)), C(alignment) (the block size), C(direct) (V(true)), C(range) (a mapping of C(offset_bytes) and C(size_bytes), the whole layer).
     type: dict
   workloads:
     description: Several workloads instead of O(workload).
