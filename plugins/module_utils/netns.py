@@ -25,6 +25,8 @@ from .failure import Failure, bad_value
 
 RUN_ROOT = "/run/storlab"
 BRIDGE = "br-lab"
+# Folder beside the namespace in which SSH keeps the sockets of open connections.
+CONNECTIONS = "cp"
 CLONE_NEWNET = 0x40000000
 
 
@@ -93,8 +95,8 @@ def command(argv: list) -> str:
 def read_state(netns: str) -> dict:
     """What there is: namespace, bridge, its addresses, its ports, and what is down."""
     if not is_namespace(namespace_path(netns)):
-        return {"netns": False, "bridge": False, "addresses": [], "taps": [], "down": []}
-    return parse_state(json.loads(command([*enter_argv(netns), "ip", "-j", "address", "show"])))
+        return {"folder": os.path.isdir(run_dir(netns)), "netns": False, "bridge": False, "addresses": [], "taps": [], "down": []}
+    return {"folder": True, **parse_state(json.loads(command([*enter_argv(netns), "ip", "-j", "address", "show"])))}
 
 
 def parse_state(links: list) -> dict:
@@ -113,7 +115,7 @@ def parse_state(links: list) -> dict:
 def plan(current: dict, desired: dict) -> list:
     """Steps from what is to what is wanted. ``desired``: {"netns": False} or {"netns": True, "address": …, "taps": […]}."""
     if not desired["netns"]:
-        return [("remove namespace",)] if current["netns"] else []
+        return [("remove namespace",)] * current["netns"] + [("remove folder",)] * current["folder"]
     steps = [] if current["netns"] else [("add namespace",)]
     if not current["bridge"]:
         steps.append(("add bridge",))
@@ -133,6 +135,7 @@ def commands(step: tuple, netns: str) -> list:
     return {
         "add namespace": [["unshare", f"--net={namespace_path(netns)}", "true"]],
         "remove namespace": [["umount", namespace_path(netns)]],
+        "remove folder": [],
         # No forwarding delay: a port must pass traffic as soon as it is up.
         "add bridge": [[*inside, "ip", "link", "add", BRIDGE, "type", "bridge", "forward_delay", "0", "stp_state", "0"]],
         "add address": [[*inside, "ip", "address", "add", *step[1:], "dev", BRIDGE]],
@@ -141,6 +144,21 @@ def commands(step: tuple, netns: str) -> list:
         "remove tap": [[*inside, "ip", "link", "del", *step[1:]]],
         "set up": [[*inside, "ip", "link", "set", *step[1:], "up"]],
     }[step[0]]
+
+
+def connections(netns: str) -> list:
+    """Control sockets of SSH connections into the namespace."""
+    folder = os.path.join(run_dir(netns), CONNECTIONS)
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else []
+
+
+def close_connections(netns: str) -> None:
+    """End SSH connections that are kept open: with their machine gone they would wait for it, and they would keep the namespace alive."""
+    for path in connections(netns):
+        # One that has ended by itself leaves a socket nobody listens on, and ssh says so; either way it is gone afterwards.
+        subprocess.run([shutil.which("ssh") or "/usr/bin/ssh", "-F", "none", "-S", path, "-O", "exit", "lab"], check=False, capture_output=True, stdin=subprocess.DEVNULL)
+        if os.path.lexists(path):
+            os.unlink(path)
 
 
 def apply(steps: list, netns: str) -> None:
@@ -152,8 +170,10 @@ def apply(steps: list, netns: str) -> None:
                 pass
         for argv in commands(step, netns):
             command(argv)
-        if step[0] == "remove namespace":
-            os.unlink(path)
+        if step[0] == "remove folder":
+            shutil.rmtree(run_dir(netns))
+            if not os.listdir(RUN_ROOT):
+                os.rmdir(RUN_ROOT)
 
 
 def _setns(handle: int) -> None:

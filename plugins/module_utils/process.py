@@ -33,9 +33,13 @@ def names_pidfile(cmdline: list, option: str, path: str) -> bool:
 
 
 def running_pid(option: str, path: str) -> int | None:
-    """Process that was started with this pid file; None when it does not run. A pid file alone proves nothing, pids are used again."""
-    pid = read_pid(path)
-    return pid if pid and names_pidfile(read_cmdline(pid), option, path) else None
+    """Process that was started with this pid file; None when it does not run.
+
+    The pid file is only a hint. Pids are used again, so the process's command line decides; and a file may be lost, so all are looked at.
+    """
+    hint = read_pid(path)
+    others = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return next((pid for pid in [*([hint] if hint else []), *others] if names_pidfile(read_cmdline(pid), option, path)), None)
 
 
 def instance(pid: int) -> str:

@@ -31,6 +31,12 @@ options:
     type: list
     elements: str
     default: []
+  close_connections:
+    description:
+      - Whether to end the SSH connections into the network that are kept open in C(/run/storlab/<netns>/cp), because a machine was started anew.
+      - O(state=absent) always does it. Does not count as a change.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Makes and removes nothing in check mode.
@@ -67,10 +73,12 @@ steps:
   elements: str
 """
 
+import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.storlab.testbed.plugins.module_utils import netns as network
+from ansible_collections.storlab.testbed.plugins.module_utils import qemu
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
 
 
@@ -85,6 +93,14 @@ def desired(params: dict) -> dict:
     return {"netns": True, "address": network.check_address("address", params["address"]), "taps": params["taps"]}
 
 
+def refuse_running_machines(name: str) -> None:
+    folder = os.path.join(network.run_dir(name), "vm")
+    running = [vm for vm in (sorted(os.listdir(folder)) if os.path.isdir(folder) else []) if qemu.running_pid(os.path.join(folder, vm))]
+    if running:
+        raise Failure("machines_running", f"The network {name} cannot be removed, {', '.join(running)} still runs in it.",
+                      "End the machines first.", netns=name, machines=running)
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -92,6 +108,7 @@ def main() -> None:
             "netns": {"type": "str", "required": True},
             "address": {"type": "str"},
             "taps": {"type": "list", "elements": "str", "default": []},
+            "close_connections": {"type": "bool", "default": False},
         },
         required_if=[("state", "present", ["address"])],
         supports_check_mode=True,
@@ -101,6 +118,10 @@ def main() -> None:
         wanted = desired(module.params)
         steps = network.plan(network.read_state(name), wanted)
         if not module.check_mode:
+            if not wanted["netns"]:
+                refuse_running_machines(name)
+            if module.params["close_connections"] or not wanted["netns"]:
+                network.close_connections(name)
             network.apply(steps, name)
         lines = [" ".join(step) for step in steps]
         module.exit_json(changed=bool(steps), steps=lines, namespace_path=network.namespace_path(name),
