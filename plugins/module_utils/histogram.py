@@ -38,7 +38,9 @@ def percentiles(bins: dict, percents) -> dict:
     found = dict.fromkeys(percents)
     if not total:
         return found
-    wanted = [(_rank(percent, total), percent) for percent in sorted(percents)]
+    # Exactly, because where the rank is a whole number a rounding error picks the neighbouring bin. The percent itself is the
+    # double that fio was given: 99.9 is a little more than 99.9.
+    wanted = [(math.ceil(Fraction(percent) * total / 100), percent) for percent in sorted(percents)]
     position = cumulative = 0
     for key in sorted(bins, key=int):
         cumulative += bins[key]
@@ -46,20 +48,3 @@ def percentiles(bins: dict, percents) -> dict:
             found[wanted[position][1]] = int(key)
             position += 1
     return found
-
-
-def _rank(percent: float, total: int) -> int:
-    # fio computes this product as an x87 long double. Doubles would round differently where the rank is a whole number
-    # and pick the neighbouring bin, so the 64-bit mantissa is reproduced.
-    return math.ceil(_long_double(_long_double(Fraction(percent) / 100) * total))
-
-
-def _long_double(value: Fraction) -> Fraction:
-    """``value`` rounded to a 64-bit mantissa, half to even."""
-    if not value:
-        return value
-    shift = 64 - (value.numerator.bit_length() - value.denominator.bit_length())
-    scale = Fraction(2) ** shift
-    if value * scale >= 2**64:
-        scale /= 2
-    return round(value * scale) / scale

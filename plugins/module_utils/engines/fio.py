@@ -109,6 +109,8 @@ def _render(name: str, options: dict) -> str:
 # fio writes its version first; other tools that store its output sort the keys.
 _START = re.compile(r'\{\s*"(?:fio version|client_stats|disk_util|global options|jobs|time|timestamp|timestamp_ms)"')
 
+_ENDED = re.compile(r"^fio: terminating on signal (\d+)", re.MULTILINE)
+
 
 def parse(text: str) -> list:
     """Every complete fio document in the text, in order. Failure 'no_result' when there is none."""
@@ -162,7 +164,13 @@ def results(text: str) -> list:
             last[-1] = document
         else:
             last.append(document)
-    return [_result(record, document) for document in last for record in records(document)]
+    found = [[_result(record, document) for record in records(document)] for document in last]
+    # A run that was ended early has a sound document and error 0; only this line tells.
+    ended = _ENDED.search(text)
+    for one in found[-1] if ended else ():
+        one["failures"].append({"code": "engine_exit", "message": f"fio was ended by signal {ended.group(1)}."})
+        one["status"] = "failed"
+    return [one for row in found for one in row]
 
 
 def _same_run(one: dict, other: dict) -> bool:
@@ -205,7 +213,7 @@ def _result(record: dict, document: dict) -> dict:
     if known:
         found["workload"] = known
     found["flags"] = _flags(record, options)
-    expected = directions(known) if known else ()
+    expected = directions(known) if known and list(parts) != ["total"] else ()
     found["failures"] = schema.failures(found, 0, expected, known.get("runtime_s") if known and options.get("time_based", "0") != "0" else None)
     if not parts and not expected:
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})

@@ -1,0 +1,278 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Job files out of workloads, and results out of what real fio left behind (fixtures/fio/make_fixtures.py made it)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.storlab.testbed.plugins.filter.fio_results import fio_results
+from ansible_collections.storlab.testbed.plugins.module_utils import histogram, result
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise
+
+FIXTURES = Path(__file__).parent / "fixtures" / "fio"
+SIZE = 64 << 20
+
+
+def text(name: str) -> str:
+    # newline="" keeps the carriage returns that fio on Windows writes.
+    with open(FIXTURES / name, encoding="utf-8", errors="surrogateescape", newline="") as handle:
+        return handle.read()
+
+
+def job(path="/dev/ram0", size=SIZE, **workload) -> dict:
+    lines = fio.job_file({"point_id": "p", "path": path, "size_bytes": size, "workload": normalise(workload), "seed": 77}).splitlines()
+    assert lines[0] == "[p]"
+    return dict(line.split("=", 1) for line in lines[1:])
+
+
+# ---------------------------------------------------------------- job files
+
+
+@pytest.mark.parametrize(("read", "random", "rw", "extra"), [
+    (100, 100, "randread", {}),
+    (0, 100, "randwrite", {}),
+    (100, 0, "read", {}),
+    (0, 0, "write", {}),
+    (70, 100, "randrw", {"rwmixread": "70"}),
+    (35, 0, "rw", {"rwmixread": "35"}),
+    (80, 60, "randrw", {"rwmixread": "80", "percentage_random": "60"}),
+    (100, 25, "randread", {"percentage_random": "25"}),
+])
+def test_access_pattern(read, random, rw, extra):
+    options = job(read_percent=read, random_percent=random)
+    assert options["rw"] == rw
+    assert {key: value for key, value in options.items() if key in ("rwmixread", "percentage_random")} == extra
+
+
+def test_job_says_everything_that_decides_the_figure():
+    options = job(block_size="8k", queue_depth=16, workers=3, ramp_s=4, runtime_s=30)
+    assert {key: options[key] for key in ("bs", "iodepth", "numjobs", "ramp_time", "runtime", "time_based", "direct", "ioengine")} == {
+        "bs": "8192", "iodepth": "16", "numjobs": "3", "ramp_time": "4", "runtime": "30", "time_based": "1", "direct": "1", "ioengine": "libaio"}
+    assert {key: options[key] for key in ("randrepeat", "randseed", "refill_buffers", "allow_file_create", "thread")} == {
+        "randrepeat": "0", "randseed": "77", "refill_buffers": "1", "allow_file_create": "0", "thread": "1"}
+    assert (options["offset"], options["size"]) == ("0", str(SIZE))
+
+
+def test_ceiling_has_no_device():
+    options = job(path=None, size=None)
+    assert options["ioengine"] == "null"
+    assert "filename" not in options
+    assert options["size"] == str(1 << 30)
+
+
+def test_range_is_kept():
+    options = job(range={"offset_bytes": "1m", "size_bytes": "2m"})
+    assert (options["offset"], options["size"]) == (str(1 << 20), str(2 << 20))
+
+
+def test_range_beyond_the_layer_is_refused():
+    with pytest.raises(Failure, match=r"workload\.range.*keep offset_bytes") as caught:
+        job(range={"offset_bytes": "63m", "size_bytes": "2m"})
+    assert caught.value.code == "bad_value"
+
+
+def test_sequential_workers_get_disjoint_aligned_slices_within_the_layer():
+    options = job(block_size="64k", random_percent=0, workers=3, size=10 << 20)
+    step = int(options["offset_increment"])
+    assert step == int(options["size"])
+    assert step % 65536 == 0
+    assert 3 * step <= 10 << 20 < 3 * (step + 65536)
+
+
+def test_random_workers_share_the_range():
+    assert "offset_increment" not in job(workers=3)
+
+
+def test_alignment():
+    assert job(block_size="8k", alignment="4k")["blockalign"] == "4096"
+    with pytest.raises(Failure) as caught:
+        job(block_size="8k", alignment="4k", random_percent=0)
+    assert caught.value.code == "workload_unsupported"
+
+
+def test_colons_in_paths_are_escaped():
+    assert job(path="/dev/disk/by-path/ip-10.0.0.1:3260-lun-0")["filename"] == r"/dev/disk/by-path/ip-10.0.0.1\:3260-lun-0"
+
+
+@pytest.mark.parametrize("path", ["/dev/a b", "/dev/x\nexec_prerun=reboot", "/dev/${HOME}", "relative", "/dev/a;b"])
+def test_paths_that_fio_would_read_differently_are_refused(path):
+    with pytest.raises(Failure) as caught:
+        job(path=path)
+    assert caught.value.code == "bad_value"
+
+
+@pytest.mark.parametrize(("size", "block"), [(SIZE, 1 << 20), ((1 << 20) + 512, 512), (12288, 4096)])
+def test_fill_writes_every_byte_once(size, block):
+    job_text = fio.fill_file({"layer": "l", "path": "/dev/ram0", "size_bytes": size, "workload": normalise({}), "seed": 1})
+    assert f"\nbs={block}\n" in job_text
+    assert f"\nsize={size}\n" in job_text
+    assert "\nrw=write\n" in job_text
+    assert "time_based" not in job_text
+
+
+# ---------------------------------------------------------------- reading
+
+
+def told_percentiles(document: dict):
+    for record in document.get("jobs", []) + document.get("client_stats", []):
+        for name in ("read", "write", "mixed"):
+            latency = record.get(name, {}).get("lat_ns", {})
+            if latency.get("bins") and latency.get("percentile"):
+                yield latency["bins"], latency["percentile"]
+
+
+def test_percentiles_from_bins_are_those_of_fio_bit_for_bit():
+    compared = 0
+    for path in sorted(FIXTURES.glob("*.[jt]*")):
+        if path.name == "terse.txt":
+            continue
+        for document in fio.parse(text(path.name)):
+            for bins, told in told_percentiles(document):
+                wanted = {float(key): value for key, value in told.items()}
+                assert histogram.percentiles(bins, wanted) == wanted, path.name
+                compared += len(wanted)
+    assert compared > 100
+
+
+def test_merged_clients_are_what_fio_reports_for_all_clients():
+    name = "client_server.txt"
+    document = fio.parse(text(name))[0]
+    everybody = next(record for record in document["client_stats"] if record["jobname"] == fio.ALL_CLIENTS)
+    clients = fio.results(text(name))
+    assert len(clients) == 2
+    for direction in ("read", "write"):
+        merged = result.merge_directions([client[direction] for client in clients])
+        assert merged["ios"] == everybody[direction]["total_ios"]
+        assert merged["latency_mean_ns"] == pytest.approx(everybody[direction]["lat_ns"]["mean"], rel=1e-3)
+        assert merged["latency_stddev_ns"] == pytest.approx(everybody[direction]["lat_ns"]["stddev"], rel=1e-3)
+
+
+def test_mixed_job():
+    (found,) = fio.results(text("mixed_group.json"))
+    raw = json.loads(text("mixed_group.json"))["jobs"][0]
+    assert found["status"] == "measured"
+    assert found["read"]["iops"] == raw["read"]["iops"]
+    assert found["write"]["latency_p99_ns"] == raw["write"]["lat_ns"]["percentile"]["99.000000"]
+    assert found["total"]["ios"] == raw["read"]["total_ios"] + raw["write"]["total_ios"]
+    assert histogram.count(found["total"]["histogram"]["bins"]) == raw["read"]["lat_ns"]["N"] + raw["write"]["lat_ns"]["N"]
+    assert found["workload"]["read_percent"] == 70
+    assert found["workload"]["workers"] == 2
+    assert found["engine"]["latency"] == "total"
+
+
+def test_four_records_of_one_name_are_four_results():
+    assert len(fio.results(text("four_records.json"))) == 4
+
+
+def test_cumulative_documents_count_once():
+    documents = fio.parse(text("status_interval.json"))
+    assert len(documents) > 2
+    (found,) = fio.results(text("status_interval.json"))
+    assert found["total"]["ios"] == documents[-1]["jobs"][0]["write"]["total_ios"]
+
+
+def test_two_runs_in_one_text_are_two_results():
+    found = fio.results(text("killed.json") + "\nsome words\n" + text("mixed_group.json"))
+    assert [one["job_name"] for one in found] == ["killed", "mixed"]
+
+
+@pytest.mark.parametrize(("name", "job_name"), [("normal_json.txt", "both"), ("tab_in_description.json", "tab"), ("windows_3.42_thread.json", "job1"),
+                                                ("windows_3.42_nothread_warning.json", "job1")])
+def test_dirty_text_is_read(name, job_name):
+    (found,) = fio.results(text(name))
+    assert (found["job_name"], found["status"]) == (job_name, "measured")
+    assert found["total"]["iops"] > 0
+
+
+@pytest.mark.parametrize(("name", "codes"), [("missing_file.txt", ["no_io"]), ("verify_errors.txt", ["io_errors"]), ("killed.json", ["engine_exit"])])
+def test_failed_runs_are_failed(name, codes):
+    (found,) = fio.results(text(name))
+    assert (found["status"], [failure["code"] for failure in found["failures"]]) == ("failed", codes)
+
+
+def test_a_direction_without_io_is_absent():
+    (found,) = fio.results(text("normal_json.txt"))
+    assert "write" not in found
+    assert found["total"]["ios"] == found["read"]["ios"]
+
+
+def test_a_latency_that_was_not_measured_is_absent():
+    (found,) = fio.results(text("no_latency.json"))
+    assert found["status"] == "measured"
+    assert not [key for key in found["total"] if key.startswith("latency")]
+
+
+def test_unified_reporting_is_not_counted_twice():
+    (mixed,), (both,) = fio.results(text("unified_mixed.json")), fio.results(text("unified_both.json"))
+    assert "read" not in mixed
+    assert mixed["status"] == "measured"
+    assert both["total"]["ios"] == both["read"]["ios"] + both["write"]["ios"]
+
+
+def test_old_units():
+    """fio 2.x reports microseconds; before 2.21 io_bytes is KiB and bins cannot be read."""
+    record = {"jobname": "old", "error": 0, "elapsed": 3,
+              "read": {"io_bytes": 4000, "bw": 2000, "iops": 500.0, "runtime": 2000, "total_ios": 1000,
+                       "lat": {"min": 5, "max": 900, "mean": 70.5, "stddev": 3.25}, "clat": {"min": 4, "max": 800, "mean": 60.5, "stddev": 2.5,
+                                                                                          "percentile": {"50.000000": 61, "99.000000": 210}}}}
+    (found,) = fio.results(json.dumps({"fio version": "fio-2.16", "jobs": [record]}))
+    assert found["read"]["bytes"] == 4000 * 1024
+    assert found["read"]["bandwidth_bytes_s"] == 2000 * 1024
+    assert (found["read"]["latency_mean_ns"], found["read"]["latency_p99_ns"]) == (60500, 210000)
+    assert found["engine"]["latency"] == "completion"
+
+
+@pytest.mark.parametrize(("broken", "said"), [
+    ("", "empty"),
+    ("fio: failed parsing bs=4kk\n", "failed parsing bs=4kk"),
+    ('{"fio version": "fio-3.33", "jobs": [', "says"),
+    ('{"some": "json"}', "says"),
+    ('{"jobs":' * 3000, "says"),
+])
+def test_text_without_a_result_says_what_fio_said(broken, said):
+    with pytest.raises(Failure, match=said) as caught:
+        fio.results(broken)
+    assert caught.value.code == "no_result"
+
+
+def test_terse_output_is_refused_by_name():
+    with pytest.raises(Failure, match="terse"):
+        fio.results(text("terse.txt"))
+
+
+@pytest.mark.parametrize("change", [{"total_ios": "many"}, {"total_ios": [1]}, {"iops": {}}, {"lat_ns": {"mean": 1, "N": 2, "bins": {"5": -1}}}])
+def test_damaged_numbers_are_refused_not_invented(change):
+    record = {"jobname": "x", "read": {"total_ios": 5, "io_bytes": 5, "iops": 1.0, "runtime": 1000, **change}}
+    with pytest.raises(Failure) as caught:
+        fio.results(json.dumps({"fio version": "fio-3.33", "jobs": [record]}))
+    assert caught.value.code == "fio_output_unreadable"
+
+
+def test_nan_is_not_measured():
+    (found,) = fio.results('{"fio version": "fio-3.33", "jobs": [{"jobname": "x", "usr_cpu": NaN, "sys_cpu": 3.5, "read": {"total_ios": 5, "io_bytes": 5, '
+                           '"iops": 1.0, "bw_bytes": 5, "runtime": 1000}}]}')
+    assert found["cpu"] == {"system_percent": 3.5}
+
+
+def test_filter_gives_results_or_one_sentence():
+    assert [one["job_name"] for one in fio_results(text("mixed_group.json").encode())] == ["mixed"]
+    with pytest.raises(AnsibleFilterError, match="terse"):
+        fio_results(text("terse.txt"))
+    with pytest.raises(AnsibleFilterError, match="text of fio's output"):
+        fio_results({"a": 1})
+
+
+@pytest.mark.parametrize(("line", "iops"), [
+    (b"Jobs: 2 (f=2): [m(2)][50.0%][r=2042MiB/s,w=875MiB/s][r=523k,w=224k IOPS][eta 00m:03s]\r", 747000),
+    (b"[r=1002 IOPS][eta 00m:01s]\rJobs: 1 [r=4MiB/s][r=1.5M IOPS][eta", 1500000),
+    (b"Jobs: 1 (f=0)\r", None),
+])
+def test_live_iops(line, iops):
+    assert fio.live_iops(line) == iops
