@@ -52,7 +52,11 @@ def served_fd(pid: int, path: str) -> str | None:
     """The open file of the process that was opened at that path, whatever became of the path since."""
     folder = f"/proc/{pid}/fd"
     for number in os.listdir(folder):
-        if os.readlink(os.path.join(folder, number)).split(" (deleted)")[0] == path:
+        try:
+            opened = os.readlink(os.path.join(folder, number))
+        except FileNotFoundError:
+            continue  # closed since it was listed
+        if opened.removesuffix(" (deleted)") == path:
             return os.path.join(folder, number)
     return None
 

@@ -156,7 +156,8 @@ def close_connections(netns: str) -> None:
     """End SSH connections that are kept open: with their machine gone they would wait for it, and they would keep the namespace alive."""
     for path in connections(netns):
         # One that has ended by itself leaves a socket nobody listens on, and ssh says so; either way it is gone afterwards.
-        subprocess.run([shutil.which("ssh") or "/usr/bin/ssh", "-F", "none", "-S", path, "-O", "exit", "lab"], check=False, capture_output=True, stdin=subprocess.DEVNULL)
+        argv = [shutil.which("ssh") or "/usr/bin/ssh", "-F", "none", "-S", path, "-O", "exit", "lab"]
+        subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
         if os.path.lexists(path):
             os.unlink(path)
 
