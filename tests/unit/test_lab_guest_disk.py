@@ -67,7 +67,7 @@ def test_removing_takes_a_half_written_image_too(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "address", "port", "variable"), [
-    ("a b", "10.0.0.1", 10809, "name"), ("a/../b", "10.0.0.1", 10809, "name"), 
+    ("a b", "10.0.0.1", 10809, "name"), ("a/../b", "10.0.0.1", 10809, "name"),
     ("e", "0.0.0.0", 10809, "address"), ("e", "::", 10809, "address"),  # noqa: S104 - what is refused
     ("e", "hypervisor01", 10809, "address"), ("e", "10.0.0.1", 0, "port"), ("e", "10.0.0.1", 65536, "port"),
 ])
