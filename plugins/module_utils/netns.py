@@ -146,15 +146,10 @@ def commands(step: tuple, netns: str) -> list:
     }[step[0]]
 
 
-def connections(netns: str) -> list:
-    """Control sockets of SSH connections into the namespace."""
-    folder = os.path.join(run_dir(netns), CONNECTIONS)
-    return sorted(os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else []
-
-
-def close_connections(netns: str) -> None:
-    """End SSH connections that are kept open: with their machine gone they would wait for it, and they would keep the namespace alive."""
-    for path in connections(netns):
+def close_connections(folder: str) -> None:
+    """End the SSH connections whose control sockets are in the folder: with their machine gone they would keep callers waiting."""
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        path = os.path.join(folder, name)
         # One that has ended by itself leaves a socket nobody listens on, and ssh says so; either way it is gone afterwards.
         argv = [shutil.which("ssh") or "/usr/bin/ssh", "-F", "none", "-S", path, "-O", "exit", "lab"]
         subprocess.run(argv, check=False, capture_output=True, stdin=subprocess.DEVNULL)
@@ -169,6 +164,8 @@ def apply(steps: list, netns: str) -> None:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             with open(path, "a", encoding="utf-8"):
                 pass
+        elif step[0] == "remove namespace":
+            close_connections(os.path.join(run_dir(netns), CONNECTIONS))
         for argv in commands(step, netns):
             command(argv)
         if step[0] == "remove folder":

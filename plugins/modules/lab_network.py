@@ -31,12 +31,6 @@ options:
     type: list
     elements: str
     default: []
-  close_connections:
-    description:
-      - Whether to end the SSH connections into the network that are kept open in C(/run/storlab/<netns>/cp), because a machine was started anew.
-      - O(state=absent) always does it. Does not count as a change.
-    type: bool
-    default: false
 attributes:
   check_mode:
     description: Makes and removes nothing in check mode.
@@ -108,7 +102,6 @@ def main() -> None:
             "netns": {"type": "str", "required": True},
             "address": {"type": "str"},
             "taps": {"type": "list", "elements": "str", "default": []},
-            "close_connections": {"type": "bool", "default": False},
         },
         required_if=[("state", "present", ["address"])],
         supports_check_mode=True,
@@ -120,8 +113,6 @@ def main() -> None:
         if not module.check_mode:
             if not wanted["netns"]:
                 refuse_running_machines(name)
-            if module.params["close_connections"] or not wanted["netns"]:
-                network.close_connections(name)
             network.apply(steps, name)
         lines = [" ".join(step) for step in steps]
         module.exit_json(changed=bool(steps), steps=lines, namespace_path=network.namespace_path(name),

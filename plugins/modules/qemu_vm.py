@@ -113,6 +113,9 @@ options:
     description: Any text. A change of it starts the machine anew, for instance because a disk behind the same name is another one now.
     type: str
     default: ''
+  ssh_control_dir:
+    description: Folder with control sockets of SSH connections. When the machine is started or ended they are closed, they may be to its former self.
+    type: path
   wait_for:
     description: Wait until a server in the machine greets with C(SSH-).
     type: dict
@@ -208,7 +211,7 @@ import time
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.storlab.testbed.plugins.module_utils import qemu
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.netns import mac_address, wait_for_banner
+from ansible_collections.storlab.testbed.plugins.module_utils.netns import close_connections, mac_address, wait_for_banner
 
 
 def complete(params: dict) -> dict:
@@ -236,6 +239,8 @@ def wait(vm: dict) -> None:
 
 
 def apply(vm: dict, steps: list, argv: list, definition: str | None, accel: dict | None) -> None:
+    if steps and vm["ssh_control_dir"]:
+        close_connections(vm["ssh_control_dir"])
     for step in steps:
         if step == "stop":
             qemu.stop(vm["run_dir"], vm["stop_timeout_s"])
@@ -305,6 +310,7 @@ def main() -> None:
             "nics": {"type": "list", "elements": "dict", "default": [], "options": {"tap": {"type": "str", "required": True}, "mac": {"type": "str"}}},
             "console_log": {"type": "path"},
             "generation": {"type": "str", "default": ""},
+            "ssh_control_dir": {"type": "path"},
             "wait_for": {"type": "dict", "options": server},
             "stop_timeout_s": {"type": "int", "default": 10},
         },
