@@ -33,6 +33,8 @@ from .workload import directions
 PR_SET_PDEATHSIG = 1
 # A point may take this much longer than asked for: starting up, waiting for I/O in flight. Emulated machines are slow.
 GRACE_S = 60
+# How long fio may take to end when it is asked to, before it is made to.
+POLITE_S = 5
 # No disk worth measuring writes slower than this.
 FILL_BYTES_S = 1 << 20
 STATE_INTERVAL_S = 1.0
@@ -424,7 +426,7 @@ class Supervisor:
 
 
 def _end_group(process) -> None:
-    for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 10)):
+    for number, patience in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, number)
         except ProcessLookupError:
