@@ -53,7 +53,7 @@ SILENCE_S = 20.0
 # A connection may be gone for so long before the task gives up. The run itself goes on.
 CONNECTION_PATIENCE_S = 120.0
 # Seconds between two lines of one host: at least, and at most when nothing changes.
-LINE_S = {"auto": (5.0, 30.0), "line": (0.0, POLL_S), "none": (float("inf"), float("inf"))}
+LINE_S = {"auto": (5.0, 30.0), "line": (0.0, POLL_S)}
 FILES = ("meta.json", "fio.json", "job.fio", "stderr.txt")
 LARGEST_FILE_BYTES = 256 << 20
 
@@ -187,12 +187,14 @@ class Lines:
     """Progress as plain lines: whole lines of many hosts can interleave, and a log can keep them."""
 
     def __init__(self, host: str, mode: str):
-        self.host, self.seen, self.shown = host, None, float("-inf")
-        self.least, self.most = LINE_S[mode]
+        self.host, self.mode, self.seen, self.shown = host, mode, None, float("-inf")
 
     def show(self, state: dict) -> None:
+        if self.mode == "none":
+            return
         now, position = time.monotonic(), (state.get("point"), state.get("phase"))
-        due = self.least if position != self.seen else self.most
+        least, most = LINE_S[self.mode]
+        due = least if position != self.seen else most
         if state.get("point") and now - self.shown >= due:
             self.seen, self.shown = position, now
             display.display(progress_line(self.host, state))

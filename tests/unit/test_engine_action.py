@@ -1,0 +1,221 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller's half of a benchmark: the plan, what it takes out of an archive, what it stores and says."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.action import benchmark
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+FIXTURES = Path(__file__).parent / "fixtures" / "fio"
+
+
+def layer(name, host="target01", **changes):
+    return {"name": name, "kind": name.partition("-")[0], "host": host, "path": f"/dev/{name}", "parent": None, "purpose": "scratch", "size_bytes": 1 << 26,
+            "identity": {"serial": f"serial-{name}"}, **changes}
+
+
+LAYERS = {one["name"]: one for one in (
+    layer("backing-bench"), layer("backing-ds1", purpose="data"), layer("target-ds1", path=None), layer("initiator-bench", host="hypervisor01"),
+    layer("ceiling-target01", path=None, size_bytes=1 << 30))}
+
+
+def args(**changes):
+    defaults = {name: spec.get("default") for name, spec in benchmark.ARGUMENTS.items()}
+    return {**defaults, "testbed_id": "embedded", "run_id": "first", "results_dir": "/tmp/r", "workload": {"read_percent": 70, "runtime_s": 2}, **changes}
+
+
+def plan(**changes):
+    return benchmark.make_plan(args(**changes), LAYERS, "target01")
+
+
+def test_documented_arguments_are_the_accepted_ones():
+    assert frozenset(benchmark.ARGUMENTS) == benchmark.ActionModule._VALID_ARGS
+
+
+def test_only_measurable_scratch_layers_of_the_host_are_measured():
+    found = plan()
+    assert {point["layer"] for point in found["points"]} == {"backing-bench", "ceiling-target01"}
+    assert found["skipped_layers"] == ["backing-ds1"]
+    assert len(found["known_layers"]) == 5
+
+
+def test_repetitions_are_interleaved():
+    found = plan(repetitions=2, sweep={"queue_depth": [1, 8]}, layers=[LAYERS["backing-bench"]])
+    assert [point["point_id"] for point in found["points"]] == [
+        "backing-bench.4k-r70-rnd100-qd1-w1.r1", "backing-bench.4k-r70-rnd100-qd8-w1.r1",
+        "backing-bench.4k-r70-rnd100-qd1-w1.r2", "backing-bench.4k-r70-rnd100-qd8-w1.r2"]
+
+
+def test_every_point_has_a_seed_of_its_own_and_keeps_it():
+    seeds = [point["seed"] for point in plan(repetitions=3)["points"]]
+    assert len(set(seeds)) == 6
+    assert seeds == [point["seed"] for point in plan(repetitions=3)["points"]]
+    assert set(seeds).isdisjoint(point["seed"] for point in plan(repetitions=3, run_id="second")["points"])
+
+
+def test_several_workloads():
+    found = plan(workload=None, workloads=[{"block_size": "4k"}, {"block_size": ["8k", "1m"]}], layers=[LAYERS["backing-bench"]])
+    assert [point["workload_id"] for point in found["points"]] == ["4k-r100-rnd100-qd1-w1", "8k-r100-rnd100-qd1-w1", "1m-r100-rnd100-qd1-w1"]
+
+
+@pytest.mark.parametrize(("changes", "variable"), [
+    ({"run_id": "../evil"}, "run_id"),
+    ({"run_id": ""}, "run_id"),
+    ({"run_id": "latest"}, "run_id"),
+    ({"testbed_id": "a/b"}, "testbed_id"),
+    ({"repetitions": 0}, "repetitions"),
+    ({"workload": None}, "workload"),
+    ({"workloads": [{}]}, "workload"),
+    ({"workload": {"queue": 3}}, "workload.queue"),
+    ({"workload": None, "workloads": [{}, {"read_percent": 200}]}, "workloads[1].read_percent"),
+    ({"workload": None, "workloads": [{}, {}]}, "workloads"),
+    ({"workload": {"range": {"size_bytes": "1g"}}}, "workload.range"),
+    ({"layers": [layer("backing-x", path="/dev/a b")]}, "layer path"),
+    ({"layers": [layer("backing-x/../y")]}, "layer name"),
+    ({"layers": [{"name": "backing-x"}]}, "layer"),
+])
+def test_everything_is_validated_before_anything_runs(changes, variable):
+    with pytest.raises(Failure) as caught:
+        plan(**changes)
+    assert (caught.value.code, caught.value.details["variable"]) == ("bad_value", variable)
+
+
+# ---------------------------------------------------------------- what comes back
+
+
+def archive(files: dict) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def test_only_expected_names_are_taken_out():
+    files, environment = benchmark.unpack(archive({
+        "host.json": b'{"kernel": "x"}', "points/a.r1/fio.json": b"1", "points/a.r1/../../etc/passwd": b"2", "points/b.r1/fio.json": b"3",
+        "/etc/shadow": b"4", "points/a.r1/other": b"5"}), {"a.r1"})
+    assert files == {"a.r1": {"fio.json": b"1"}}
+    assert environment == {"kernel": "x"}
+
+
+def point_files(**changes):
+    raw = (FIXTURES / "mixed_group.json").read_bytes()
+    noted = {"point_id": "p", "exit_code": 0, "failures": [], "flags": [], "overridden": [], "started_utc": "2026-01-02T03:04:05.678Z",
+             "raw_sha256": hashlib.sha256(raw).hexdigest(), **changes}
+    return {"meta.json": json.dumps(noted).encode(), "fio.json": raw, "job.fio": b"[p]\n"}
+
+
+def read(files, **changes):
+    point = plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, **changes)["points"][0]
+    return benchmark.read_point(point, LAYERS["backing-bench"], args(), files), point
+
+
+def test_a_point_becomes_a_result_that_names_its_files():
+    found, point = read(point_files())
+    assert found["status"] == "measured"
+    assert found["raw"] == {"file": "fio.json", "sha256": hashlib.sha256(point_files()["fio.json"]).hexdigest()}
+    assert found["job"]["sha256"] == hashlib.sha256(b"[p]\n").hexdigest()
+    assert (found["fingerprint"], found["engine"]["randseed"]) == (point["fingerprint"], point["seed"])
+    assert found["host"] == "target01"
+
+
+def test_a_file_that_changed_on_the_way_is_refused():
+    with pytest.raises(Failure) as caught:
+        read(point_files(raw_sha256="0" * 64))
+    assert caught.value.code == "transfer_damaged"
+
+
+def test_output_that_cannot_be_read_is_a_failed_point_with_the_engines_words():
+    files = {**point_files(), "fio.json": b"fio: engine libaio not loadable\n"}
+    files["meta.json"] = json.dumps({"exit_code": 1, "failures": [], "flags": [], "overridden": []}).encode()
+    found, _point = read(files)
+    assert found["failures"] == [{"code": "no_result", "message": found["failures"][0]["message"], "said": "fio: engine libaio not loadable"}]
+
+
+def test_a_point_that_was_never_begun():
+    found, _point = read({})
+    assert (found["status"], found["failures"][0]["code"]) == ("failed", "stopped")
+
+
+# ---------------------------------------------------------------- what is stored
+
+
+def test_stored_points_are_known_again(tmp_path):
+    found, point = read(point_files())
+    benchmark.write_point(str(tmp_path), point["point_id"], found, point_files())
+    folder = tmp_path / "points" / point["point_id"]
+    assert sorted(path.name for path in folder.iterdir()) == ["fio.json", "job.fio", "result.json"]
+    assert hashlib.sha256((folder / "fio.json").read_bytes()).hexdigest() == found["raw"]["sha256"]
+    assert list(benchmark.stored(str(tmp_path), [point])) == [point["point_id"]]
+
+
+def test_failed_points_are_measured_again(tmp_path):
+    found, point = read({})
+    benchmark.write_point(str(tmp_path), point["point_id"], found, {})
+    assert benchmark.stored(str(tmp_path), [point]) == {}
+
+
+def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
+    found, point = read(point_files())
+    benchmark.write_point(str(tmp_path), point["point_id"], found, point_files())
+    with pytest.raises(Failure) as caught:
+        benchmark.stored(str(tmp_path), [{**point, "fingerprint": "other"}])
+    assert caught.value.code == "run_exists"
+
+
+def test_hosts_add_to_the_layers_of_a_run(tmp_path):
+    benchmark.write_run(str(tmp_path), "a", {"kernel": 1}, {"x": {"name": "x"}})
+    benchmark.write_run(str(tmp_path), "b", {"kernel": 2}, {"y": {"name": "y"}})
+    assert set(json.loads((tmp_path / "layers.json").read_text(encoding="utf-8"))) == {"x", "y"}
+    assert json.loads((tmp_path / "hosts" / "b.json").read_text(encoding="utf-8")) == {"host": "b", "kernel": 2}
+
+
+def test_facts_keep_earlier_runs_and_points():
+    found, point = read(point_files())
+    earlier = {"zero": {"points": {"q": {}}}, "first": {"points": {"other.r1": {"status": "measured"}}}}
+    facts = benchmark.merged_facts(earlier, args(), "/r", {point["point_id"]: found})
+    assert facts["zero"] == earlier["zero"]
+    assert set(facts["first"]["points"]) == {"other.r1", point["point_id"]}
+    assert len(json.dumps(facts["first"]["points"][point["point_id"]])) <= 2048
+
+
+# ---------------------------------------------------------------- what is said
+
+
+STATE = {"point": 3, "points": 12, "layer": "backing-bench", "workload_id": "4k-r70-rnd100-qd8-w1", "repetition": 1, "repetitions": 3, "phase": "measure",
+         "elapsed_s": 5.2, "phase_s": 10, "iops": 57412.0, "remaining_s": 41.3, "failed": 0}
+
+
+@pytest.mark.parametrize(("changes", "line"), [
+    ({}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"),
+    ({"phase": "fill", "iops": None, "repetitions": 1}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 fill 5 s 41 s left"),
+    ({"iops": 1234567.0, "failed": 2}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 1.23M IOPS 41 s left (2 failed)"),
+])
+def test_progress_line(changes, line):
+    assert benchmark.progress_line("target01", {**STATE, **changes}) == line
+
+
+def test_progress_is_not_repeated_too_often(monkeypatch):
+    said, clock = [], [100.0]
+    monkeypatch.setattr(benchmark.display, "display", said.append)
+    monkeypatch.setattr(benchmark.time, "monotonic", lambda: clock[0])
+    lines = benchmark.Lines("target01", "auto")
+    for moment, point in ((100, 1), (101, 2), (106, 2), (110, 2), (120, 2), (137, 2)):
+        clock[0] = float(moment)
+        lines.show({**STATE, "point": point})
+    assert [line.split()[1] for line in said] == ["1/12", "2/12", "2/12"]
+    quiet = benchmark.Lines("target01", "none")
+    quiet.show(STATE)
+    assert len(said) == 3
