@@ -154,6 +154,27 @@ def test_a_layer_faster_than_the_one_below_is_called_so(run):
     assert any("cannot give time back" in waterfall.notes[note] for note in step.notes)
 
 
+def test_differences_within_the_spread_of_repetitions_are_called_so(run):
+    assert not steps(run)["initiator-bench"].overlap
+    results_of(run, "initiator-bench")[0]["total"]["latency_mean_ns"] = 1_000_000.0
+    waterfall = model.build(run).waterfalls[0]
+    step = next(step for step in waterfall.steps if step.cell.layer == "initiator-bench")
+    assert step.overlap and any("may be noise" in waterfall.notes[note] for note in step.notes)
+
+
+def test_the_way_to_the_layer_below_is_said(run):
+    run.layers["guest-guest01"]["detail"] = {"transport": "nbd"}
+    notes = model.build(run).waterfalls[0].notes
+    assert any("over nbd" in note and "guest-guest01" in note for note in notes)
+
+
+def test_hosts_and_ceilings_stand_in_the_order_of_the_chain(run):
+    run.layers["ceiling-guest01"] = {**run.layers["ceiling-target01"], "name": "ceiling-guest01", "host": "guest01"}
+    report = model.build(run)
+    assert [machine["host"] for machine in report.machines] == ["target01", "hypervisor01", "guest01"]
+    assert [layer["name"] for layer in report.layers][:2] == ["ceiling-target01", "ceiling-guest01"]
+
+
 def test_a_loop_of_parents_ends(run):
     run.layers["backing-bench"]["parent"] = "initiator-bench"
     assert steps(run)["backing-bench"].below.layer == "initiator-bench"

@@ -38,6 +38,12 @@ def _fit(text: str, width: float) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
+def _tail(path: str, width: float) -> str:
+    """The end of a path says which; its beginning can go."""
+    room = max(6, int(width / CHARACTER))
+    return path if len(path) <= room else "…" + path[1 - room :]
+
+
 def _number(value: float) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
@@ -218,12 +224,14 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
     for layer in layers:
         left, top = place[layer["name"]]
         line = measured.get(layer["name"])
-        path = layer.get("path") or ("no device" if layer["kind"] == "ceiling" else "no path")
+        path, detail = layer.get("path") or ("no device" if layer["kind"] == "ceiling" else "no path"), layer.get("detail") or {}
+        made = str(detail.get("filesystem") or detail.get("provider") or "") if layer["kind"] != "ceiling" else ""
+        where = f"{made} · {_tail(str(path), box_w - 16 - (len(made) + 3) * CHARACTER)}" if made else _tail(str(path), box_w - 16)
         out.append(f'<g class="node {tint(layer["kind"])}{"" if line else " dim"}"><title>{escape(layer["name"])}: {escape(str(path))}</title>'
                    f'<rect x="{left:.1f}" y="{top:.1f}" width="{box_w:.1f}" height="{box_h}" rx="7"/>'
                    f'<rect class="edge" x="{left:.1f}" y="{top:.1f}" width="4" height="{box_h}" rx="2"/>'
                    f'<text class="node-name" x="{left + 12:.1f}" y="{top + 19:.1f}">{escape(_fit(layer["name"], box_w - 16))}</text>'
-                   f'<text class="node-path" x="{left + 12:.1f}" y="{top + 35:.1f}">{escape(_fit(str(path), box_w - 16))}</text>'
+                   f'<text class="node-path" x="{left + 12:.1f}" y="{top + 35:.1f}">{escape(_fit(where, box_w - 16))}</text>'
                    f'<text class="node-figure" x="{left + 12:.1f}" y="{top + 52:.1f}">{escape(_fit(line or "not measured", box_w - 14))}</text></g>')
     out.append("</svg>")
     return "".join(out)

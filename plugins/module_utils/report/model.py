@@ -76,6 +76,7 @@ class Step:
     added_mean_ns: float | None = None
     latency_ratio: float | None = None
     iops_ratio: float | None = None
+    overlap: bool = False  # the repetitions of both overlap, so the difference may be noise
     share: float | None = None  # of the mean latency at the top of this chain
     notes: list = field(default_factory=list)  # indexes into Waterfall.notes
 
@@ -160,11 +161,16 @@ def _layers(run: Run) -> list:
         known.setdefault(result["layer"], {
             "name": result["layer"], "kind": result["layer_kind"], "host": result["host"], "path": result.get("path"),
             "parent": None, "purpose": None, "size_bytes": None, "detail": {}, "unpublished": True})
-    return sorted(known.values(), key=lambda layer: (_rank(layer["kind"]), layer["name"]))
+    ordered = sorted(known.values(), key=lambda layer: (_rank(layer["kind"]), layer["name"]))
+    # Ceilings belong to hosts, so they stand in the order in which an I/O meets the hosts.
+    hosts = list(dict.fromkeys(layer["host"] for layer in ordered if layer["kind"] != "ceiling"))
+    return sorted(ordered, key=lambda layer: (_rank(layer["kind"]), hosts.index(layer["host"]) if layer["kind"] == "ceiling" and layer["host"] in hosts else 0))
 
 
 def _hosts(run: Run, layers: list) -> list:
-    return list(dict.fromkeys([layer["host"] for layer in layers if layer["host"]] + sorted(run.environments)))
+    """Bottom of the chain first."""
+    above = [layer["host"] for layer in layers if layer["kind"] != "ceiling"]
+    return list(dict.fromkeys(host for host in above + [layer["host"] for layer in layers] + sorted(run.environments) if host))
 
 
 # -- one layer under one workload ------------------------------------------------------------------------------------
@@ -274,6 +280,9 @@ def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
     elif not step.comparable:
         note(f"{cell.layer} was measured with {cell.engine} {cell.ioengine} and {below.layer} with {below.engine} {below.ioengine}: "
              "the difference is shown, but it is not comparable as a cost.")
+    transport = (layers[cell.layer].get("detail") or {}).get("transport") if cell.layer in layers else None
+    if transport and relation != "ceiling":
+        note(f"{cell.layer} reaches what lies below it over {transport}, so the step holds the cost of that way too.")
     if relation == "other_lane":
         note(f"{cell.layer} is set against {below.layer}, its twin on the scratch LUN: below {cell.layer} lies {between[-1]}, "
              "which holds data and is never overwritten by a raw benchmark.")
@@ -284,6 +293,10 @@ def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
     if ours is not None and theirs is not None:
         step.added_mean_ns = ours - theirs
         step.latency_ratio = ours / theirs if theirs else None
+        own, other = cell.figure("latency_mean_ns"), below.figure("latency_mean_ns")
+        step.overlap = own.low <= other.high and other.low <= own.high and cell.repetitions + below.repetitions > 2
+        if step.overlap and step.comparable:
+            note(f"The repetitions of {cell.layer} and {below.layer} overlap, so this difference may be noise.")
         if step.added_mean_ns < 0 and relation != "ceiling":
             note(f"{cell.layer} answers faster than {below.layer} below it. A layer cannot give time back: noise, a cache, or a host of another speed.")
     if cell.value("iops") is not None and below.value("iops"):
@@ -394,10 +407,11 @@ def _verdict(report: Report, shown: list) -> str:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."
     top = max((other.cell for other in waterfall.steps), key=lambda cell: _rank(cell.kind))
     share = f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
+    noise = " The repetitions of the two overlap, so this may be noise." if step.overlap else ""
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
     often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
     return (f"The most expensive step is {STEP_WORDS.get(step.cell.kind, step.cell.kind)}: {step.below.layer} → {step.cell.layer} adds "
-            f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}")
+            f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}{noise}")
 
 
 def workload_words(workload: dict) -> str:

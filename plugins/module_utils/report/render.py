@@ -44,6 +44,7 @@ def _row(step: Step) -> dict:
            "repetitions": cell.repetitions,
            **{metric: cell.value(metric) for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())},
            "below": step.below.layer if step.below else None, "relation": step.relation, "comparable": step.comparable if step.below else None,
+           "overlap": step.overlap if step.below and step.comparable else None,
            "added_mean_ns": step.added_mean_ns, "latency_ratio": step.latency_ratio, "iops_ratio": step.iops_ratio, "share": step.share}
     return {key: value for key, value in row.items() if value is not None}
 
@@ -70,7 +71,8 @@ def table(report: Report) -> list[str]:
 def _against(step: Step) -> str:
     if step.below is None:
         return units.ABSENT
-    return f"{units.ratio(step.iops_ratio)} {step.below.layer}" + ("" if step.comparable else ", not comparable")
+    remark = ", not comparable" if not step.comparable else ", repetitions overlap" if step.overlap else ""
+    return f"{units.ratio(step.iops_ratio)} {step.below.layer}{remark}"
 
 
 def not_measured(waterfall: Waterfall) -> list[str]:
