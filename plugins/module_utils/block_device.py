@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
+from .failure import Failure
 from .host import read_text
 
 
@@ -92,6 +93,12 @@ def users(path: str, root: str = "/", with_openers: bool = True) -> list:
     if with_openers:
         found += [f"open in {process}" for process in openers(numbers, root)]
     return found
+
+
+def in_use(what: str, path: str, found: list) -> Failure:
+    """The failure for a device that cannot go because of its users."""
+    code = "device_mounted" if any("mounted on" in use for use in found) else "device_in_use"
+    return Failure(code, f"{what}: it is {', '.join(found)}.", "Remove what uses it first.", path=path, users=found)
 
 
 def lio_exports(path: str, root: str = "/") -> list:

@@ -36,12 +36,19 @@ def check_name(variable: str, name: str) -> str:
     return name
 
 
-def run(argv: list, ok: tuple = (0,), timeout_s: float = 120, what: str = "", remedy: str = "", stdin: str | None = None) -> subprocess.CompletedProcess:
-    """Run argv; raise Failure command_missing, command_timeout or command_failed (never showing stdin)."""
-    environment = {**os.environ, "LC_ALL": "C", "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"}
+def run(argv: list, ok: tuple = (0,), timeout_s: float = 120, what: str = "", remedy: str = "", environment: dict | None = None) -> subprocess.CompletedProcess:
+    """Run argv without input; raise Failure command_missing, command_timeout or command_failed."""
+    search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=environment, input=stdin if stdin is not None else ""
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            env={**os.environ, "LC_ALL": "C", "PATH": search, **(environment or {})},
         )
     except FileNotFoundError:
         raise Failure("command_missing", f"The command {argv[0]} is not on this host.", f"Install the package that has {argv[0]}.", command=argv[0]) from None

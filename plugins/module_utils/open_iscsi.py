@@ -423,14 +423,7 @@ class OpenIscsi:
                 wait_for(lambda path=disk["path"]: not block_device.users(path), timeout_s=3, interval_s=0.3)
                 found = block_device.users(disk["path"])
                 if found:
-                    raise Failure(
-                        "device_in_use",
-                        f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out: it is {', '.join(found)}.",
-                        "Remove what uses it first.",
-                        path=disk["path"],
-                        users=found,
-                        target_iqn=target["iqn"],
-                    )
+                    raise block_device.in_use(f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], found)
 
     def remove(self, targets: list) -> None:
         for target in targets:

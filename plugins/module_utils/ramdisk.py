@@ -29,13 +29,14 @@ def check_disks(disks: list) -> dict:
 
 
 def choose(wanted: str, obstacles: dict, current: str | None) -> tuple:
-    """(provider, reason). obstacles: provider -> why it cannot be used, missing when it can."""
+    """(provider, reason). obstacles: provider -> (code, why it cannot be used), missing when it can."""
     if wanted != "auto":
         if wanted in obstacles:
             others = [name for name in PROVIDERS if name not in obstacles]
+            code, why = obstacles[wanted]
             raise Failure(
-                "provider_unavailable",
-                f"RAM disk provider {wanted} cannot be used: {obstacles[wanted]}.",
+                code,
+                f"RAM disk provider {wanted} cannot be used: {why}.",
                 f"Set ramdisk_provider to auto or {' or '.join(others)}." if others else "Use a kernel with brd, loop or zram.",
                 provider=wanted,
             )
@@ -44,11 +45,11 @@ def choose(wanted: str, obstacles: dict, current: str | None) -> tuple:
         return current, "already in use by this testbed"
     for name in PROVIDERS:
         if name not in obstacles:
-            passed = "; ".join(f"{other}: {obstacles[other]}" for other in PROVIDERS[: PROVIDERS.index(name)])
+            passed = "; ".join(f"{other}: {obstacles[other][1]}" for other in PROVIDERS[: PROVIDERS.index(name)])
             return name, f"best available ({passed})" if passed else "best available"
     raise Failure(
         "provider_unavailable",
-        f"This kernel has no RAM disk: {'; '.join(f'{name}: {obstacles[name]}' for name in PROVIDERS)}.",
+        f"This kernel has no RAM disk: {'; '.join(f'{name}: {obstacles[name][1]}' for name in PROVIDERS)}.",
         "Use a kernel with brd, loop or zram.",
     )
 
@@ -92,13 +93,13 @@ class RamDisks:
         found = {}
         ours = "brd" in self.record.data.get("modules", []) or self.record.data.get("provider") == "brd"
         if os.path.isdir("/sys/module/brd") and not ours:
-            found["brd"] = "brd is already loaded, and not by this testbed"
+            found["brd"] = ("brd_in_use", "brd is already loaded, and not by this testbed")
         elif not module_available("brd"):
-            found["brd"] = "this kernel has no module brd"
+            found["brd"] = ("provider_unavailable", "this kernel has no module brd")
         if not os.path.exists("/dev/loop-control") and not module_available("loop"):
-            found["tmpfs"] = "this kernel has no loop devices"
+            found["tmpfs"] = ("provider_unavailable", "this kernel has no loop devices")
         if not os.path.isdir("/sys/class/zram-control") and not module_available("zram"):
-            found["zram"] = "this kernel has no module zram"
+            found["zram"] = ("provider_unavailable", "this kernel has no module zram")
         return found
 
     def _alive(self, disk: dict) -> bool:
@@ -121,17 +122,12 @@ class RamDisks:
             path = self.record.data["disks"][name]["path"]
             found = block_device.users(path)
             if found:
-                raise Failure(
-                    "device_in_use",
-                    f"RAM disk {name} ({path}) cannot be removed: it is {', '.join(found)}.",
-                    "Remove what uses it first.",
-                    disk=name,
-                    path=path,
-                    users=found,
-                )
+                raise block_device.in_use(f"RAM disk {name} ({path}) cannot be removed", path, found)
 
     def refuse_too_big(self, steps: list) -> None:
-        needed = sum(step["size_bytes"] for step in steps if step["op"] == "create") - sum(step["size_bytes"] for step in steps if step["op"] == "remove")
+        # zram takes memory only for what is written, and less of it.
+        sizes = {op: sum(step["size_bytes"] for step in steps if step["op"] == op and step["provider"] != "zram") for op in ("create", "remove")}
+        needed = sizes["create"] - sizes["remove"]
         available = next((int(line.split()[1]) * 1024 for line in read_text("/proc/meminfo").splitlines() if line.startswith("MemAvailable:")), None)
         # Enough must stay for the kernel and the benchmark itself: a RAM disk is never swapped out.
         if available is not None and needed > 0 and needed > available - 48 * MIB:
@@ -250,7 +246,8 @@ class RamDisks:
         # Found by its file, not by the recorded number: a run killed between losetup and the record left only the file's name.
         for line in run(["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", disk["file"]]).stdout.split():
             run(["losetup", "--detach", line], what=f"{line} cannot be detached")
-            wait_for(lambda name=os.path.basename(line): not read_text(f"/sys/block/{name}/loop/backing_file", default=""), timeout_s=10)
+            name = os.path.basename(line)
+            wait_for(lambda name=name: not read_text(f"/sys/block/{name}/loop/backing_file", default=""), timeout_s=10)
         if os.path.exists(disk["file"]):
             os.unlink(disk["file"])
         if self._mounted() and not os.listdir(self.folder):
@@ -276,6 +273,10 @@ class RamDisks:
             name, size = disk["name"], disk["size_mib"] * MIB
             path = known.get(name, {}).get("path") or predicted.get(name, ("", ""))[1] or None
             identity = {"stamp": f"{self.testbed_id}/{name}", "size_bytes": size}
+            whole = known.get(name, {}).get("whole") or predicted.get(name, (path, path))[0]
+            if whole and whole != path and provider == "brd":
+                # Says to the device guard that this partition is the testbed's own making.
+                identity["whole_device"] = whole
             numbers = block_device.device_numbers(path) if path else None
             if numbers:
                 identity["major_minor"] = numbers

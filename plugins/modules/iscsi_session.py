@@ -245,13 +245,21 @@ def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
         for target in targets
     ]
     disks = {}
+    if not iscsi.daemon_runs():
+        steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
     if not check_mode:
         iscsi.refuse_used(extra)
         iscsi.remove(extra)
-        if any(plans) or steps or not iscsi.daemon_runs():
-            iscsi.prepare(params["initiator_name"])
-        for target, its_steps in zip(targets, plans):
-            disks.update({(target["iqn"], lun): disk for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()})
+        try:
+            if any(plans) or steps:
+                iscsi.prepare(params["initiator_name"])
+            for target, its_steps in zip(targets, plans):
+                disks.update({(target["iqn"], lun): disk for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()})
+        except Failure:
+            if not iscsi.records():
+                # The first login failed: nothing of this testbed is left then.
+                iscsi.remove_all()
+            raise
     steps += [step for its_steps in plans for step in its_steps]
     return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}
 

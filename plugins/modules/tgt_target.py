@@ -1,0 +1,216 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: tgt_target
+short_description: iSCSI targets in user space (tgt)
+version_added: 0.1.0
+description:
+  - Makes all targets of one testbed on a host with tgt, repairs what differs, or removes them, in one call.
+  - The testbed has a tgtd of its own, with its own control port, that listens on the portals of O(targets) only. A tgtd of others is never touched.
+  - CHAP secrets reach tgtd through its control socket and are in no argument list. tgtd does not show them again, so a salted hash of each, in a record
+    only root can read, tells whether it changed.
+  - What tgt cannot do is refused, never done by half. All LUNs of a target are seen by all its initiators, LUN 0 is tgt's own controller, a target has one
+    mutual name, and a name has one secret. An initiator may use any of its target's CHAP names.
+options:
+  testbed_id:
+    description: The testbed the targets belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the targets of O(targets) and removes this testbed's other ones, V(absent) removes them all.
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers); needed for LUNs that name a layer.
+    type: dict
+    default: {}
+  allow_no_chap:
+    description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
+    type: bool
+    default: false
+  allow_any_address:
+    description: Accept a portal on every address of the host (V(0.0.0.0) or V(::)).
+    type: bool
+    default: false
+  targets:
+    description: The targets.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The iSCSI qualified name (IQN) of the target.
+        type: str
+        required: true
+      portals:
+        description: Where the target listens.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          address:
+            description: An address of this host.
+            type: str
+            required: true
+          port:
+            description: TCP port.
+            type: int
+            default: 3260
+      luns:
+        description: What the target exports. A serial derived from the testbed and the LUN's name stays the same when the testbed is rebuilt.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          lun:
+            description: The logical unit number.
+            type: int
+            required: true
+          name:
+            description: Name of the LUN in the testbed.
+            type: str
+            required: true
+          layer:
+            description: The published layer whose device is exported. Either this or O(targets[].luns[].device).
+            type: str
+          device:
+            description: The device to export, which must be empty and unused.
+            type: path
+          purpose:
+            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            type: str
+            choices: [scratch, data]
+            default: scratch
+      initiators:
+        description: Who may log in. Nobody else can, nor sees the target in a discovery where the target can tell.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          iqn:
+            description: Name of the initiator.
+            type: str
+            required: true
+          luns:
+            description: The LUNs it sees; all when left out.
+            type: list
+            elements: int
+          chap_user:
+            description: The name the initiator must give.
+            type: str
+          chap_password:
+            description: The secret the initiator must give, 12 to 255 characters.
+            type: str
+          mutual_chap_user:
+            description: The name the target gives in return (mutual CHAP).
+            type: str
+          mutual_chap_password:
+            description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
+            type: str
+  control_port:
+    description: Number of the control socket of the testbed's tgtd; it is no TCP port.
+    type: int
+    default: 3260
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what is changed, without secrets.
+    support: full
+  platform:
+    description: Linux with tgt.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Export a RAM disk to one initiator
+  storlab.testbed.tgt_target:
+    testbed_id: embedded
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.lab.example:bench
+        portals:
+          - address: 10.213.0.11
+        luns:
+          - lun: 1
+            name: bench
+            layer: backing-bench
+        initiators:
+          - iqn: iqn.2026-01.lab.example:hypervisor01
+            chap_user: hypervisor01
+            chap_password: "{{ vaulted_chap_password }}"
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode; without secrets.
+  returned: always
+  type: list
+  elements: dict
+layers:
+  description: The LUNs as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import iscsi_target
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+from ansible_collections.storlab.testbed.plugins.module_utils.tgt import TgtTarget, check_targets, lun_identity, plan
+
+
+def shown(steps: list) -> dict:
+    """What a user sees: no argument lists, and a diff."""
+    diff = {
+        side: "".join(f"{step['op']} {step['target']}: {step[key]}\n" for step in steps if step[key] is not None)
+        for side, key in (("before", "was"), ("after", "will"))
+    }
+    return {"changed": bool(steps), "steps": [{key: step[key] for key in ("op", "target", "was", "will")} for step in steps], "diff": diff}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    tgt = TgtTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]), params["control_port"])
+    if params["state"] == "absent" or not params["targets"]:
+        there = bool(tgt.record.data or tgt.pid())
+        steps = [{"op": "stop", "target": "tgtd", "was": "running" if tgt.pid() else "recorded", "will": None}] if there else []
+        if there and not check_mode:
+            tgt.remove_all()
+        return {**shown(steps), **({"layers": []} if params["state"] == "present" else {})}
+    targets = iscsi_target.check_targets(params["targets"], params["layers"], params["allow_no_chap"], params["allow_any_address"])
+    accounts = check_targets(targets)
+    current = tgt.current()
+    steps = plan(current, targets, tgt.changed_accounts(accounts) & current["accounts"], tgt.testbed_id)
+    added = {step["lun"] for step in steps if step["op"] == "add_lun"}
+    for lun in [lun for target in targets for lun in target["luns"] if lun["name"] in added]:
+        ours = any(found.get("device") == lun["device"] for target in current["targets"].values() for found in target["luns"].values())
+        # In check mode on a fresh host the device below is not there yet.
+        if not ours and not (check_mode and lun["expected"]):
+            iscsi_target.refuse_unsafe(lun, tgt.testbed_id)
+    if steps and not check_mode:
+        tgt.apply(steps, targets, accounts)
+    layers = iscsi_target.layers_of(targets, params["layers"], lambda target, lun: lun_identity(tgt.testbed_id, target, lun), "tgt")
+    return {**shown(steps), "layers": layers}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec={**iscsi_target.SPEC, "control_port": {"type": "int", "default": 3260}}, supports_check_mode=True)
+    try:
+        module.exit_json(**ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()
