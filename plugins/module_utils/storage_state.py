@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 
 # Mounts that systems make and drop by themselves and that never carry a testbed's data.
 PSEUDO_FILE_SYSTEMS = frozenset((
@@ -117,8 +118,16 @@ def _own_files(root: str) -> list[str]:
     lines = []
     for folder in OWN_FOLDERS:
         for base, folders, files in os.walk(os.path.join(root, folder)):
-            lines.extend("/" + os.path.relpath(os.path.join(base, name), root) for name in folders + files)
+            # A socket comes and goes with its process, and processes are listed.
+            lines.extend("/" + os.path.relpath(os.path.join(base, name), root) for name in folders + files if not _is_socket(os.path.join(base, name)))
     return lines
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _processes(root: str, testbed_id: str) -> list[str]:

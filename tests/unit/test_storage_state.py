@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 from ansible_collections.storlab.testbed.plugins.module_utils.storage_state import gather, strays
 
@@ -82,6 +83,10 @@ def test_what_another_testbed_has_is_left_out(tmp_path):
     write(tmp_path, "proc/90/comm", "qemu-system-x86\n")
     write(tmp_path, "proc/90/cmdline", "qemu\0-name\0storlab-other\0")
     assert strays(before, gather(str(tmp_path), testbed_id="mine")) == []
+    (tmp_path / "run/storlab/mine").mkdir()
+    with socket.socket(socket.AF_UNIX) as control:
+        control.bind(str(tmp_path / "run/storlab/mine/control"))
+    assert strays(before, gather(str(tmp_path), testbed_id="mine")) == ["own files: /run/storlab/mine (was not there before)"]
     write(tmp_path, "run/storlab/mine/pid", "13")
     write(tmp_path, "proc/91/comm", "qemu-system-x86\n")
     write(tmp_path, "proc/91/cmdline", "qemu\0-name\0storlab-mine\0")
