@@ -378,6 +378,25 @@ def test_boxes_of_the_chain_do_not_overlap_and_stay_inside(stored, width):
         boxes.append(box)
 
 
+@pytest.mark.parametrize("width", [1040, 360])
+def test_no_arrow_of_the_chain_runs_through_a_box(stored, width):
+    """Not even with a ceiling on every host, where there is least room."""
+    ceiling = next(layer for layer in stored.layers.values() if layer["kind"] == "ceiling")
+    layers = [*({**ceiling, "name": f"ceiling-{host}", "host": host} for host in ("target01", "hypervisor01", "guest01")),
+              *(layer for layer in model.build(stored).layers if layer["kind"] != "ceiling")]
+    svg = parsed(charts.chain_chart("c", layers, {}, width))
+    boxes = [[float(group.find("rect").get(key)) for key in ("x", "y", "width", "height")] for group in svg.findall("g")]
+    assert len(boxes) == 11
+    for arrow in svg.findall("path"):
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", arrow.get("d"))]
+        start, end = numbers[:2], numbers[-2:]
+        assert start[0] == end[0] or start[1] == end[1], "these chains are straight"
+        for left, top, wide, high in boxes:
+            across = left < (start[0] + end[0]) / 2 < left + wide and top < (start[1] + end[1]) / 2 < top + high
+            between = start[0] == end[0] and left < start[0] < left + wide and start[1] < top and top + high < end[1]
+            assert not across and not between
+
+
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
     series = [(f"layer-{index}", "target", [(0.0, 100.0), (0.99, 1000.0 + index)]) for index in range(6)]
     svg = parsed(charts.percentile_chart("c", "t", series, 1040, 380))

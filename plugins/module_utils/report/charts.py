@@ -177,9 +177,8 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
     if not layers:
         return ""
     narrow = width < 500
-    slots, bands = _slots(layers, apart=narrow)
-    lanes = _lanes(layers, slots)
-    count_slots, count_lanes = len({*slots.values()}), max(lanes.values()) + 1
+    slots, lanes, bands = _layout(layers, narrow)
+    count_slots, count_lanes = bands[-1][2] + 1, max(lanes.values()) + 1
     pad, head, gap = 12, 26, 14 if narrow else 34
     if narrow:
         box_w = (width - 2 * pad - (count_lanes - 1) * 10) / count_lanes
@@ -237,49 +236,70 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
     return "".join(out)
 
 
-def _slots(layers: list[dict], apart: bool) -> tuple[dict, list]:
-    """Position of every layer along the chain, and [(host, first slot, last slot)]: the hosts in chain order, each in one piece.
+def _layout(layers: list[dict], narrow: bool) -> tuple[dict, dict, list]:
+    """Slot (place along the chain) and lane of every layer by name, and [(host, first slot, last slot)] with each host in one piece.
 
-    apart: the ceiling gets a place of its own below the backing, so that it takes no lane, which a phone has no room for.
+    Between the ends of a chain nothing else stands in its lane, or an arrow would run through it and tell of a way that is not there.
     """
-    devices = [layer for layer in layers if layer["kind"] != "ceiling"] or layers
-    hosts = list(dict.fromkeys([layer["host"] for layer in devices] + [layer["host"] for layer in layers]))
+    devices = [layer for layer in layers if layer["kind"] != "ceiling"]
+    slots, bands = _slots(devices, layers)
+    lanes, taken = _lanes(devices, slots)
+    for layer in layers:
+        if layer["kind"] == "ceiling":
+            first, last = next((first, last) for host, first, last in bands if host == layer["host"])
+            lane_limit = max(lanes.values(), default=0) + 1
+            free = [(slot, lane) for slot in range(last, first - 1, -1) for lane in range(lane_limit) if (lane, slot) not in taken]
+            if not narrow or not (free or first == 0):
+                # A lane of its own, if need be.
+                slots[layer["name"]], lanes[layer["name"]] = first, next(lane for lane in range(lane_limit + 1) if (lane, first) not in taken)
+            else:
+                # A phone has no room for a lane more: a free place, else one below the whole chain, where no arrow passes.
+                below = next(lane for lane in range(len(layers)) if (lane, -1) not in taken)
+                slots[layer["name"]], lanes[layer["name"]] = free[0] if free else (-1, below)
+            taken.add((lanes[layer["name"]], slots[layer["name"]]))
+    if -1 in slots.values():
+        slots = {name: slot + 1 for name, slot in slots.items()}
+        bands = [(host, first + 1 if first else 0, last + 1) for host, first, last in bands]
+    return slots, lanes, bands
+
+
+def _slots(devices: list[dict], layers: list[dict]) -> tuple[dict, list]:
+    """Hosts in chain order, in each a slot a kind; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
-    for host in hosts:
-        first, mine = position, [layer for layer in layers if layer["host"] == host and (apart or layer in devices)]
-        steps = list(dict.fromkeys(layer["kind"] for layer in mine)) or ["ceiling"]
-        for layer in layers:
-            if layer["host"] == host:
-                slots[layer["name"]] = first + (steps.index(layer["kind"]) if layer["kind"] in steps else 0)
-        position += len(steps)
-        bands.append((host, first, position - 1))
+    for host in dict.fromkeys(layer["host"] for layer in devices + layers):
+        mine = [layer for layer in devices if layer["host"] == host]
+        kinds = list(dict.fromkeys(layer["kind"] for layer in mine))
+        slots.update({layer["name"]: position + kinds.index(layer["kind"]) for layer in mine})
+        bands.append((host, position, position + max(1, len(kinds)) - 1))
+        position += max(1, len(kinds))
     return slots, bands
 
 
-def _lanes(layers: list[dict], slots: dict) -> dict:
+def _lanes(devices: list[dict], slots: dict) -> tuple[dict, set]:
     """Longest chains first; a layer shared by several chains stays in the first; a lane is used again where it is free."""
-    by_name = {layer["name"]: layer for layer in layers}
-    parents = {layer.get("parent") for layer in layers}
-    lanes: dict = {}
-    taken: set = set()
-    leaves = [layer for layer in layers if layer["name"] not in parents]
+    by_name = {layer["name"]: layer for layer in devices}
+    parents = {layer.get("parent") for layer in devices}
     chains = []
-    for leaf in leaves:
+    for leaf in [layer for layer in devices if layer["name"] not in parents] + devices:
         chain, name = [], leaf["name"]
         while name in by_name and name not in chain:
             chain.append(name)
             name = by_name[name].get("parent")
         chains.append(chain)
-    cyclic = [layer["name"] for layer in layers if not any(layer["name"] in chain for chain in chains)]
-    for chain in sorted(chains, key=lambda chain: (by_name[chain[0]]["kind"] == "ceiling", -len(chain), chain[0])) + [[name] for name in cyclic]:
+    lanes: dict = {}
+    taken: set = set()
+    for chain in sorted(chains, key=lambda chain: (-len(chain), chain[0])):
         mine = [name for name in chain if name not in lanes]
+        if not mine:
+            continue
+        places = [slots[name] for name in mine]
+        span = range(min(places), max(places) + 1)
         lane = 0
-        while any((lane, slots[name]) in taken for name in mine):
+        while any((lane, slot) in taken for slot in span):
             lane += 1
-        for name in mine:
-            lanes[name] = lane
-            taken.add((lane, slots[name]))
-    return lanes
+        lanes.update(dict.fromkeys(mine, lane))
+        taken.update((lane, slot) for slot in span)
+    return lanes, taken
 
 
 def _arrow(child: tuple, parent: tuple, box_w: float, box_h: float, ident: str, narrow: bool) -> str:
