@@ -20,7 +20,7 @@ INTERVAL_S = 5.0
 
 def progress_line(host: str, state: dict, now: float) -> str:
     elapsed = max(0.0, now - state["started"])
-    return f"[{host}] image: {state['phase']}, {elapsed:.0f} s elapsed, ~{remaining_s(state['share'], elapsed)} s left"
+    return f"[{host}] image: {state['phase']}, {elapsed:.0f} s elapsed, ~{remaining_s(state['share'], state['entered'] - state['started'], elapsed)} s left"
 
 
 class ActionModule(ActionBase):

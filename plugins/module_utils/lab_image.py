@@ -112,11 +112,13 @@ def newc(entries: list) -> bytes:
     return bytes(archive)
 
 
-def remaining_s(share: float, elapsed_s: float) -> int:
-    """Seconds left when ``share`` of the work took ``elapsed_s``; the nominal time while too little is known."""
-    if share < 0.1:
-        return max(1, round(NOMINAL_S - elapsed_s))
-    return max(1, round(elapsed_s * (1 - share) / share))
+def remaining_s(share: float, entered_s: float, elapsed_s: float) -> int:
+    """Seconds left, ``elapsed_s`` into a build whose present phase began at ``entered_s`` with ``share`` of the work done.
+
+    How fast this host is shows at the beginning of a phase; while too little is known the nominal time counts.
+    """
+    total_s = entered_s / share if share >= 0.1 else NOMINAL_S
+    return max(1, round(total_s - elapsed_s))
 
 
 def phase_of(line: str) -> str | None:
@@ -136,7 +138,7 @@ class Progress:
         self.started = time.time()
 
     def enter(self, phase: str) -> None:
-        document = {"phase": phase, "share": dict(PHASES).get(phase, 0.0), "started": self.started}
+        document = {"phase": phase, "share": dict(PHASES).get(phase, 0.0), "started": self.started, "entered": time.time()}
         with open(self.path + ".new", "w", encoding="utf-8") as stream:
             json.dump(document, stream)
         os.replace(self.path + ".new", self.path)
@@ -157,6 +159,7 @@ def locked(image_dir: str, progress: Progress, timeout_s: int = 900):
                                   "Wait for it, or end it, and run this again.", image_dir=image_dir) from None
                 progress.enter("waiting for another build")
                 time.sleep(0.5)
+        progress.started = time.time()
         yield handle.fileno()
 
 
@@ -279,7 +282,10 @@ def build(recipe_dir: str, image_dir: str, progress: Progress, lock_fd: int) -> 
     excludes = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man")]
     packages = package_list(recipe["packages.txt"].decode())
     # TMPDIR: mmdebstrap makes scratch files where it likes; here they go away with the folder.
-    run(["mmdebstrap", "--variant=essential", "--format=directory", f"--include={','.join(packages)}", *excludes,
+    # A mount namespace of its own: mmdebstrap mounts /proc, /sys and the host's own /dev/shm into the root. Were it killed outside, these would
+    # stay, and whoever removed the folder would reach through them into the host. Here they go with the last process.
+    private = ["unshare", "--mount", "--propagation", "private", "--"]
+    run([*private, "mmdebstrap", "--variant=essential", "--format=directory", f"--include={','.join(packages)}", *excludes,
          f"--customize-hook={os.path.join(recipe_dir, 'kernel_hook')}", SUITE, root], log, lock_fd, on_line, env={"TMPDIR": work})
 
     progress.enter("making the initial RAM disk")

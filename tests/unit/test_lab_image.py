@@ -128,6 +128,20 @@ def test_a_build_waits_for_the_lock_and_says_so(tmp_path):
     assert caught.value.code == "image_locked"
 
 
+def test_mmdebstrap_mounts_where_the_host_does_not_see_it(tmp_path, monkeypatch):
+    commands = []
+
+    def note(argv, *dummy, **named):
+        commands.append(argv)
+        raise Failure("stop", "Enough seen.", "Go on.")
+
+    monkeypatch.setattr(lab_image, "run", note)
+    monkeypatch.setattr(lab_image, "read_recipe", lambda folder: RECIPE)
+    with pytest.raises(Failure):
+        lab_image.build("/recipe", str(tmp_path), lab_image.Progress(str(tmp_path / "p")), 0)
+    assert commands[0][:6] == ["unshare", "--mount", "--propagation", "private", "--", "mmdebstrap"]
+
+
 def test_a_tool_that_fails_is_quoted_with_its_last_words(tmp_path):
     with open(tmp_path / "lock", "w") as lock, pytest.raises(Failure) as caught:
         lab_image.run(["sh", "-c", "echo first; echo no space left >&2; exit 3"], str(tmp_path / "log"), lock.fileno())
@@ -143,9 +157,10 @@ def test_a_tool_that_is_not_there_is_named(tmp_path):
 
 
 def test_the_remaining_time_follows_from_what_was_seen():
-    assert lab_image.remaining_s(0.0, 5.0) == lab_image.NOMINAL_S - 5
-    assert lab_image.remaining_s(0.5, 30.0) == 30
-    assert lab_image.remaining_s(1.0, 30.0) == 1
+    assert lab_image.remaining_s(0.0, 0.0, 5.0) == lab_image.NOMINAL_S - 5
+    assert lab_image.remaining_s(0.5, 30.0, 30.0) == 30
+    assert lab_image.remaining_s(0.5, 30.0, 41.0) == 19
+    assert lab_image.remaining_s(0.94, 30.0, 90.0) == 1
     assert [share for name, share in lab_image.PHASES] == sorted(share for name, share in lab_image.PHASES)
 
 
@@ -158,8 +173,8 @@ def test_phases_are_read_from_mmdebstrap():
 def test_progress_names_host_phase_and_times(tmp_path):
     progress = lab_image.Progress(str(tmp_path / "p"))
     progress.enter("making the root disk")
-    state = json.loads((tmp_path / "p").read_text())
-    assert progress_line("controller01", state, state["started"] + 47) == "[controller01] image: making the root disk, 47 s elapsed, ~3 s left"
+    state = {**json.loads((tmp_path / "p").read_text()), "started": 1000.0, "entered": 1047.0}
+    assert progress_line("controller01", state, 1047.0) == "[controller01] image: making the root disk, 47 s elapsed, ~3 s left"
 
 
 SEEN = {"architecture": "x86_64", "user_id": 0, "has_apt": True, "missing_packages": [], "image_there": False, "disk_free_mib": 9000, "disk_folder": "/srv",
