@@ -59,8 +59,9 @@ def merge_directions(parts: list, concurrent: bool = True) -> dict:
     if parts and merged["ios"] and all("latency_mean_ns" in part for part in parts):
         mean = sum(part["latency_mean_ns"] * part["ios"] for part in parts) / merged["ios"]
         merged["latency_mean_ns"] = mean
-        merged["latency_min_ns"] = min(part["latency_min_ns"] for part in parts)
-        merged["latency_max_ns"] = max(part["latency_max_ns"] for part in parts)
+        for key, choose in (("latency_min_ns", min), ("latency_max_ns", max)):
+            if all(key in part for part in parts):
+                merged[key] = choose(part[key] for part in parts)
         if merged["ios"] > 1 and all("latency_stddev_ns" in part for part in parts):
             squares = sum(part["latency_stddev_ns"] ** 2 * (part["ios"] - 1) + part["ios"] * (part["latency_mean_ns"] - mean) ** 2 for part in parts)
             merged["latency_stddev_ns"] = math.sqrt(squares / (merged["ios"] - 1))

@@ -234,7 +234,8 @@ def test_old_units():
     ("fio: failed parsing bs=4kk\n", "failed parsing bs=4kk"),
     ('{"fio version": "fio-3.33", "jobs": [', "says"),
     ('{"some": "json"}', "says"),
-    ('{"jobs":' * 3000, "says"),
+    ('{"jobs":' * 200_000, "damaged in too many places"),
+    ('{"fio version":"fio-3.1","jobs":[' * 50_000, "damaged in too many places"),
 ])
 def test_text_without_a_result_says_what_fio_said(broken, said):
     with pytest.raises(Failure, match=said) as caught:
@@ -247,7 +248,9 @@ def test_terse_output_is_refused_by_name():
         fio.results(text("terse.txt"))
 
 
-@pytest.mark.parametrize("change", [{"total_ios": "many"}, {"total_ios": [1]}, {"iops": {}}, {"lat_ns": {"mean": 1, "N": 2, "bins": {"5": -1}}}])
+@pytest.mark.parametrize("change", [{"total_ios": "many"}, {"total_ios": [1]}, {"iops": {}}, {"iops": -1}, {"io_bytes": 1 << 65},
+                                    {"lat_ns": {"mean": 1, "N": 2, "bins": {"5": -1}}}, {"lat_ns": {"mean": 1, "N": 2, "bins": {"5x": 1}}},
+                                    {"lat_ns": {"mean": 1, "N": 2, "percentile": {"nan": 1}}}])
 def test_damaged_numbers_are_refused_not_invented(change):
     record = {"jobname": "x", "read": {"total_ios": 5, "io_bytes": 5, "iops": 1.0, "runtime": 1000, **change}}
     with pytest.raises(Failure) as caught:

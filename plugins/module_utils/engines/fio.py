@@ -22,6 +22,8 @@ PERCENTILE_LIST = ":".join(f"{percent:g}" for percent in schema.PERCENTILES)
 CEILING_BYTES = 1 << 30
 FILL_BLOCK_BYTES = 1 << 20
 ALL_CLIENTS = "All clients"
+# Every broken start is read to where it breaks. A truncated file has a few; this bounds the time on what was never fio's.
+MOST_BROKEN = 100
 
 # ---------------------------------------------------------------- job files
 
@@ -114,7 +116,7 @@ _ENDED = re.compile(r"^fio: terminating on signal (\d+)", re.MULTILINE)
 
 def parse(text: str) -> list:
     """Every complete fio document in the text, in order. Failure 'no_result' when there is none."""
-    decoder, documents, position = json.JSONDecoder(strict=False), [], 0
+    decoder, documents, position, broken = json.JSONDecoder(strict=False), [], 0, 0
     while True:
         match = _START.search(text, position)
         if not match:
@@ -122,7 +124,9 @@ def parse(text: str) -> list:
         try:
             document, position = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
-            position = match.end()
+            position, broken = match.end(), broken + 1
+            if broken > MOST_BROKEN:
+                raise Failure("no_result", "fio left no result: its output is damaged in too many places.", "Measure again.") from None
             continue
         if "fio version" in document:
             documents.append(document)
@@ -266,9 +270,7 @@ def _latency(raw: dict, release: tuple) -> tuple:
     bins = None
     # Before 2.20 the keys are positions in an array whose layout is not told.
     if isinstance(chosen.get("bins"), dict) and release >= (2, 20):
-        bins = {str(int(key) * scale): int(_number(chosen["bins"], key) or 0) for key in chosen["bins"]}
-        if any(count < 0 for count in bins.values()):
-            raise _unreadable("bins", "a negative count")
+        bins = {str(int(_key(key)) * scale): int(_number(chosen["bins"], key) or 0) for key in chosen["bins"]}
     return values, bins, "total" if kind == "lat" else "completion"
 
 
@@ -276,7 +278,14 @@ def _percentiles(values: dict, scale: int) -> dict:
     told = values.get("percentile")
     if not isinstance(told, dict):
         return {}
-    return {float(key): _scaled(_number(told, key), scale) for key in told}
+    return {_key(key): _scaled(_number(told, key), scale) for key in told}
+
+
+def _key(text: str) -> float:
+    """The number that a key of a mapping is."""
+    if not re.fullmatch(r"\d{1,19}(\.\d{1,12})?", text):
+        raise _unreadable("a key of bins or percentile", text)
+    return float(text) if "." in text else int(text)
 
 
 def _scaled(value, scale: int):
@@ -342,7 +351,10 @@ def _submits_slowly(raw) -> bool:
 
 
 def _number(mapping: dict, key: str):
-    """The number under the key, None when there is none. NaN and infinity are what fio writes for 'not measured'."""
+    """The number under the key, None when there is none. NaN and infinity are what fio writes for 'not measured'.
+
+    Everything read here is a count, a time or a rate, so what is negative or beyond 64 bits is damage.
+    """
     if not isinstance(mapping, dict):
         raise _unreadable(key, mapping)
     value = mapping.get(key)
@@ -350,7 +362,11 @@ def _number(mapping: dict, key: str):
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _unreadable(key, value)
-    return value if math.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if not 0 <= value < 1 << 64:
+        raise _unreadable(key, value)
+    return value
 
 
 def _unreadable(where: str, value) -> Failure:
