@@ -30,7 +30,7 @@ def installed(artifact, tmp_path_factory):
 def ansible(installed, *command):
     # An empty working folder, so that the checkout's ansible.cfg is not read.
     return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False,
-                          env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_CONFIG": "/dev/null", "ANSIBLE_LOCALHOST_WARNING": "false"})
+                          env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_LOCALHOST_WARNING": "false"})
 
 
 def test_artifact_carries_the_product_and_nothing_else(artifact):
