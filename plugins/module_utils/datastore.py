@@ -14,7 +14,7 @@ import uuid
 
 from . import block_device, device_safety
 from .failure import Failure, bad_value
-from .host import Record, check_name, load_module, loaded_modules, read_text, run, unload_modules, wait_for
+from .host import Record, check_name, load_module, loaded_modules, read_text, run, wait_for
 from .iscsi_names import filesystem_uuid
 
 MIB = 1 << 20
@@ -376,7 +376,7 @@ class Datastores:
             for folder in recorded["folders"]:
                 if os.path.isdir(folder) and not os.listdir(folder):
                     os.rmdir(folder)
-        unload_modules(self.record.data.get("modules", []))
+        self.record.unload_modules()
         self.record.remove()
         return self.ended
 

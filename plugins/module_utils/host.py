@@ -179,6 +179,23 @@ class Record:
         self.data["modules"] = sorted(set(self.data.get("modules", [])) | (loaded_modules() - before))
         self.save()
 
+    def unload_modules(self) -> None:
+        """Unload the modules that came with this testbed; what another testbed still uses becomes that one's to unload."""
+        unload_modules(self.data.get("modules", []))
+        self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
+
+    def bequeath(self, **left) -> None:
+        """Leave to another testbed on this host what it shares with this one, so that the last one removes it. Nothing to leave, or nobody there: no more to do."""
+        left = {key: value for key, value in left.items() if value}
+        run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
+        for testbed_id in sorted(os.listdir(run_dir)) if left and os.path.isdir(run_dir) else []:
+            heir = Record(testbed_id, area, run_dir)
+            if heir.path != self.path and heir.data:
+                for key, value in left.items():
+                    heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
+                heir.save()
+                return
+
     def remove(self) -> None:
         """Forget the area, and the testbed's folder with the last area."""
         if os.path.exists(self.path):

@@ -73,17 +73,13 @@ def plan(current: dict, entries: list) -> list:
         for attribute in (f"{store}/udev_path", f"{store}/wwn/vpd_unit_serial"):
             if current.get(attribute) and current[attribute] != wanted.get(attribute):
                 doomed.add(store)
+    links = {path: value for path, value in current.items() if isinstance(value, Link)}
     while True:
-        more = {
-            path
-            for path, value in current.items()
-            if path not in doomed
-            and (
-                (isinstance(value, Link) and value.to in doomed)
-                or ((value == DIR or isinstance(value, Link)) and any(path.startswith(f"{gone}/") for gone in doomed))
-            )
-        }
-        if not more:
+        # A LUN that loses its backstore takes the mapped LUNs that name it along.
+        lost = doomed | {path.rpartition("/")[0] for path in links if path in doomed}
+        more = {path for path, link in links.items() if link.to in lost}
+        more |= {path for path, value in current.items() if (value == DIR or path in links) and any(path.startswith(f"{gone}/") for gone in doomed)}
+        if more <= doomed:
             break
         doomed |= more
     steps = []
@@ -302,7 +298,9 @@ class LioTarget:
         unload_modules(self.record.data.get("modules", []))
         if self.record.data.get("mounted_configfs") and not os.listdir(CONFIGFS):
             run(["umount", CONFIGFS], what="configfs cannot be unmounted")
-            unload_modules(self.record.data.get("modules", []))
+        self.record.unload_modules()
+        left = {"made_fabric": self.configfs.at("iscsi"), "mounted_configfs": f"{CONFIGFS}/target"}
+        self.record.bequeath(**{key: True for key, path in left.items() if self.record.data.get(key) and os.path.isdir(path)})
         self.record.remove()
 
 

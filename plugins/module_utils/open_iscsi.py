@@ -16,7 +16,7 @@ import socket
 
 from . import block_device
 from .failure import Failure
-from .host import Record, load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
+from .host import Record, load_module, loaded_modules, read_text, run, wait_for, write_text
 from .iscsi_names import parse_vpd80, parse_vpd83, portal_text
 
 SECRETS = ("node.session.auth.password", "node.session.auth.password_in")
@@ -111,7 +111,7 @@ def plan(current: dict, target: dict, tuning: dict) -> list:
 
 def check_identity(lun: dict, found: dict, target: dict) -> None:
     """The device behind the LUN must be the one that was published; raises wrong_serial, wrong_naa or wrong_size."""
-    for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("size_bytes", "size")):
+    for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("wwid", "name"), ("size_bytes", "size")):
         if lun.get(key) and str(found[key]) != str(lun[key]):
             raise Failure(
                 f"wrong_{key.replace('_bytes', '')}",
@@ -389,7 +389,9 @@ class OpenIscsi:
                 "path": disk["path"],
                 "size_bytes": block_device.size_bytes(disk["path"]),
                 "serial": parse_vpd80(pages["vpd_pg80"]),
-                "naa": naa[0] if naa else "",
+                # NAA type 6 is unique in the world; shorter ones may be made of mere numbers.
+                "naa": naa[0] if naa and naa[0].startswith("6") else "",
+                "wwid": read_text(f"{disk['folder']}/wwid", default=""),
                 "queue_depth": int(read_text(f"{disk['folder']}/queue_depth")),
             }
             check_identity(lun, facts, target)
@@ -443,7 +445,9 @@ class OpenIscsi:
         if self.record.data.get("daemon") and self.daemon_runs() and not glob.glob(f"{SESSIONS}/session*"):
             run(["systemctl", "stop", "iscsid.service"] if self.record.data["daemon"] == "systemd" else ["iscsiadm", "-k", "0"])
             wait_for(lambda: not self.daemon_runs(), timeout_s=15)
-        unload_modules(self.record.data.get("modules", []))
+        self.record.unload_modules()
+        folders = [folder for folder in self.record.data.get("folders", []) if os.path.isdir(folder)]
+        self.record.bequeath(folders=folders, daemon=self.record.data.get("daemon") if self.daemon_runs() else None)
         self.record.remove()
 
 
@@ -456,6 +460,7 @@ def layers_of(targets: list, disks: dict, provider: str = "open_iscsi") -> list:
             identity = {
                 "serial": disk.get("serial") or lun.get("serial"),
                 "naa": disk.get("naa") or lun.get("naa"),
+                "wwid": disk.get("wwid") or lun.get("wwid"),
                 "target_iqn": target["iqn"],
                 "lun": lun["lun"],
             }
@@ -484,6 +489,7 @@ def expected(lun: dict, iqn: str, layers: dict) -> dict:
         **lun,
         "serial": lun.get("serial") or identity.get("serial"),
         "naa": lun.get("naa") or identity.get("naa"),
+        "wwid": identity.get("wwid"),
         "size_bytes": lun.get("size_bytes") or exported.get("size_bytes"),
     }
 

@@ -9,7 +9,7 @@ import os
 
 from . import block_device
 from .failure import Failure, bad_value
-from .host import Record, load_module, loaded_modules, module_available, read_text, run, unload_modules, wait_for, write_text
+from .host import Record, load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
 
 MIB = 1 << 20
 # Best first: brd is memory with a block layer; a loop device adds a worker thread; zram compresses and so depends on the data.
@@ -258,7 +258,7 @@ class RamDisks:
     def remove_all(self) -> None:
         self.refuse_used([name for name in self.record.data.get("disks", {}) if name in self.current()["disks"]])
         self._remove(list(self.record.data.get("disks", {})))
-        unload_modules(self.record.data.get("modules", []))
+        self.record.unload_modules()
         self.record.remove()
 
     # -- what to publish

@@ -20,7 +20,7 @@ import threading
 
 from . import process
 from .failure import Failure, bad_value
-from .host import Record, run, wait_for
+from .host import Record, loaded_modules, run, wait_for
 from .iscsi_names import portal_text, scsi_id, unit_serial
 
 SOCKETS = "/var/run/tgtd"
@@ -254,7 +254,10 @@ class TgtTarget:
         self.record.save()
         for step in steps:
             if step["op"] == "start":
+                # tgtd looks for RDMA, for which the kernel loads half a dozen modules.
+                before = loaded_modules()
                 self._start(portal_text(**targets[0]["portals"][0]))
+                self.record.note_modules(before)
             elif step["op"] == "add_account":
                 self._add_account(step["user"], accounts[step["user"]])
             else:
@@ -317,6 +320,7 @@ class TgtTarget:
 
     def remove_all(self) -> None:
         self.stop()
+        self.record.unload_modules()
         self.record.remove()
 
 
@@ -368,5 +372,11 @@ class secret_in_request:
         os.rmdir(self.directory)
 
 
+def wwid(testbed_id: str, lun_name: str) -> str:
+    """The name of the disk that tgt derives from the SCSI id: NAA type 6, then its last 31 characters, 0 for each that is no hexadecimal digit."""
+    return "naa.6" + re.sub(r"[^0-9a-f]", "0", scsi_id(testbed_id, lun_name)[-31:])
+
+
 def lun_identity(testbed_id: str, target: dict, lun: dict) -> dict:
-    return {"target_iqn": target["name"], "lun": lun["lun"], "serial": unit_serial(testbed_id, lun["name"])}
+    # No NAA identifier: the first one tgt shows is made of target and LUN numbers, and the same on every tgtd.
+    return {"target_iqn": target["name"], "lun": lun["lun"], "serial": unit_serial(testbed_id, lun["name"]), "wwid": wwid(testbed_id, lun["name"])}

@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Datastores: superblocks of real file systems, the plan, and refusals."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils import datastore
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.iscsi_names import filesystem_uuid
+
+MIB = 1 << 20
+UUID = filesystem_uuid("tb", "ds1")
+WANTED = {"name": "ds1", "filesystem": "ext4", "uuid": UUID, "mount_point": "/srv/storlab/ds1", "mount_options": "noatime", "benchmark_bytes": 7 * MIB}
+OURS = {"filesystem": "ext4", "uuid": UUID, "label": "x"}
+BLANK = {"filesystem": None, "uuid": None, "label": ""}
+MOUNT = {"numbers": "8:16", "mount_point": "/srv/storlab/ds1"}
+
+
+def current(**change):
+    """A datastore as it should be."""
+    return {"superblock": OURS, "mounted": MOUNT, "numbers": "8:16", "file_bytes": 7 * MIB, "options": "noatime", **change}
+
+
+def ops(**change):
+    return [step["op"] for step in datastore.plan(current(**change), WANTED)]
+
+
+def test_what_is_there_needs_no_step():
+    assert ops() == []
+
+
+def test_a_blank_device_is_formatted_mounted_and_filled():
+    assert ops(superblock=BLANK, mounted=None, file_bytes=None, options=None) == ["make_filesystem", "mount", "write_benchmark_file"]
+
+
+def test_our_file_system_is_mounted_again_not_made_again():
+    assert ops(mounted=None, file_bytes=None) == ["mount", "write_benchmark_file"]
+
+
+def test_a_replaced_device_is_detached_and_built_anew():
+    assert ops(superblock=BLANK) == ["detach", "make_filesystem", "mount", "write_benchmark_file"]
+    # The LUN came back under another name with its contents.
+    assert ops(numbers="8:32") == ["detach", "mount", "write_benchmark_file"]
+
+
+def test_drift():
+    assert ops(options="relatime") == ["remount"]
+    assert ops(file_bytes=3 * MIB) == ["write_benchmark_file"]
+
+
+def test_another_kind_of_file_system_of_ours_is_no_reason_to_format():
+    with pytest.raises(Failure) as caught:
+        ops(superblock={**OURS, "filesystem": "xfs"})
+    assert caught.value.code == "wrong_filesystem"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mib", "argv"),
+    [
+        ("ext4", 8, ["mkfs.ext4", "-q", "-F", "-U", UUID, "-L", "storlab-abcd"]),
+        ("xfs", 320, ["mkfs.xfs", "-q", "-m", f"uuid={UUID}", "-L", "storlab-abcd"]),
+    ],
+)
+def test_real_superblocks_are_read(tmp_path, kind, mib, argv):
+    image = tmp_path / "image"
+    with image.open("wb") as handle:
+        handle.truncate(mib * MIB)
+    assert datastore.parse_superblock(image.open("rb").read(65536)) == BLANK
+    subprocess.run([*argv, str(image)], check=True)
+    assert datastore.parse_superblock(image.open("rb").read(65536)) == {"filesystem": kind, "uuid": UUID, "label": "storlab-abcd"}
+
+
+def test_something_else_is_not_blank():
+    assert datastore.parse_superblock(b"\0" * 600 + b"somebody's" + b"\0" * 4000)["filesystem"] == "unknown"
+
+
+def test_only_our_own_entries_are_ours():
+    assert datastore.foreign_entries(["lost+found", "storlab-benchmark.dat", "guest.img", "a.txt"]) == ["a.txt", "guest.img"]
+
+
+def entry(**change):
+    return {
+        "name": "ds1",
+        "layer": "initiator-ds1",
+        "device": None,
+        "filesystem": "ext4",
+        "mount_point": "/srv/storlab/ds1",
+        "mount_options": "noatime",
+        "benchmark_file_mib": 7,
+        **change,
+    }
+
+
+def resolve(*entries):
+    return datastore.resolve({"testbed_id": "tb", "layers": {"initiator-ds1": {"path": "/dev/sdq"}}, "datastores": list(entries)})
+
+
+def test_layers_and_labels():
+    found = resolve(entry())[0]
+    assert found["device"] == "/dev/sdq" and found["uuid"] == UUID and len(found["label"]) == 12
+    layer = datastore.layers_of([found])[0]
+    assert (layer["name"], layer["path"], layer["parent"], layer["size_bytes"]) == (
+        "datastore-ds1",
+        "/srv/storlab/ds1/storlab-benchmark.dat",
+        "initiator-ds1",
+        7 * MIB,
+    )
+    assert layer["identity"]["mount_point"] == "/srv/storlab/ds1" and layer["identity"]["uuid"] == UUID
+    assert datastore.layers_of(resolve(entry(benchmark_file_mib=0))) == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"mount_point": "/srv"}, {"mount_point": "/srv/../etc/x"}, {"layer": None}, {"device": "/dev/sdq"}, {"benchmark_file_mib": -1}, {"name": "a/b"}]
+)
+def test_bad_datastores(change):
+    with pytest.raises(Failure) as caught:
+        resolve(entry(**change))
+    assert caught.value.code == "bad_value"
+
+
+def test_two_on_one_mount_point_and_a_layer_nobody_made():
+    with pytest.raises(Failure, match="another name and mount point"):
+        resolve(entry(), entry(name="ds2"))
+    with pytest.raises(Failure) as caught:
+        resolve(entry(layer="initiator-x"))
+    assert caught.value.code == "layer_missing"
