@@ -48,6 +48,7 @@ RUN_MODULE = "storlab.testbed.benchmark_run"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ENDED = ("finished", "stopped", "crashed")
 POLL_S = 2.0
+LAST_POLL_S = 0.2
 # The supervisor speaks every second; after this silence it is asked whether it lives.
 SILENCE_S = 20.0
 # A connection may be gone for so long before the task gives up. The run itself goes on.
@@ -152,8 +153,9 @@ class ActionModule(ActionBase):
                 if not self._module({"action": "status"}, args, task_vars)["alive"]:
                     return
                 heard = time.monotonic()
-            # Towards the end more often, so that a short run is not waited for.
-            time.sleep(min(interval, max(state.get("remaining_s", 0) / 2, 0.25)))
+            # Not beyond the expected end, so that a short run is not waited for.
+            left = state.get("remaining_s", 0) - (time.monotonic() - heard)
+            time.sleep(min(interval, max(left, LAST_POLL_S)))
 
     def _state(self, state_dir: str, host: str) -> dict:
         deadline = time.monotonic() + CONNECTION_PATIENCE_S
