@@ -129,6 +129,7 @@ def _block_facts(system: System, resolved: str, rdev: int) -> dict:
         "size_bytes": int(system.read(f"{folder}/size") or 0) * 512,
         "read_only": system.read(f"{folder}/ro") == "1",
         "partition": "partition" in entries,
+        "whole_device": f"/dev/{os.path.basename(os.path.dirname(folder) if 'partition' in entries else folder)}",
         "partitions": partitions,
         "holders": system.names(f"{folder}/holders"),
         "mapped_uuid": system.read(f"{folder}/dm/uuid") or system.read(f"{folder}/md/uuid"),
@@ -334,7 +335,9 @@ def _block(facts: dict, layer: dict) -> list:
                               "Unmount it, or name another device."))
     if facts["swap"]:
         found.append(_refusal("device_swap", f"{path} or a partition of it is swap space.", "Name another device."))
-    if facts["partitions"] or facts["partition"]:
+    # A RAM disk of several sizes is one device in partitions that the testbed itself made.
+    foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
+    if facts["partitions"] or foreign_partition:
         what = f"has partitions ({', '.join(facts['partitions'])})" if facts["partitions"] else "is a partition"
         found.append(_refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
     if facts["holders"]:

@@ -40,8 +40,9 @@ def device(path: str, system: System | None = None) -> dict:
     facts = inspect(path, system=system)
     found = {"path": path, **{key: facts.get(key) for key in DEVICE}}
     if facts["type"] == "block":
-        found["queue"] = {key: system.read(f"/sys/block/{facts['name']}/queue/{key}") for key in QUEUE}
-        found["driver_queue_depth"] = system.read(f"/sys/block/{facts['name']}/device/queue_depth")
+        whole = f"/sys/block/{os.path.basename(facts['whole_device'])}"
+        found["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
+        found["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
     if facts.get("mount_point"):
         lines = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines()]
         found["mount_options"] = next((fields[3] for fields in reversed(lines) if fields[1] == facts["mount_point"]), None)

@@ -202,6 +202,18 @@ def test_own_device_mapper_device(host):
     assert codes(host, {**LAYER, "identity": {"uuid": "STORLAB-1"}}) == []
 
 
+def test_own_partition_of_the_named_device(host):
+    host.write(f"{host.disk}/sdb7/partition", "7")
+    host.write(f"{host.disk}/sdb7/size", str(SIZE // 512))
+    host.write("/dev/sdb7", "")
+    host.modes["/dev/sdb7"] = (stat.S_IFBLK, os.makedev(8, 23))
+    host.link("/sys/dev/block/8:23", "../../devices/host0/block/sdb/sdb7")
+    layer = {**LAYER, "path": "/dev/sdb7", "identity": {"major_minor": "8:23", "whole_device": "/dev/sdb"}}
+    assert codes(host, layer) == []
+    assert codes(host, {**layer, "identity": {"major_minor": "8:23", "whole_device": "/dev/sda"}}) == ["device_partitioned"]
+    assert codes(host, {**layer, "identity": {"major_minor": "8:23"}}) == ["device_partitioned"]
+
+
 def test_links_are_followed_to_the_device(host):
     host.link("/dev/disk/by-id/mine", "../../sdb")
     assert codes(host, {**LAYER, "path": "/dev/disk/by-id/mine"}) == []
