@@ -52,18 +52,20 @@ def read_superblock(device: str) -> dict:
 
 
 def plan(current: dict, wanted: dict) -> list:
-    """Steps for one datastore. current: {superblock, mounted: [{numbers, options}], numbers, file_bytes, options}"""
+    """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
     steps, name = [], {"datastore": wanted["name"]}
 
     def add(op, was, will):
         steps.append({"op": op, **name, "was": was, "will": will})
 
-    ours, mounted = current["superblock"]["uuid"] == wanted["uuid"], current["mounted"]
+    mounted = current["mounted"]
+    # A mounted file system writes its superblock again and again, onto the empty disk of a rebuilt target, too: its UUID alone proves nothing.
+    replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
+    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced
     stale = mounted and (mounted["numbers"] != current["numbers"] or not ours)
     if stale:
         add("detach", "mounted, but its device was replaced", "not mounted")
-    wrong_kind = ours and current["superblock"]["filesystem"] != wanted["filesystem"]
-    if wrong_kind:
+    if ours and current["superblock"]["filesystem"] != wanted["filesystem"]:
         raise Failure(
             "wrong_filesystem",
             f"Datastore {wanted['name']} is {current['superblock']['filesystem']} instead of {wanted['filesystem']}.",
@@ -71,7 +73,11 @@ def plan(current: dict, wanted: dict) -> list:
             datastore=wanted["name"],
         )
     if not ours:
-        add("make_filesystem", current["superblock"]["filesystem"] or "blank", f"{wanted['filesystem']} {wanted['uuid']}")
+        add(
+            "make_filesystem",
+            "remains of a replaced device" if replaced else current["superblock"]["filesystem"] or "blank",
+            f"{wanted['filesystem']} {wanted['uuid']}",
+        )
     if not mounted or stale:
         add("mount", "not mounted", wanted["mount_point"])
     elif current["options"] is not None and current["options"] != wanted["mount_options"]:
@@ -119,12 +125,24 @@ def resolve(params: dict) -> list:
                 **entry,
                 "device": layer["path"] if layer else entry["device"],
                 "expected": layer,
+                "generation": generation(params["layers"], layer),
                 "uuid": filesystem_uuid(params["testbed_id"], name),
                 "label": label(params["testbed_id"], name),
                 "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
             }
         )
     return found
+
+
+def generation(layers: dict, layer: dict | None) -> str | None:
+    """Which making of the disk beneath a layer holds its data; None when nobody below says."""
+    seen = []
+    while layer and layer["name"] not in seen:
+        if (layer.get("detail") or {}).get("generation"):
+            return layer["detail"]["generation"]
+        seen.append(layer["name"])
+        layer = layers.get(layer.get("parent"))
+    return None
 
 
 class Datastores:
@@ -170,7 +188,14 @@ class Datastores:
                 "Build the layer below again.",
                 device=wanted["device"],
             ) from error
-        return {"superblock": superblock, "mounted": mounted, "numbers": numbers, "file_bytes": file_bytes, "options": recorded.get("mount_options")}
+        return {
+            "superblock": superblock,
+            "mounted": mounted,
+            "numbers": numbers,
+            "file_bytes": file_bytes,
+            "options": recorded.get("mount_options"),
+            "generation": recorded.get("generation"),
+        }
 
     def refuse_unsafe(self, wanted: dict, steps: list) -> None:
         """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
@@ -186,8 +211,10 @@ class Datastores:
         facts = device_safety.inspect(device)
         tolerated = set()
         if any(step["op"] == "detach" for step in steps):
-            # Read past the cache the device is blank: the signature that is found is the old file system's, still in memory.
-            tolerated = {"device_mounted", "device_in_use", "device_busy"} | ({"signature_present"} if read_superblock(device)["filesystem"] is None else set())
+            tolerated |= {"device_mounted", "device_in_use", "device_busy"}
+        if (facts.get("signature") or {}).get("UUID") == wanted["uuid"]:
+            # Our own signature on a device that was replaced: what was in memory of the old one.
+            tolerated.add("signature_present")
         found = [refusal for refusal in device_safety.refusals(facts, layer, testbed_id=self.testbed_id, overwrite=False) if refusal["code"] not in tolerated]
         if found:
             raise device_safety.as_failure({**layer, "path": wanted["device"]}, found)
@@ -222,6 +249,8 @@ class Datastores:
             what=f"{wanted['filesystem']} cannot be made on {device}",
             remedy="Look at the message; the LUN may be too small, or the package with the command missing.",
         )
+        self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
+        self.record.save()
 
     def _mount(self, wanted: dict) -> None:
         recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]

@@ -185,7 +185,7 @@ class Record:
         self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
 
     def bequeath(self, **left) -> None:
-        """Leave to another testbed on this host what it shares with this one, so that the last one removes it. Nothing to leave, or nobody there: no more to do."""
+        """Leave to another testbed on this host what it shares with this one, so that the last one removes it."""
         left = {key: value for key, value in left.items() if value}
         run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
         for testbed_id in sorted(os.listdir(run_dir)) if left and os.path.isdir(run_dir) else []:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 
 from . import block_device
 from .failure import Failure, bad_value
@@ -157,6 +158,8 @@ class RamDisks:
         self.record.note_modules(before)
 
     def _claim(self, name: str, **disk) -> None:
+        # A disk that is made anew is empty, whatever the layers above still hold in memory of the one before: this tells them.
+        disk["generation"] = self.record.data["disks"].get(name, {}).get("generation") or uuid.uuid4().hex[:12]
         self.record.data["disks"][name] = disk
         self.record.save()
 
@@ -281,8 +284,7 @@ class RamDisks:
             if numbers:
                 identity["major_minor"] = numbers
             detail = {"provider": provider}
-            if "direct_io" in known.get(name, {}):
-                detail["direct_io"] = known[name]["direct_io"]
+            detail.update({key: known[name][key] for key in ("direct_io", "generation") if key in known.get(name, {})})
             found.append(
                 {
                     "name": f"backing-{name}",

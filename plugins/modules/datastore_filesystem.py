@@ -119,7 +119,14 @@ from ansible_collections.storlab.testbed.plugins.module_utils.failure import Fai
 from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
 
 # What a datastore looks like whose device does not exist yet (check mode on a fresh host).
-UNBORN = {"superblock": {"filesystem": None, "uuid": None, "label": ""}, "mounted": None, "numbers": None, "file_bytes": None, "options": None}
+UNBORN = {
+    "superblock": {"filesystem": None, "uuid": None, "label": ""},
+    "mounted": None,
+    "numbers": None,
+    "file_bytes": None,
+    "options": None,
+    "generation": None,
+}
 
 
 def ensure(params: dict, check_mode: bool) -> dict:

@@ -14,7 +14,15 @@ from ansible_collections.storlab.testbed.plugins.module_utils.iscsi_names import
 
 MIB = 1 << 20
 UUID = filesystem_uuid("tb", "ds1")
-WANTED = {"name": "ds1", "filesystem": "ext4", "uuid": UUID, "mount_point": "/srv/storlab/ds1", "mount_options": "noatime", "benchmark_bytes": 7 * MIB}
+WANTED = {
+    "name": "ds1",
+    "filesystem": "ext4",
+    "uuid": UUID,
+    "mount_point": "/srv/storlab/ds1",
+    "mount_options": "noatime",
+    "benchmark_bytes": 7 * MIB,
+    "generation": "g2",
+}
 OURS = {"filesystem": "ext4", "uuid": UUID, "label": "x"}
 BLANK = {"filesystem": None, "uuid": None, "label": ""}
 MOUNT = {"numbers": "8:16", "mount_point": "/srv/storlab/ds1"}
@@ -22,7 +30,7 @@ MOUNT = {"numbers": "8:16", "mount_point": "/srv/storlab/ds1"}
 
 def current(**change):
     """A datastore as it should be."""
-    return {"superblock": OURS, "mounted": MOUNT, "numbers": "8:16", "file_bytes": 7 * MIB, "options": "noatime", **change}
+    return {"superblock": OURS, "mounted": MOUNT, "numbers": "8:16", "file_bytes": 7 * MIB, "options": "noatime", "generation": "g2", **change}
 
 
 def ops(**change):
@@ -45,6 +53,23 @@ def test_a_replaced_device_is_detached_and_built_anew():
     assert ops(superblock=BLANK) == ["detach", "make_filesystem", "mount", "write_benchmark_file"]
     # The LUN came back under another name with its contents.
     assert ops(numbers="8:32") == ["detach", "mount", "write_benchmark_file"]
+
+
+def test_a_superblock_that_was_written_onto_a_new_disk_proves_nothing():
+    assert ops(generation="g1") == ["detach", "make_filesystem", "mount", "write_benchmark_file"]
+    assert ops(generation="g1", mounted=None, file_bytes=None) == ["make_filesystem", "mount", "write_benchmark_file"]
+    assert ops(generation=None) == []
+
+
+def test_generation_comes_from_the_disk_below():
+    layers = {
+        "b": {"name": "b", "parent": None, "detail": {"generation": "g7"}},
+        "t": {"name": "t", "parent": "b", "detail": {}},
+        "i": {"name": "i", "parent": "t"},
+    }
+    assert datastore.generation(layers, layers["i"]) == "g7"
+    assert datastore.generation({"x": {"name": "x", "parent": "x"}}, {"name": "x", "parent": "x"}) is None
+    assert datastore.generation(layers, None) is None
 
 
 def test_drift():
@@ -96,7 +121,9 @@ def entry(**change):
 
 
 def resolve(*entries):
-    return datastore.resolve({"testbed_id": "tb", "layers": {"initiator-ds1": {"path": "/dev/sdq"}}, "datastores": list(entries)})
+    return datastore.resolve(
+        {"testbed_id": "tb", "layers": {"initiator-ds1": {"name": "initiator-ds1", "parent": None, "path": "/dev/sdq"}}, "datastores": list(entries)}
+    )
 
 
 def test_layers_and_labels():

@@ -122,7 +122,7 @@ def test_targets_get_their_devices():
     "change",
     [
         {"portals": []},
-        {"portals": [{"address": "0.0.0.0", "port": 3260}]},
+        {"portals": [{"address": "0.0.0.0", "port": 3260}]},  # noqa: S104
         {"portals": [{"address": "10.0.0.1", "port": 3260}] * 2},
         {"initiators": []},
         {"initiators": [{"iqn": "iqn.2026-01.t:i", "luns": [4], "chap_user": "u1", "chap_password": "secret-in-one-1"}]},

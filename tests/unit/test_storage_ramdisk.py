@@ -104,7 +104,10 @@ def test_real_disks_are_exact_kept_and_repaired(real):
     assert build(real(), {"a": 3 * MIB, "b": 5 * MIB}) == []
     ramdisk.run(["losetup", "--detach", path])
     ramdisk.wait_for(lambda: real().current()["disks"] == {"a": 3 * MIB}, timeout_s=5)
+    before = {name: disk["generation"] for name, disk in real().record.data["disks"].items()}
     assert [(step["op"], step["disk"]) for step in build(real(), {"a": 3 * MIB, "b": 5 * MIB})] == [("create", "b")]
+    after = {name: disk["generation"] for name, disk in real().record.data["disks"].items()}
+    assert after["a"] == before["a"] and after["b"] != before["b"]
 
 
 def test_a_real_disk_in_use_is_not_removed(real):
