@@ -230,10 +230,13 @@ class Datastores:
         self.record.save()
         if any(step["op"] in ("make_filesystem", "mount") for step in steps) and wanted["filesystem"] not in read_text("/proc/filesystems").split():
             load_module(wanted["filesystem"])
-        for step in steps:
-            getattr(self, f"_{step['op']}")(wanted)
-        recorded.update(mount_options=wanted["mount_options"], device=os.path.realpath(wanted["device"]))
-        self.record.note_modules(before)
+        recorded["device"] = os.path.realpath(wanted["device"])
+        try:
+            for step in steps:
+                getattr(self, f"_{step['op']}")(wanted)
+            recorded["mount_options"] = wanted["mount_options"]
+        finally:
+            self.record.note_modules(before)
         return self.ended
 
     def _make_filesystem(self, wanted: dict) -> None:

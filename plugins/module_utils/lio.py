@@ -275,17 +275,18 @@ class LioTarget:
             self.record.data["mounted_configfs"] = True
             self.record.save()
             run(["mount", "-t", "configfs", "configfs", CONFIGFS], what="configfs cannot be mounted")
-        for module in self.MODULES:
-            load_module(module)
-        self.record.note_modules(before)
-        fabric = self.configfs.at("iscsi")
-        if not os.path.isdir(fabric):
-            self.record.data["made_fabric"] = True
-            self.record.save()
-            os.mkdir(fabric)
-        self.configfs.apply(steps, entries)
-        self.record.data["targets"] = names
-        self.record.note_modules(before)
+        try:
+            for module in self.MODULES:
+                load_module(module)
+            fabric = self.configfs.at("iscsi")
+            if not os.path.isdir(fabric):
+                self.record.data["made_fabric"] = True
+                self.record.save()
+                os.mkdir(fabric)
+            self.configfs.apply(steps, entries)
+            self.record.data["targets"] = names
+        finally:
+            self.record.note_modules(before)
 
     def remove_all(self, steps: list) -> None:
         self.configfs.apply(steps, [])

@@ -212,9 +212,11 @@ class OpenIscsi:
         """Kernel modules, the daemon, and the interface record with the initiator's name."""
         before = loaded_modules()
         self.record.save()
-        for name in self.MODULES:
-            load_module(name)
-        self.record.note_modules(before)
+        try:
+            for name in self.MODULES:
+                load_module(name)
+        finally:
+            self.record.note_modules(before)
         self._start_daemon()
         if "folders" not in self.record.data:
             self.record.data["folders"] = [

@@ -152,10 +152,12 @@ class RamDisks:
         created = {step["disk"]: step["size_bytes"] for step in steps if step["op"] == "create"}
         self.record.data.update(provider=provider, order=list(wanted))
         self.record.data.setdefault("disks", {})
-        self.record.note_modules(before)
-        if created:
-            getattr(self, f"_create_{provider}")(created)
-        self.record.note_modules(before)
+        self.record.save()
+        try:
+            if created:
+                getattr(self, f"_create_{provider}")(created)
+        finally:
+            self.record.note_modules(before)
 
     def _claim(self, name: str, **disk) -> None:
         # A disk that is made anew is empty, whatever the layers above still hold in memory of the one before: this tells them.
@@ -195,7 +197,9 @@ class RamDisks:
                 os.posix_fallocate(handle, 0, size)
             finally:
                 os.close(handle)
-            path = run(["losetup", "--find", "--show", "--direct-io=on", file], what=f"{file} cannot become a loop device").stdout.strip()
+            path = run(["losetup", "--find", "--show", file], what=f"{file} cannot become a loop device").stdout.strip()
+            # Kernels before 6.6 have no direct I/O on tmpfs; the loop device then works, and says so.
+            run(["losetup", "--direct-io=on", path], ok=(0, 1))
             self._claim(
                 name,
                 provider="tmpfs",

@@ -256,8 +256,10 @@ class TgtTarget:
             if step["op"] == "start":
                 # tgtd looks for RDMA, for which the kernel loads half a dozen modules.
                 before = loaded_modules()
-                self._start(portal_text(**targets[0]["portals"][0]))
-                self.record.note_modules(before)
+                try:
+                    self._start(portal_text(**targets[0]["portals"][0]))
+                finally:
+                    self.record.note_modules(before)
             elif step["op"] == "add_account":
                 self._add_account(step["user"], accounts[step["user"]])
             else:
