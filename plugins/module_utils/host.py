@@ -19,6 +19,7 @@ import time
 from .failure import Failure, bad_value
 
 RUN_DIR = "/run/storlab"
+AREAS = ("ramdisk", "lio_target", "tgt_target", "iscsi_session", "datastore")
 
 
 def check_testbed_id(variable: str, testbed_id: str) -> str:
@@ -185,16 +186,21 @@ class Record:
         self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
 
     def bequeath(self, **left) -> None:
-        """Leave to another testbed on this host what it shares with this one, so that the last one removes it."""
-        left = {key: value for key, value in left.items() if value}
+        """Leave what others on this host still use to their records, so that the last one removes it."""
         run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
-        for testbed_id in sorted(os.listdir(run_dir)) if left and os.path.isdir(run_dir) else []:
-            heir = Record(testbed_id, area, run_dir)
-            if heir.path != self.path and heir.data:
-                for key, value in left.items():
-                    heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
+        others = [
+            record
+            for testbed_id in (sorted(os.listdir(run_dir)) if os.path.isdir(run_dir) else [])
+            for record in (Record(testbed_id, other, run_dir) for other in (area, *AREAS))
+            if record.path != self.path and record.data
+        ]
+        for key, value in left.items():
+            # Modules can be in use by any layer; the rest is understood by the same one only.
+            heirs = [record for record in others if key == "modules" or record.path.endswith(f"/{area}.json")]
+            if value and heirs:
+                heir = min(heirs, key=lambda record: not record.path.endswith(f"/{area}.json"))
+                heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
                 heir.save()
-                return
 
     def remove(self) -> None:
         """Forget the area, and the testbed's folder with the last area."""

@@ -297,7 +297,7 @@ class LioTarget:
         ):
             os.rmdir(self.configfs.at("iscsi"))
         unload_modules(self.record.data.get("modules", []))
-        if self.record.data.get("mounted_configfs") and not os.listdir(CONFIGFS):
+        if self.record.data.get("mounted_configfs") and not any(os.listdir(os.path.join(CONFIGFS, name)) for name in os.listdir(CONFIGFS)):
             run(["umount", CONFIGFS], what="configfs cannot be unmounted")
         self.record.unload_modules()
         left = {"made_fabric": self.configfs.at("iscsi"), "mounted_configfs": f"{CONFIGFS}/target"}

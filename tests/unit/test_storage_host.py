@@ -44,8 +44,13 @@ def test_what_two_testbeds_share_is_left_to_the_other(tmp_path):
         "daemon": "process",
     }
     second.remove()
-    first.bequeath(modules=["m1"])
-    assert "modules" not in host.Record("c", "two", str(tmp_path)).data
+    host.Record("b", "one", str(tmp_path)).remove()
+    first.bequeath(modules=["m1"], daemon="process")
+    assert host.Record("c", "two", str(tmp_path)).data.keys() == {"boot_id"}
+    lio = host.Record("c", "lio_target", str(tmp_path))
+    lio.save()
+    first.bequeath(modules=["m1"], daemon="process")
+    assert {key: value for key, value in host.Record("c", "lio_target", str(tmp_path)).data.items() if key != "boot_id"} == {"modules": ["m1"]}
 
 
 def test_a_damaged_record_is_said_to_be_one(tmp_path):
