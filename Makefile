@@ -22,8 +22,10 @@ help: ## This list
 
 .PHONY: demo
 demo: setup ## Build the embedded testbed, measure every layer, render the report; the testbed stays up
-	@$(PLAY) playbooks/site.yml || { $(GIVE_BACK); exit 1; }
+	@$(PLAY) playbooks/build.yml playbooks/benchmark.yml || { $(GIVE_BACK); exit 1; }
+	@ANSIBLE_CALLBACKS_ENABLED= $(PLAY) playbooks/report.yml
 	@$(GIVE_BACK)
+	@echo "Report: $$(ls -td $(CURDIR)/results/embedded/*/report/index.html | head -n 1)"
 
 .PHONY: demo-down
 demo-down: setup ## Take the embedded testbed down, prove that nothing is left, stop its machines

@@ -135,9 +135,11 @@ def _processes(root: str, testbed_id: str) -> list[str]:
     for pid in _list(os.path.join(root, "proc")):
         if pid.isdigit():
             name = _read(os.path.join(root, "proc", pid, "comm"))
-            if name in DAEMONS and not _of_another_testbed(_read(os.path.join(root, "proc", pid, "cmdline")), testbed_id):
-                counts[name] = counts.get(name, 0) + 1
-    return [f"{name} running {count} times" if count > 1 else f"{name} running" for name, count in counts.items()]
+            command = _read(os.path.join(root, "proc", pid, "cmdline"))
+            if name in DAEMONS and not _of_another_testbed(command, testbed_id):
+                line = f"{name} of storlab {testbed_id}".strip() if "storlab" in command else name
+                counts[line] = counts.get(line, 0) + 1
+    return [f"{line} running {count} times" if count > 1 else f"{line} running" for line, count in counts.items()]
 
 
 def _network(root: str, addresses_json: str) -> list[str]:

@@ -92,4 +92,4 @@ def test_what_another_testbed_has_is_left_out(tmp_path):
     write(tmp_path, "proc/91/cmdline", "qemu\0-name\0storlab-mine\0")
     found = strays(before, gather(str(tmp_path), testbed_id="mine"))
     assert found == ["own files: /run/storlab/mine (was not there before)", "own files: /run/storlab/mine/pid (was not there before)",
-                     "processes: qemu-system-x86 running (was not there before)"]
+                     "processes: qemu-system-x86 of storlab mine running (was not there before)"]
