@@ -36,21 +36,20 @@ demo-down: setup ## Take the embedded testbed down, prove that nothing is left, 
 .PHONY: test
 test: setup-test lint ## All tests: lint, unit, integration and molecule; ends with the number that passed
 	@rm -rf $(TESTS)
-	@pytest tests/unit tests/integration --junit-xml=$(TESTS)/pytest.xml
+	@$(ROOT) $(WITH_PATH) pytest tests/unit tests/integration --junit-xml=$(TESTS)/pytest.xml
 	@$(MAKE) --no-print-directory molecule SCENARIO=--all
 	@python tests/count_passed.py $(TESTS)
 
 .PHONY: lint
-lint: setup-test ## ruff, yamllint, ansible-lint, documentation and changelog checks
+lint: setup-test docs ## ruff, yamllint, ansible-lint, documentation and changelog checks
 	ruff check .
-	ruff format --check . || true
 	yamllint --strict .
 	ansible-lint --offline --strict
 	antsibull-changelog lint
 
 .PHONY: unit
 unit: setup-test ## The tests that need no machine
-	pytest tests/unit
+	$(ROOT) $(WITH_PATH) pytest tests/unit
 
 .PHONY: molecule
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one
@@ -59,9 +58,9 @@ molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, 
 	@$(GIVE_BACK)
 
 .PHONY: docs
-docs: setup-test ## Check the reference documentation, and print where it can be read
+docs: setup-test ## Check the reference documentation, and say how to read it
 	antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
-	@echo "Read it with: $(VENV)/bin/ansible-doc -l storlab.testbed"
+	@echo "Read it with: . $(VENV)/bin/activate && ansible-doc -l storlab.testbed"
 
 .PHONY: clean
 clean: ## Remove all that the project made: testbeds, machines, images, results, virtual environment
@@ -78,7 +77,15 @@ lock: ## Pin the newest dependencies that .config/requirements*.in allow
 
 .PHONY: setup setup-test preflight
 setup: preflight $(VENV)/.run $(LINK)
-setup-test: preflight $(VENV)/.test $(LINK)
+setup-test: preflight $(VENV)/.test $(LINK) test-packages
+
+# What the tests use besides: a browser for the report, and fio to run on this machine itself.
+.PHONY: test-packages
+test-packages:
+	@missing=; for need in chromium:chromium fio:fio blkid:util-linux; do \
+	    PATH="$(PATH):/usr/sbin:/sbin" command -v "$${need%%:*}" >/dev/null || missing="$$missing $${need##*:}"; done; \
+	if test -n "$$missing"; then echo "Installing$$missing"; $(ROOT) apt-get update -qq; \
+	    DEBIAN_FRONTEND=noninteractive $(ROOT) apt-get install -qq -y --no-install-recommends $$missing >/dev/null; fi
 
 preflight:
 	@.config/preflight.sh $(PYTHON) 6000 3500

@@ -33,14 +33,20 @@ def ansible(installed, *command):
                           env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_LOCALHOST_WARNING": "false"})
 
 
-def test_artifact_carries_the_product_and_nothing_else(artifact):
-    names = {name.split("/")[0] for name in tarfile.open(artifact).getnames()}
+@pytest.fixture(scope="module")
+def members(artifact):
+    with tarfile.open(artifact) as archive:
+        return archive.getnames()
+
+
+def test_artifact_carries_the_product_and_nothing_else(members):
+    names = {name.split("/")[0] for name in members}
     assert {"plugins", "roles", "playbooks", "inventories", "docs", "README.md", "LICENSE", "meta", "MANIFEST.json"} <= names
     assert not names & {".venv", ".cache", "results", "tests", "molecule", "benchmarks", ".git", ".ci"}
 
 
-def test_artifact_carries_no_state_of_a_testbed(artifact):
-    assert [name for name in tarfile.open(artifact).getnames() if "/.state" in name or name.endswith((".pyc", "id_ed25519"))] == []
+def test_artifact_carries_no_state_of_a_testbed(members):
+    assert [name for name in members if "/.state" in name or name.endswith((".pyc", "id_ed25519"))] == []
 
 
 def test_installed_playbooks_pass_the_syntax_check(installed):

@@ -1,12 +1,11 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""tgt: reading tgtadm, the plan, and a real tgtd on the loopback interface."""
+"""tgt: reading tgtadm, the plan, and the way secrets take. A real tgtd is tried by the molecule scenario iscsi."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import threading
 
@@ -203,30 +202,3 @@ def test_the_secret_replaces_its_stand_in_on_the_way(tmp_path):
     server.close()
     assert seen == [b"\x01\x02user=u1,password=secret-in-one-1\0"]
     assert sorted(os.listdir(tmp_path)) == ["tgtd.41"]
-
-
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("tgtd"), reason="needs root and tgt")
-def test_a_real_tgtd_is_built_kept_changed_and_removed(tmp_path, monkeypatch):
-    image = tmp_path / "disk.img"
-    image.write_bytes(bytes(4 << 20))
-    monkeypatch.setattr(tgt, "Record", lambda testbed, area: _record(testbed, area, str(tmp_path / "run")))
-    server = tgt.TgtTarget("unit", 13291)
-    wanted = [target(luns=[{"lun": 1, "name": "a", "device": str(image)}])]
-    accounts = tgt.check_targets(wanted)
-    try:
-        server.apply(tgt.plan(server.current(), wanted, set(), "unit"), wanted, accounts)
-        current = server.current()
-        assert current["portals"] == ["127.0.0.1:13291"] and current["accounts"] == {"u1", "m1"}
-        assert tgt.plan(current, wanted, server.changed_accounts(accounts), "unit") == []
-        assert server.changed_accounts({**accounts, "u1": "another-secret-3"}) == {"u1"}
-        for secret in accounts.values():
-            assert secret not in (tmp_path / "run/unit/tgt_target.json").read_text()
-    finally:
-        server.remove_all()
-    assert server.pid() is None and not os.path.exists(server.socket) and not (tmp_path / "run/unit").exists()
-
-
-def _record(testbed, area, run_dir):
-    from ansible_collections.storlab.testbed.plugins.module_utils.host import Record
-
-    return Record(testbed, area, run_dir)
