@@ -28,9 +28,10 @@ def installed(artifact, tmp_path_factory):
 
 
 def ansible(installed, *command):
-    # An empty working folder, so that the checkout's ansible.cfg is not read.
-    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False,
-                          env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_LOCALHOST_WARNING": "false"})
+    # Neither the checkout's ansible.cfg nor the checkout itself: only what was installed.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    environment |= {"ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_LOCALHOST_WARNING": "false"}
+    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.fixture(scope="module")
