@@ -12,26 +12,28 @@ import tarfile
 import pytest
 
 
+def run(folder, *command, check=True, **environment):
+    """Run a command in a folder, without the checkout's ansible.cfg and so without the checkout itself."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=check, env={**clean, **environment})
+
+
+def ansible(installed, *command):
+    return run(installed, *command, check=False, ANSIBLE_COLLECTIONS_PATH=str(installed), ANSIBLE_LOCALHOST_WARNING="false")
+
+
 @pytest.fixture(scope="module")
 def artifact(root, tmp_path_factory):
     folder = tmp_path_factory.mktemp("artifact")
-    subprocess.run(["ansible-galaxy", "collection", "build", "--output-path", folder, root], check=True, cwd=folder, capture_output=True)
+    run(folder, "ansible-galaxy", "collection", "build", "--output-path", folder, root)
     return next(folder.glob("storlab-testbed-*.tar.gz"))
 
 
 @pytest.fixture(scope="module")
 def installed(artifact, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
-    subprocess.run(["ansible-galaxy", "collection", "install", "--no-deps", "--offline", "--collections-path", folder, artifact],
-                   check=True, cwd=folder, capture_output=True)
+    run(folder, "ansible-galaxy", "collection", "install", "--no-deps", "--offline", "--collections-path", folder, artifact)
     return folder
-
-
-def ansible(installed, *command):
-    # Neither the checkout's ansible.cfg nor the checkout itself: only what was installed.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    environment |= {"ANSIBLE_COLLECTIONS_PATH": str(installed), "ANSIBLE_LOCALHOST_WARNING": "false"}
-    return subprocess.run(command, cwd=installed, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.fixture(scope="module")
