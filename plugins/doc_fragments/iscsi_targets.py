@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every provider of iSCSI targets is told; module_utils/iscsi_target.py has the argument specification."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  testbed_id:
+    description: The testbed the targets belong to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes the targets of O(targets) and removes this testbed's other ones, V(absent) removes them all.
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers); needed for LUNs that name a layer.
+    type: dict
+    default: {}
+  allow_no_chap:
+    description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
+    type: bool
+    default: false
+  allow_any_address:
+    description: Accept a portal on every address of the host (V(0.0.0.0) or V(::)).
+    type: bool
+    default: false
+  targets:
+    description: The targets.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: The iSCSI qualified name (IQN) of the target.
+        type: str
+        required: true
+      portals:
+        description: Where the target listens.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          address:
+            description: An address of this host.
+            type: str
+            required: true
+          port:
+            description: TCP port.
+            type: int
+            default: 3260
+      luns:
+        description: What the target exports. A serial derived from the testbed and the LUN's name stays the same when the testbed is rebuilt.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          lun:
+            description: The logical unit number.
+            type: int
+            required: true
+          name:
+            description: Name of the LUN in the testbed.
+            type: str
+            required: true
+          layer:
+            description: The published layer whose device is exported. Either this or O(targets[].luns[].device).
+            type: str
+          device:
+            description: The device to export, which must be empty and unused.
+            type: path
+          purpose:
+            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            type: str
+            choices: [scratch, data]
+            default: scratch
+      initiators:
+        description: Who may log in. Nobody else can, nor sees the target in a discovery where the target can tell.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          iqn:
+            description: Name of the initiator.
+            type: str
+            required: true
+          luns:
+            description: The LUNs it sees; all when left out.
+            type: list
+            elements: int
+          chap_user:
+            description: The name the initiator must give.
+            type: str
+          chap_password:
+            description: The secret the initiator must give, 12 to 255 characters.
+            type: str
+          mutual_chap_user:
+            description: The name the target gives in return (mutual CHAP).
+            type: str
+          mutual_chap_password:
+            description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
+            type: str
+"""
