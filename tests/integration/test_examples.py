@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The examples of the manual that need no machine are run as they stand; the molecule scenarios use the other modules."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+PLACE = "/tmp/storlab-example"
+
+
+def examples(root, module: str) -> str:
+    tree = ast.parse((root / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8"))
+    return next(ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "EXAMPLES")
+
+
+def play(root, folder, tasks: str, *options: str) -> str:
+    """Run the tasks on a host called target01, with the examples' folder put elsewhere."""
+    plays = [{"name": "Examples", "hosts": "target01", "gather_facts": False, "tasks": yaml.safe_load(tasks.replace(PLACE, str(folder)))}]
+    (folder / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
+    command = ["ansible-playbook", "-i", "target01,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", *options, folder / "play.yml"]
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+@pytest.mark.parametrize("module", ["layer", "storage_state", "storage_baseline", "benchmark_run"])
+def test_examples_run(root, tmp_path, module):
+    tasks = examples(root, module)
+    if module == "benchmark_run":
+        # There is no run to ask about: stopping is all that can be done twice.
+        tasks = yaml.safe_dump(yaml.safe_load(tasks)[:1])
+    play(root, tmp_path, tasks)
+
+
+def test_examples_of_report_run(root, tmp_path):
+    sys.path.insert(0, str(root / "tests" / "unit"))
+    from fixtures.report import make_fixture
+
+    make_fixture.write_run(str(tmp_path / "results"), 1, 2)
+    play(root, tmp_path, examples(root, "report"))
+    page = next((tmp_path / "results").rglob("index.html")).read_text()
+    assert "Before the change of the queue depth" in page
+
+
+def test_examples_of_benchmark_list_their_points(root, tmp_path):
+    shown = play(root, tmp_path, yaml.safe_dump(yaml.safe_load(examples(root, "benchmark"))[1:]), "--check", "-v")
+    assert shown.count("4k-r100-rnd100-qd32-w1.r3") >= 1 and "4k-r0-rnd100-qd4-w1.r1" in shown
+
+
+def test_examples_of_fio_results_run(root, tmp_path):
+    shutil.copy(root / "tests" / "unit" / "fixtures" / "fio" / "four_records.json", tmp_path / "fio.json")
+    documentation = yaml.safe_load((root / "plugins" / "filter" / "fio_results.yml").read_text(encoding="utf-8"))
+    shown = play(root, tmp_path, documentation["EXAMPLES"])
+    assert shown.count("    - ") == 4
