@@ -94,12 +94,10 @@ $(LINK):
 	@mkdir -p $(@D) && ln -sfn ../../../.. $@
 
 $(VENV)/.run: .config/requirements.lock
-	@echo "Installing Ansible into $(VENV) (about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements.lock
+	@.config/with_progress.sh "Installing Ansible into $(VENV)" 40 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements.lock
 	@touch $@
 
 $(VENV)/.test: .config/requirements-test.lock | $(VENV)/.run
-	@echo "Installing the test tools into $(VENV) (about a minute)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-test.lock
+	@.config/with_progress.sh "Installing the test tools into $(VENV)" 25 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-test.lock
 	@touch $@

@@ -71,6 +71,16 @@ def test_parents_are_what_the_io_goes_through():
         assert layer(name)["parent"] == parent
 
 
+def test_rebuilt_testbed_is_the_same():
+    """What the run before the machine died was measured on, and what was built since, cannot be told apart by name."""
+    before = json.loads((RUN / "layers.json").read_text())
+    names = [name for name in before if not name.startswith(("backing-", "ceiling-"))]
+    assert len(names) == 6
+    for name in names:
+        for key in ("serial", "naa", "target_iqn", "lun", "uuid", "mount_point"):
+            assert before[name]["identity"].get(key) == layer(name)["identity"].get(key), (name, key)
+
+
 def points() -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((RUN / "points").glob("*/result.json"))]
 
