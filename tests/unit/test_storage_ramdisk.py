@@ -71,8 +71,8 @@ def test_bad_disks(disks):
 @pytest.fixture
 def real(tmp_path, monkeypatch):
     """RAM disks of a testbed of its own, on this host; needs root and loop devices."""
-    if os.geteuid() != 0 or not os.path.exists("/dev/loop-control"):
-        pytest.skip("needs root and loop devices")
+    assert os.geteuid() == 0, "run the tests as root, as `make test` does"
+    assert os.path.exists("/dev/loop-control"), "this kernel has no loop devices: run the tests on one that has"
     monkeypatch.setattr(ramdisk, "Record", lambda testbed, area: _record(testbed, area, str(tmp_path / "run")))
     yield lambda: ramdisk.RamDisks("unit")
     ramdisk.RamDisks("unit").remove_all()
