@@ -26,6 +26,7 @@ import time
 import traceback
 
 from . import device_safety, environment
+from .daemon import alive, base_dir, detach, end, log, log_tail, private_folder, read_json, remove_empty, utc, write_json
 from .engines import fio
 from .failure import Failure
 from .workload import directions
@@ -44,36 +45,8 @@ SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 # ---------------------------------------------------------------- where
 
 
-def base_dir() -> str:
-    """/run/storlab, which does not survive a reboot, as runs do not; a private folder for users who may not write there."""
-    if os.access("/run", os.W_OK):
-        return "/run/storlab"
-    return f"/var/tmp/storlab-{os.getuid()}"  # noqa: S108, _private checks whose it is
-
-
 def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
     return os.path.join(base or base_dir(), testbed_id, "bench", run_id)
-
-
-def write_json(path: str, value) -> None:
-    """Whole or not at all: the controller reads while this writes."""
-    with open(f"{path}.new", "w", encoding="utf-8") as handle:
-        json.dump(value, handle, sort_keys=True)
-    os.replace(f"{path}.new", path)
-
-
-def read_json(path: str):
-    """None when there is no such file."""
-    try:
-        with open(path, encoding="utf-8") as handle:
-            return json.load(handle)
-    except FileNotFoundError:
-        return None
-
-
-def utc() -> str:
-    now = time.time()
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
 
 
 # ---------------------------------------------------------------- the module's actions
@@ -89,18 +62,18 @@ def start(plan: dict, base: str | None = None) -> dict:
     _refuse_second_run(folder)
     engine = find_engine()
     check_layers(plan)
-    _private(folder)
+    private_folder(os.path.dirname(os.path.dirname(os.path.dirname(folder))), folder)
     os.makedirs(os.path.join(folder, "points"))
     write_json(os.path.join(folder, "plan.json"), {"sha256": digest, "plan": plan})
     write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], engine))
     write_json(os.path.join(folder, "state.json"), {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])})
-    pid = _detach(lambda: Supervisor(folder, plan, engine).run(), folder)
+    pid = detach(lambda: Supervisor(folder, plan, engine).run(), folder)
     return {"state_dir": folder, "pid": pid, "joined": False}
 
 
 def status(testbed_id: str, run_id: str, base: str | None = None) -> dict:
     folder = state_dir(testbed_id, run_id, base)
-    return {"state_dir": folder, "alive": alive(folder), "state": read_json(os.path.join(folder, "state.json")), "log": _log_tail(folder)}
+    return {"state_dir": folder, "alive": alive(folder), "state": read_json(os.path.join(folder, "state.json")), "log": log_tail(folder)}
 
 
 def stop(testbed_id: str, run_id: str | None = None, remove: bool = False, base: str | None = None, dry_run: bool = False) -> dict:
@@ -112,14 +85,11 @@ def stop(testbed_id: str, run_id: str | None = None, remove: bool = False, base:
     removed = folders if remove else []
     if not dry_run:
         for folder in stopped:
-            _end(folder)
+            end(folder)
         for folder in removed:
             shutil.rmtree(folder)
         if remove:
-            for path in (above, os.path.dirname(above), os.path.dirname(os.path.dirname(above))):
-                # Other roles keep their records beside ours.
-                if os.path.isdir(path) and not os.listdir(path):
-                    os.rmdir(path)
+            remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
     return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed}
 
 
@@ -191,100 +161,6 @@ def _refuse_second_run(folder: str) -> None:
                               "Wait for it, or stop it.", state_dir=os.path.join(above, run))
 
 
-def _private(folder: str) -> None:
-    base = os.path.dirname(os.path.dirname(os.path.dirname(folder)))
-    os.makedirs(base, mode=0o755, exist_ok=True)
-    found = os.lstat(base)
-    if found.st_uid != os.getuid() or os.path.islink(base):
-        raise Failure("state_dir_foreign", f"{base} belongs to somebody else.", "Remove it.", state_dir=base)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    os.chmod(folder, 0o700)
-
-
-# ---------------------------------------------------------------- processes
-
-
-def start_ticks(pid: int) -> str | None:
-    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            fields = handle.read().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in "ZX" else fields[19]
-
-
-def alive(folder: str) -> bool:
-    known = read_json(os.path.join(folder, "supervisor.json"))
-    return bool(known) and start_ticks(known["pid"]) == known["start_ticks"]
-
-
-def _detach(work, folder: str) -> int:
-    """Run ``work`` in a process of its own session that belongs to nobody; returns its pid once it is on record."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            os.setsid()
-            if os.fork() == 0:
-                _become_daemon(folder, writing)
-                work()
-            code = 0
-        except BaseException:
-            _log(folder, traceback.format_exc())
-        finally:
-            # Never back into the module: its answer is the parent's to give.
-            os._exit(code)
-    os.close(writing)
-    os.waitpid(child, 0)
-    with os.fdopen(reading) as pipe:
-        answer = pipe.read()
-    if not answer:
-        raise Failure("run_not_started", f"The runner did not start: {_log_tail(folder)}", "See supervisor.log on the host.", state_dir=folder)
-    return int(answer)
-
-
-def _become_daemon(folder: str, ready: int) -> None:
-    os.chdir(folder)
-    os.umask(0o077)
-    write_json(os.path.join(folder, "supervisor.json"), {"pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
-    os.write(ready, str(os.getpid()).encode())
-    os.close(ready)
-    # A pipe of the connection kept open would keep the connection waiting.
-    null, log = os.open(os.devnull, os.O_RDWR), os.open("supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    for descriptor, source in ((0, null), (1, log), (2, log)):
-        os.dup2(source, descriptor)
-    os.closerange(3, 65536)
-
-
-def _log(folder: str, text: str) -> None:
-    with open(os.path.join(folder, "supervisor.log"), "a", encoding="utf-8") as handle:
-        handle.write(text)
-
-
-def _log_tail(folder: str) -> str:
-    try:
-        with open(os.path.join(folder, "supervisor.log"), encoding="utf-8", errors="replace") as handle:
-            return handle.read()[-2000:].strip()
-    except FileNotFoundError:
-        return ""
-
-
-def _end(folder: str) -> None:
-    """Ask the supervisor to stop, and make it when it does not. fio dies with it."""
-    pid = read_json(os.path.join(folder, "supervisor.json"))["pid"]
-    for number, patience in ((signal.SIGTERM, 30), (signal.SIGKILL, 10)):
-        if not alive(folder):
-            return
-        os.kill(pid, number)
-        deadline = time.monotonic() + patience
-        while alive(folder) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    if alive(folder):
-        raise Failure("run_hung", f"Process {pid} of the run cannot be ended.", "Its device does not answer; repair or detach the device.", state_dir=folder)
-
-
 # ---------------------------------------------------------------- the supervisor
 
 
@@ -312,7 +188,7 @@ class Supervisor:
                 self._point(point)
             outcome = "stopped" if self.stopping else "finished"
         except Exception:
-            _log(self.folder, traceback.format_exc())
+            log(self.folder, traceback.format_exc())
             outcome = "crashed"
         pack(self.folder)
         self._tell(status=outcome, phase="end", remaining_s=0)

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils import runner
+from ansible_collections.storlab.testbed.plugins.module_utils import daemon, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise, workload_id
@@ -80,7 +80,7 @@ def engine_processes(state_dir):
             folder = os.readlink(f"/proc/{pid}/cwd")
         except OSError:
             continue
-        if folder.startswith(f"{state_dir}/") and runner.start_ticks(int(pid)):
+        if folder.startswith(f"{state_dir}/") and daemon.start_ticks(int(pid)):
             found.append(int(pid))
     return found
 
