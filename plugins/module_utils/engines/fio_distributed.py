@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One workload on many hosts at once, by fio's own client and server: what the client is told, and one result out of what it leaves.
+
+A server is a mapping {host, address, port, version, layer}; ``layer`` is the name of the layer on that host, ``address`` and ``port`` are
+where the coordinating host reaches it. fio's manual, "CLIENT / SERVER", has the options.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+from .. import result as schema
+from ..failure import Failure, bad_value
+from . import fio
+
+SERVER_KEYS = ("host", "address", "port", "version", "layer")
+# What a client is told apart by, and what of it is small enough to stand in the result of all.
+CLIENT_KEYS = ("status", "failures", "flags", "runtime_s", "cpu", "errors", *schema.DIRECTIONS, "total")
+
+# ---------------------------------------------------------------- servers
+
+
+def version(engine: str) -> str:
+    """What ``fio --version`` says, e.g. fio-3.33."""
+    done = subprocess.run([engine, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    return done.stdout.strip()
+
+
+def server_command(engine: str, address: str, port: int) -> list:
+    return [engine, f"--server={_where(address, port)}"]
+
+
+def _where(address: str, port: int) -> str:
+    return f"{'ip6' if ':' in address else 'ip'}:{address},{port}"
+
+
+def check_servers(servers: list) -> None:
+    """The description of the servers is complete and means different ones; Failure 'bad_value' when not."""
+    places = [(server.get("address"), server.get("port")) for server in servers]
+    for server, place in zip(servers, places):
+        missing = [key for key in SERVER_KEYS if not server.get(key)]
+        if missing:
+            raise bad_value("servers", server, f"Give it {', '.join(missing)}, as module benchmark_server returns them.")
+        if not re.fullmatch(r"[A-Za-z0-9.:_-]+", str(server["address"])):
+            raise bad_value("servers address", server["address"], "Give an address or a host name.")
+        if places.count(place) > 1:
+            raise bad_value("servers", place, "Name every server once.")
+
+
+def check_versions(servers: list, own: str) -> None:
+    """fio speaks to its own kind only: another version refuses the connection, or says other things with the same words."""
+    others = [f"{server['host']} has {server['version']}" for server in servers if server["version"] != own]
+    if others:
+        raise Failure("engine_version_differs", f"This host coordinates with {own}, but {', '.join(others)}.", "Install one version of fio on all of them.",
+                      own=own, servers={server["host"]: server["version"] for server in servers})
+
+
+def group_layer(name: str, layers: list, coordinator: str) -> dict:
+    """The layer that many layers measured at once are: {name, kind, host, path: null, size_bytes (of all) …}."""
+    kinds = sorted({layer["kind"] for layer in layers})
+    if len(kinds) > 1:
+        raise bad_value("servers", [layer["name"] for layer in layers], f"Their layers are of kinds {', '.join(kinds)}; measure one kind at a time.")
+    unfit = [layer["name"] for layer in layers if layer["purpose"] != "scratch" or layer["path"] is None]
+    if unfit:
+        raise bad_value("servers", unfit, "Name scratch layers that have a path; what holds data is measured through a file on it.")
+    parents = {layer["parent"] for layer in layers}
+    return {"name": name, "kind": kinds[0], "host": coordinator, "path": None, "parent": parents.pop() if len(parents) == 1 else None, "purpose": "scratch",
+            "size_bytes": sum(layer["size_bytes"] for layer in layers), "identity": {"layers": [layer["name"] for layer in layers]},
+            "detail": {"hosts": [layer["host"] for layer in layers]}}
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def job_files(point: dict, layers: dict) -> list:
+    """The job file for each server of a point, on its own layer."""
+    return [fio.job_file(_at(point, layers[server["layer"]])) for server in point["servers"]]
+
+
+def fill_files(point: dict, layers: dict) -> list:
+    """The job file for each server that writes every block of its layer once."""
+    return [fio.fill_file({**_at(point, layers[server["layer"]]), "layer": server["layer"]}) for server in point["servers"]]
+
+
+def _at(point: dict, layer: dict) -> dict:
+    return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"]}
+
+
+def joined(servers: list, texts: list) -> str:
+    """All job files in one, for the record; a comment names the server of each."""
+    return "\n".join(f"; {server['host']}, layer {server['layer']}\n{text}" for server, text in zip(servers, texts))
+
+
+def arguments(folder: str, servers: list, texts: list) -> list:
+    """Write each server's job file into the folder; the client's arguments, a server followed by its job file each."""
+    found = []
+    for number, (server, text) in enumerate(zip(servers, texts), start=1):
+        name = f"job.{number}.fio"
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as handle:
+            handle.write(text)
+        found += [f"--client={_where(server['address'], server['port'])}", name]
+    return found
+
+
+# ---------------------------------------------------------------- results
+
+
+def results(text: str, servers: list) -> list:
+    """[the result of all servers taken as one, with ``clients``], in place of ``fio.results``.
+
+    Rates and counts are added, histograms merged, means weighted by I/O, deviations pooled. A server that was lost, or that failed, is
+    named and makes the whole fail; what the others did stays, and nothing stands in for the missing one.
+    """
+    labels = {server["host"]: 0 for server in servers}
+    for server in servers:
+        labels[server["host"]] += 1
+    named = [{**server, "host": f"{server['host']} {server['layer']}" if labels[server["host"]] > 1 else server["host"]} for server in servers]
+    clients, everybody, _missing = fio.client_results(text, named)
+    order = [server["host"] for server in named]
+    clients.sort(key=lambda one: order.index(one["host"]))
+    return [{**everybody, "clients": [client(one) for one in clients]}]
+
+
+def client(one: dict) -> dict:
+    """What the result of all says of one host: figures, without the histogram, which only the sum keeps."""
+    kept = {key: one[key] for key in CLIENT_KEYS if one.get(key) not in (None, {}, [])}
+    for name in (*schema.DIRECTIONS, "total"):
+        if name in kept:
+            kept[name] = {key: value for key, value in kept[name].items() if key != "histogram"}
+    return {"host": one["host"], "failures": [], **kept}
