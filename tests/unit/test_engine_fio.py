@@ -232,10 +232,10 @@ def test_old_units():
 @pytest.mark.parametrize(("broken", "said"), [
     ("", "empty"),
     ("fio: failed parsing bs=4kk\n", "failed parsing bs=4kk"),
-    ('{"fio version": "fio-3.33", "jobs": [', "says"),
+    ('fio: a warning\n{"fio version": "fio-3.33",\n "jobs": [', "begins in line 2 breaks off in line 3"),
     ('{"some": "json"}', "says"),
-    ('{"jobs":' * 200_000, "damaged in too many places"),
-    ('{"fio version":"fio-3.1","jobs":[' * 50_000, "damaged in too many places"),
+    ('{"jobs":' * 200_000, "nested too deep"),
+    ('{"fio version":"fio-3.1","jobs":[' * 50_000, "nested too deep"),
 ])
 def test_text_without_a_result_says_what_fio_said(broken, said):
     with pytest.raises(Failure, match=said) as caught:

@@ -22,8 +22,8 @@ PERCENTILE_LIST = ":".join(f"{percent:g}" for percent in schema.PERCENTILES)
 CEILING_BYTES = 1 << 30
 FILL_BLOCK_BYTES = 1 << 20
 ALL_CLIENTS = "All clients"
-# Every broken start is read to where it breaks. A truncated file has a few; this bounds the time on what was never fio's.
-MOST_BROKEN = 100
+# fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
+RATE_TOLERANCE = 0.05
 
 # ---------------------------------------------------------------- job files
 
@@ -112,32 +112,90 @@ def _render(name: str, options: dict) -> str:
 _START = re.compile(r'\{\s*"(?:fio version|client_stats|disk_util|global options|jobs|time|timestamp|timestamp_ms)"')
 
 _ENDED = re.compile(r"^fio: terminating on signal (\d+)", re.MULTILINE)
+_TERSE = re.compile(r"^\d+;fio-", re.MULTILINE)
+_DISCONNECTED = re.compile(r"^client: host=(\S+) disconnected", re.MULTILINE)
+_NOT_CONNECTED = re.compile(r"^fio: failed to connect to (\S+?):(\d+)$", re.MULTILINE)
+# What C prints for a number that is none; JSON has no word for it.
+_NOT_A_NUMBER = re.compile(r"-?(?:nan|inf)\b")
+_STRING_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*"|{_NOT_A_NUMBER.pattern}', re.DOTALL)
+# The options as the user wrote them: a later one wins, as it does in fio.
+_OPTION_LISTS = ("job options", "global options")
 
 
 def parse(text: str) -> list:
-    """Every complete fio document in the text, in order. Failure 'no_result' when there is none."""
-    decoder, documents, position, broken = json.JSONDecoder(strict=False), [], 0, 0
+    """Every fio document in the text, in order; what stands between them is skipped.
+
+    Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
+    the missing part said, nobody knows.
+    """
+    documents, position, repeated = [], 0, {}
+
+    def mapping(pairs: list) -> dict:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            seen: set = set()
+            # With the mapping itself, or its id could become another's.
+            repeated[id(found)] = (next(key for key, _value in pairs if key in seen or seen.add(key)), found)
+        return found
+
+    decoder = json.JSONDecoder(strict=False, object_pairs_hook=mapping)
     while True:
         match = _START.search(text, position)
         if not match:
             break
-        try:
-            document, position = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            position, broken = match.end(), broken + 1
-            if broken > MOST_BROKEN:
-                raise Failure("no_result", "fio left no result: its output is damaged in too many places.", "Measure again.") from None
-            continue
+        document, position = _document(decoder, text, match.start(), bool(documents))
         if "fio version" in document:
+            where = _repeated(document, repeated) if repeated else None
+            if where:
+                raise Failure("fio_output_unreadable", f"The fio output gives {where} twice in the document that begins in line {_line(text, match.start())}.",
+                              "Measure again; the file was put together from several or is damaged.", key=where)
             documents.append(document)
+        repeated.clear()
     if not documents:
         raise Failure("no_result", f"fio left no result: {_first_line(text)}", "Look at what fio says; its output must be of --output-format=json or json+.")
     return documents
 
 
+def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple:
+    """(document, position after it) of the JSON that starts there; others: there are documents before it."""
+    try:
+        return decoder.raw_decode(text, start)
+    except RecursionError:
+        why = "is nested too deep"
+    except ValueError as error:
+        at = getattr(error, "pos", start)
+        if _NOT_A_NUMBER.match(text, at):
+            return _document(decoder, text[:start] + _STRING_OR_NOT_A_NUMBER.sub(_python_nan, text[start:]), start, others)
+        why = f"breaks off in line {_line(text, at)}"
+    raise Failure("fio_output_unreadable" if others else "no_result",
+                  f"The fio output is damaged: the document that begins in line {_line(text, start)} {why}.",
+                  "Measure again; fio was interrupted, or the file is not whole.", line=_line(text, start))
+
+
+def _python_nan(found: re.Match) -> str:
+    # As long as it was, so that positions stay what they are.
+    return found[0] if found[0].startswith('"') else "NaN".rjust(len(found[0]))
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _repeated(document: dict, repeated: dict) -> str | None:
+    """The path of a key that a document gives twice, None when only the options of a job do. repeated: {id of a mapping: (its first such key, it)}."""
+    todo = [("", document)]
+    while todo:
+        where, value = todo.pop()
+        if id(value) in repeated:
+            return f"{where}{repeated[id(value)][0]}"
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        todo += [(f"{where}{key}.", below) for key, below in inner if isinstance(below, (dict, list)) and key not in _OPTION_LISTS]
+    return None
+
+
 def _first_line(text: str) -> str:
-    if re.match(r"\d+;fio-", text.lstrip()):
-        return "this is terse output."
+    if _TERSE.search(text):
+        return "this is terse output, which has no distribution."
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"it says {lines[0][:200]!r}." if lines else "its output is empty."
 
@@ -151,7 +209,7 @@ def records(document: dict) -> list:
 
 
 def version(document: dict) -> tuple:
-    match = re.match(r"fio-(\d+)\.(\d+)", str(document["fio version"]))
+    match = re.match(r"fio-(\d{1,4})\.(\d{1,4})", _text(document, "fio version") or "")
     if not match:
         raise _unreadable("fio version", document["fio version"])
     return int(match.group(1)), int(match.group(2))
@@ -160,6 +218,8 @@ def version(document: dict) -> tuple:
 def results(text: str) -> list:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
+    Besides: job_name; span_ms [start, end] (from fio 3.36 on); waited: True for a job that began when those before it had ended; host and port in
+    client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list = []
@@ -168,25 +228,137 @@ def results(text: str) -> list:
             last[-1] = document
         else:
             last.append(document)
-    found = [[_result(record, document) for record in records(document)] for document in last]
+    found = [_run(document) for document in last]
     # A run that was ended early has a sound document and error 0; only this line tells.
     ended = _ENDED.search(text)
     for one in found[-1] if ended else ():
-        one["failures"].append({"code": "engine_exit", "message": f"fio was ended by signal {ended.group(1)}."})
-        one["status"] = "failed"
-    return [one for row in found for one in row]
+        _fail(one, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
+    return [one for row in found for one in row] + _lost(text, found[-1], last[-1])
+
+
+def _run(document: dict) -> list:
+    found, before = [], None
+    for record in records(document):
+        one = _result(record, document)
+        # The clones that numjobs makes carry the option, but wait for nobody: fio takes it from all of them but the first.
+        if before is not None and before != one.get("job_name") and {"stonewall", "wait_for_previous"} & set(_options(record, document)):
+            one["waited"] = True
+        before = one.get("job_name", "")
+        found.append(one)
+    return found
+
+
+def _fail(one: dict, code: str, message: str) -> None:
+    one["failures"].append({"code": code, "message": message})
+    one["status"] = "failed"
+
+
+def _lost(text: str, found: list, document: dict) -> list:
+    """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
+    engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
+    lost = [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(text)]
+    answered = [one.get("host") for one in found]
+    for host in _DISCONNECTED.findall(text):
+        # Some versions say it of servers that ended well, too: lost are those that left no result.
+        if host in answered:
+            answered.remove(host)
+        else:
+            lost.append(_lost_client(host, "The connection broke off before it left a result.", engine))
+    return lost
 
 
 def _same_run(one: dict, other: dict) -> bool:
+    """Whether the other document tells of the same run, some time later."""
     def told(document):
         rows = records(document)
-        elapsed = max((_number(row, "elapsed") or 0 for row in rows), default=0)
         moved = sum(_number(row.get(name) or {}, "io_bytes") or 0 for row in rows for name in schema.DIRECTIONS)
-        return [row.get("jobname") for row in rows], (_number(document, "timestamp") or 0) - elapsed, moved
+        return [_text(row, "jobname") for row in rows], max((_number(row, "elapsed") or 0 for row in rows), default=0), moved
 
-    (names, start, moved), (other_names, other_start, other_moved) = told(one), told(other)
-    # Both are whole seconds, so one start may seem two seconds apart.
-    return names == other_names and abs(start - other_start) <= 2 and other_moved >= moved
+    (names, elapsed, moved), (other_names, other_elapsed, other_moved) = told(one), told(other)
+    if names != other_names or other_moved < moved or other_elapsed < elapsed:
+        return False
+    if "client_stats" in other:
+        # There the time stamp is that of the start.
+        return _number(one, "timestamp") == _number(other, "timestamp")
+    if "timestamp_ms" in one and "timestamp_ms" in other:
+        passed_s = ((_number(other, "timestamp_ms") or 0) - (_number(one, "timestamp_ms") or 0)) / 1000
+        # elapsed is cut to whole seconds. In another run, be it one second long, time goes on and elapsed begins anew.
+        return -1 < passed_s - (other_elapsed - elapsed) < 1
+    passed_s = (_number(other, "timestamp") or 0) - (_number(one, "timestamp") or 0)
+    return abs(passed_s - (other_elapsed - elapsed)) <= 1
+
+
+# ---------------------------------------------------------------- many clients
+
+
+def client_results(text: str, servers=()) -> tuple:
+    """(clients, everybody, missing) of a run with --client.
+
+    clients: a result for each server {host, port, status, failures, read, write, total …}, the lost ones included. everybody: all of them taken as one,
+    failed when one of them is. missing: names of those that left no result.
+    servers: [{host, address, port}] of those that were asked, host being the name to give them. Without it only those are missing that fio names,
+    and of several at one address it does not say which.
+    """
+    found = results(text)
+    answered, lost = [one for one in found if not _is_lost(one)], [one for one in found if _is_lost(one)]
+    names = {(server["address"], int(server["port"])): server["host"] for server in servers}
+    places = {(one.get("host"), one.get("port")) for one in answered}
+    if servers:
+        lost = [_lost_client(host, f"{address}, port {port}, left no result.", found[0]["engine"], port)
+                for (address, port), host in names.items() if (address, port) not in places]
+    addresses = [address for address, _port in places]
+    groups: dict = {}
+    for one in answered:
+        address, port = one.get("host"), one.get("port")
+        name = names.get((address, port)) or (f"{address}:{port}" if addresses.count(address) > 1 else address)
+        groups.setdefault(name, []).append(one)
+    clients = [{**together(rows), "host": name} for name, rows in groups.items()] + lost
+    told = [{**one, "failures": [{**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]]} for one in clients]
+    # They were started together; their clocks, which span_ms is of, need not agree.
+    everybody = {key: value for key, value in together(told, concurrent=True).items() if key not in ("host", "port")}
+    return clients, everybody, [one["host"] for one in lost]
+
+
+def _lost_client(host: str, message: str, engine: dict, port: int | None = None) -> dict:
+    return schema.without_none({"schema": schema.SCHEMA, "engine": engine, "host": host, "port": port, "cpu": {}, "errors": {"total": 0}, "flags": [],
+                                "status": "failed", "failures": [{"code": "client_lost", "message": message}]})
+
+
+def _is_lost(one: dict) -> bool:
+    return any(failure["code"] == "client_lost" for failure in one["failures"])
+
+
+def together(found: list, concurrent: bool | None = None) -> dict:
+    """Results of several jobs or hosts taken as one: schema of results(), without what cannot be added (the processor time of different hosts).
+
+    concurrent: whether they ran at the same time, so that rates are added; None: as their spans and their order say.
+    """
+    if len(found) == 1:
+        return dict(found[0])
+    if concurrent is None:
+        concurrent = _overlapped(found)
+    whole = {key: found[0][key] for key in ("schema", "engine", "job_name", "host", "port") if key in found[0]}
+    for name in (*schema.DIRECTIONS, "trim", "total"):
+        parts = [one[name] for one in found if name in one]
+        if parts:
+            whole[name] = schema.merge_directions(parts, concurrent)
+    times = [one["runtime_s"] for one in found if "runtime_s" in one]
+    if times:
+        whole["runtime_s"] = max(times) if concurrent else sum(times)
+    whole["cpu"] = {}
+    whole["errors"] = schema.without_none({"total": sum(one["errors"].get("total", 0) for one in found),
+                                           "first": next((one["errors"]["first"] for one in found if "first" in one["errors"]), None)})
+    whole["flags"] = list(dict.fromkeys(flag for one in found for flag in one["flags"]))
+    whole["failures"] = [failure for one in found for failure in one["failures"]]
+    whole["status"] = "failed" if whole["failures"] else "measured"
+    return whole
+
+
+def _overlapped(found: list) -> bool:
+    spans = [one.get("span_ms") for one in found]
+    if all(spans):
+        return max(start for start, _end in spans) < min(end for _start, end in spans)
+    return not any(one.get("waited") for one in found)
 
 
 # ---------------------------------------------------------------- reading one record
@@ -196,16 +368,17 @@ def _result(record: dict, document: dict) -> dict:
     release = version(document)
     options = _options(record, document)
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
-    found = {"schema": schema.SCHEMA, "engine": schema.without_none(engine), "job_name": record.get("jobname"), "host": record.get("hostname")}
-    parts = {}
+    found = {"schema": schema.SCHEMA, "engine": schema.without_none(engine), "job_name": _text(record, "jobname"),
+             "host": _text(record, "hostname"), "port": _number(record, "port"), "span_ms": _span(record)}
+    parts, total = {}, _set(options, "lat_percentiles") or (_set(options, "clat_percentiles") is False and "lat_percentiles" not in options)
     for name in (*schema.DIRECTIONS, "trim"):
-        part, source = _direction(record.get(name), release, name)
+        part, source = _direction(record.get(name), release, name, total)
         if part:
             parts[name] = part
             found["engine"].setdefault("latency", source)
     if not parts and record.get("mixed"):
         # unified_rw_reporting=mixed reports nothing else; =both reports it besides the directions, where it would count twice.
-        part, source = _direction(record["mixed"], release, "mixed")
+        part, source = _direction(record["mixed"], release, "mixed", total)
         parts = {"total": part} if part else {}
     found.update(parts)
     if parts and "total" not in parts:
@@ -221,8 +394,19 @@ def _result(record: dict, document: dict) -> dict:
     found["failures"] = schema.failures(found, 0, expected, known.get("runtime_s") if known and options.get("time_based", "0") != "0" else None)
     if not parts and not expected:
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    disagreement = _rates_disagree(record)
+    if disagreement:
+        found["failures"].append({"code": "rates_disagree", "message": disagreement})
     found["status"] = "failed" if found["failures"] else "measured"
     return schema.without_none(found)
+
+
+def _span(record: dict) -> list | None:
+    """[start, end] of a job in ms since 1970, None where fio does not say it (before 3.36)."""
+    start = _number(record, "job_start")
+    if start is None:
+        return None
+    return [start, start + max((_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")), default=0)]
 
 
 def _errors(record: dict) -> dict:
@@ -233,8 +417,8 @@ def _errors(record: dict) -> dict:
     return errors
 
 
-def _direction(raw, release: tuple, name: str) -> tuple:
-    """(direction, what its latency is of), (None, None) when there was no I/O."""
+def _direction(raw, release: tuple, name: str, total: bool) -> tuple:
+    """(direction, what its latency is of), (None, None) when there was no I/O. total: see _latency."""
     if raw is None:
         return None, None
     if not isinstance(raw, dict):
@@ -242,17 +426,35 @@ def _direction(raw, release: tuple, name: str) -> tuple:
     ios = int(_number(raw, "total_ios") or 0)
     if not ios:
         return None, None
-    # Before 2.21 io_bytes held KiB.
-    size = int((_number(raw, "io_bytes") or 0) * (1 if release >= (2, 21) else 1024))
+    # Before 2.21 io_bytes held KiB; bw_bytes came with 3.2.
+    size = int(_needed(raw, "io_bytes") * (1 if release >= (2, 21) else 1024))
     bandwidth = _number(raw, "bw_bytes")
     if bandwidth is None:
-        bandwidth = (_number(raw, "bw") or 0) * 1024
-    latency, bins, source = _latency(raw, release)
-    return schema.direction(ios, size, _number(raw, "iops") or 0, bandwidth, latency, bins), source
+        bandwidth = _needed(raw, "bw") * 1024
+    latency, bins, source = _latency(raw, release, total)
+    return schema.direction(ios, size, _needed(raw, "iops"), bandwidth, latency, bins), source
 
 
-def _latency(raw: dict, release: tuple) -> tuple:
-    """(latency for result.direction, bins, 'total' or 'completion').
+def _needed(raw: dict, key: str):
+    """A number that fio gives of every direction with I/O: without it the record is damaged, and 0 would be made up."""
+    value = _number(raw, key)
+    if value is None:
+        raise _unreadable(key, raw.get(key))
+    return value
+
+
+def _rates_disagree(record: dict) -> str | None:
+    """What is wrong with the rates of a record: they must be its counts over its time."""
+    for name in (*schema.DIRECTIONS, "trim", "mixed"):
+        raw = record.get(name) or {}
+        ios, iops, runtime_s = _number(raw, "total_ios") or 0, _number(raw, "iops") or 0, (_number(raw, "runtime") or 0) / 1000
+        if ios and abs(iops * runtime_s - ios) > RATE_TOLERANCE * ios:
+            return f"fio reports {iops:g} {name} I/O a second, but {ios:g} of them in {runtime_s:g} s."
+    return None
+
+
+def _latency(raw: dict, release: tuple, total: bool) -> tuple:
+    """(latency for result.direction, bins, 'total' or 'completion'). total: the job asked for the distribution of total latency.
 
     Total latency where its distribution was recorded, else completion latency where that was, else the total's mean:
     mean and percentiles must be of the same thing.
@@ -262,15 +464,19 @@ def _latency(raw: dict, release: tuple) -> tuple:
     choices = [(kind, raw[f"{kind}{suffix}"]) for kind in ("lat", "clat") if isinstance(raw.get(f"{kind}{suffix}"), dict)]
     if not choices:
         return {}, None, None
+    if total and release < (3, 13) and len(choices) == 2:
+        # There the distribution of total latency stands under clat, all of it or without the bins.
+        (_lat, whole), (_clat, completion) = choices
+        choices = [("lat", {**{key: completion[key] for key in ("percentile", "bins") if key in completion}, **whole})]
     kind, chosen = next(((kind, values) for kind, values in choices if values.get("bins") or _percentiles(values, scale)), choices[0])
     values = {key: _scaled(_number(chosen, key), scale) for key in ("mean", "min", "max", "stddev")}
     # N came with 3.18; before, a latency that was not recorded is all zero.
-    values["samples"] = _number(chosen, "N") if "N" in chosen else chosen.get("max")
+    values["samples"] = _number(chosen, "N") if "N" in chosen else _number(chosen, "max")
     values["percentiles"] = _percentiles(chosen, scale)
     bins = None
     # Before 2.20 the keys are positions in an array whose layout is not told.
     if isinstance(chosen.get("bins"), dict) and release >= (2, 20):
-        bins = {str(int(_key(key)) * scale): int(_number(chosen["bins"], key) or 0) for key in chosen["bins"]}
+        bins = {str(_bin(key) * scale): int(_number(chosen["bins"], key) or 0) for key in chosen["bins"]}
     return values, bins, "total" if kind == "lat" else "completion"
 
 
@@ -282,10 +488,17 @@ def _percentiles(values: dict, scale: int) -> dict:
 
 
 def _key(text: str) -> float:
-    """The number that a key of a mapping is."""
-    if not re.fullmatch(r"\d{1,19}(\.\d{1,12})?", text):
-        raise _unreadable("a key of bins or percentile", text)
-    return float(text) if "." in text else int(text)
+    """The percent that a key of a percentile mapping is."""
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,12})?", text):
+        raise _unreadable("a key of percentile", text)
+    return float(text)
+
+
+def _bin(text: str) -> int:
+    # Without leading zeros: 5 and 05 would be one bin, and one of their counts lost.
+    if not re.fullmatch(r"0|[1-9]\d{0,18}", text):
+        raise _unreadable("a key of bins", text)
+    return int(text)
 
 
 def _scaled(value, scale: int):
@@ -296,9 +509,16 @@ def _options(record: dict, document: dict) -> dict:
     shared = document.get("global options")
     # With two or more servers the global options are a list, one a server.
     if isinstance(shared, list):
-        shared = next((row for row in shared if isinstance(row, dict) and row.get("hostname") == record.get("hostname")), {})
+        place = (record.get("hostname"), record.get("port"))
+        shared = next((row for row in shared if isinstance(row, dict) and (row.get("hostname"), row.get("port")) == place), {})
     own = record.get("job options")
-    return {**(shared if isinstance(shared, dict) else {}), **(own if isinstance(own, dict) else {})}
+    options = {**(shared if isinstance(shared, dict) else {}), **(own if isinstance(own, dict) else {})}
+    return {key: value for key, value in options.items() if isinstance(value, str)}
+
+
+def _set(options: dict, name: str) -> bool | None:
+    """A yes-or-no option of a job: given bare it means yes. None when it is not given."""
+    return None if name not in options else str(options[name]) != "0"
 
 
 def _workload(options: dict) -> dict | None:
@@ -369,8 +589,16 @@ def _number(mapping: dict, key: str):
     return value
 
 
+def _text(mapping: dict, key: str) -> str | None:
+    value = mapping.get(key)
+    if value is not None and not isinstance(value, str):
+        raise _unreadable(key, value)
+    return value
+
+
 def _unreadable(where: str, value) -> Failure:
-    return Failure("fio_output_unreadable", f"The fio output has {str(value)[:80]!r} as {where!r}.",
+    shown = f"a {type(value).__name__}" if isinstance(value, (dict, list)) else repr(str(value)[:80])
+    return Failure("fio_output_unreadable", f"The fio output has {shown} as {where!r}.",
                    "Measure again; the file is damaged or not from fio.", key=where)
 
 
