@@ -27,7 +27,7 @@ import traceback
 
 from . import device_safety, environment
 from .daemon import alive, base_dir, detach, end, log, log_tail, private_folder, read_json, remove_empty, utc, write_json
-from .engines import fio
+from .engines import fio, fio_distributed
 from .failure import Failure
 from .workload import directions
 
@@ -61,6 +61,7 @@ def start(plan: dict, base: str | None = None) -> dict:
         return joined
     _refuse_second_run(folder)
     engine = find_engine()
+    fio_distributed.check_versions([server for point in plan["points"] for server in point.get("servers", ())], engine)
     check_layers(plan)
     private_folder(os.path.dirname(os.path.dirname(os.path.dirname(folder))), folder)
     os.makedirs(os.path.join(folder, "points"))
@@ -133,8 +134,13 @@ def check_layers(plan: dict) -> None:
     for name in dict.fromkeys(point["layer"] for point in plan["points"]):
         if layers[name]["path"] is not None:
             device_safety.guard(layers[name], plan["allow_device"], plan["testbed_id"], plan["known_layers"])
+    known = {layer["name"]: layer for layer in plan["known_layers"]}
     for point in plan["points"]:
-        fio.job_file({**point, "path": layers[point["layer"]]["path"], "size_bytes": layers[point["layer"]]["size_bytes"]})
+        if "servers" in point:
+            # Each server's host proved its layer when it started the server.
+            fio_distributed.job_files(point, known)
+        else:
+            fio.job_file({**point, "path": layers[point["layer"]]["path"], "size_bytes": layers[point["layer"]]["size_bytes"]})
 
 
 def _existing(folder: str, digest: str) -> dict | None:
@@ -168,6 +174,7 @@ class Supervisor:
     def __init__(self, folder: str, plan: dict, engine: str):
         self.folder, self.plan, self.engine = folder, plan, engine
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
+        self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.fills: dict = {}
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
@@ -221,9 +228,9 @@ class Supervisor:
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
                 held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             job = {**point, "path": path, "size_bytes": layer["size_bytes"]}
-            if path is not None and "read" in directions(point["workload"]):
+            if (path is not None or "servers" in point) and "read" in directions(point["workload"]):
                 meta["flags"] += self._fill(job)
-            meta.update(self._fio(folder, fio.job_file(job), point["workload"]["ramp_s"], point["workload"]["runtime_s"]))
+            meta.update(self._fio(folder, *self._job(job, folder), point["workload"]["ramp_s"], point["workload"]["runtime_s"]))
         except Failure as failure:
             meta["failures"].append({"code": failure.code, "message": str(failure)})
         finally:
@@ -243,7 +250,7 @@ class Supervisor:
             folder = os.path.join(self.folder, "fills", name)
             os.makedirs(folder)
             seconds = job["size_bytes"] / FILL_BYTES_S
-            done = self._fio(folder, fio.fill_file(job), 0, seconds, phase="fill")
+            done = self._fio(folder, *self._job(job, folder, fill=True), 0, seconds, phase="fill")
             self.fills[name] = self._fill_error(folder, done, job["size_bytes"])
         if self.fills[name]:
             raise Failure("fill_failed", f"{name} could not be written once before reading: {self.fills[name]}",
@@ -257,11 +264,18 @@ class Supervisor:
             written = sum(found.get("write", {}).get("bytes", 0) for found in fio.results(handle.read()))
         return None if written == size_bytes else f"{written} of {size_bytes} bytes were written."
 
-    def _fio(self, folder: str, job_text: str, ramp_s: float, runtime_s: float, phase: str = "") -> dict:
+    def _job(self, job: dict, folder: str, fill: bool = False) -> tuple:
+        """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
+        if "servers" not in job:
+            return (fio.fill_file if fill else fio.job_file)(job), ["job.fio"]
+        texts = (fio_distributed.fill_files if fill else fio_distributed.job_files)(job, self.known_layers)
+        return fio_distributed.joined(job["servers"], texts), fio_distributed.arguments(folder, job["servers"], texts)
+
+    def _fio(self, folder: str, job_text: str, arguments: list, ramp_s: float, runtime_s: float, phase: str = "") -> dict:
         """Run one job to its end and say how it went. Never raises for what fio does."""
         with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
             handle.write(job_text)
-        argv = [self.engine, "--output-format=json+", "--output=fio.json", "--eta=always", "--eta-newline=1", "job.fio"]
+        argv = [self.engine, "--output-format=json+", "--output=fio.json", "--eta=always", "--eta-newline=1", *arguments]
         before, started, begun = _processor_times(), utc(), time.monotonic()
         deadline = begun + ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
         with open(os.path.join(folder, "stderr.txt"), "wb") as errors:

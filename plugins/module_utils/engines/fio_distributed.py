@@ -51,12 +51,13 @@ def check_servers(servers: list) -> None:
             raise bad_value("servers", place, "Name every server once.")
 
 
-def check_versions(servers: list, own: str) -> None:
+def check_versions(servers: list, engine: str) -> None:
     """fio speaks to its own kind only: another version refuses the connection, or says other things with the same words."""
+    own = version(engine) if servers else ""
     others = [f"{server['host']} has {server['version']}" for server in servers if server["version"] != own]
     if others:
-        raise Failure("engine_version_differs", f"This host coordinates with {own}, but {', '.join(others)}.", "Install one version of fio on all of them.",
-                      own=own, servers={server["host"]: server["version"] for server in servers})
+        raise Failure("engine_version_differs", f"This host coordinates with {own}, but {', '.join(dict.fromkeys(others))}.",
+                      "Install one version of fio on all of them.", own=own, servers={server["host"]: server["version"] for server in servers})
 
 
 def group_layer(name: str, layers: list, coordinator: str) -> dict:
@@ -78,12 +79,18 @@ def group_layer(name: str, layers: list, coordinator: str) -> dict:
 
 def job_files(point: dict, layers: dict) -> list:
     """The job file for each server of a point, on its own layer."""
-    return [fio.job_file(_at(point, layers[server["layer"]])) for server in point["servers"]]
+    return [fio.job_file(_at(point, layer_of(server, layers))) for server in point["servers"]]
 
 
 def fill_files(point: dict, layers: dict) -> list:
     """The job file for each server that writes every block of its layer once."""
-    return [fio.fill_file({**_at(point, layers[server["layer"]]), "layer": server["layer"]}) for server in point["servers"]]
+    return [fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}) for server in point["servers"]]
+
+
+def layer_of(server: dict, layers: dict) -> dict:
+    if server["layer"] not in layers:
+        raise bad_value("servers layer", server["layer"], "Name a layer that was published.")
+    return layers[server["layer"]]
 
 
 def _at(point: dict, layer: dict) -> dict:
