@@ -1,0 +1,199 @@
+// Copyright (c) 2026 The storlab.testbed developers
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// gate forwards the public port to the simulator, so that connections can be cut and left hanging as a network does.
+type gate struct {
+	listener net.Listener
+	mu       sync.Mutex
+	open     map[net.Conn]bool
+	shut     time.Time
+	hang     time.Time
+}
+
+func newGate(listen string) (*gate, error) {
+	listener, err := net.Listen("tcp", listen)
+	return &gate{listener: listener, open: map[net.Conn]bool{}}, err
+}
+
+func (g *gate) address() string { return g.listener.Addr().String() }
+
+func (g *gate) serve(inner string) {
+	go func() {
+		for {
+			client, err := g.listener.Accept()
+			if err != nil {
+				return
+			}
+			g.mu.Lock()
+			refuse := time.Now().Before(g.shut)
+			g.open[client] = !refuse
+			g.mu.Unlock()
+			if refuse {
+				g.forget(client)
+				continue
+			}
+			go g.forward(client, inner)
+		}
+	}()
+}
+
+func (g *gate) forward(client net.Conn, inner string) {
+	defer g.forget(client)
+	server, err := net.Dial("tcp", inner)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, waiting{client, g})
+		server.Close()
+	}()
+	_, _ = io.Copy(client, server)
+}
+
+func (g *gate) forget(conn net.Conn) {
+	conn.Close()
+	g.mu.Lock()
+	delete(g.open, conn)
+	g.mu.Unlock()
+}
+
+// waiting hands on what a client sends only when the line does not hang.
+type waiting struct {
+	net.Conn
+	gate *gate
+}
+
+func (w waiting) Read(buffer []byte) (int, error) {
+	count, err := w.Conn.Read(buffer)
+	w.gate.mu.Lock()
+	until := w.gate.hang
+	w.gate.mu.Unlock()
+	time.Sleep(time.Until(until))
+	return count, err
+}
+
+// cut ends every connection and refuses new ones for a while.
+func (g *gate) cut(refuse time.Duration) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = time.Now().Add(refuse)
+	for conn := range g.open {
+		conn.Close()
+	}
+	return len(g.open)
+}
+
+// order is what a test may ask for.
+type order struct {
+	Method  string  `json:"method"`  // SOAP method, * for all
+	Fault   string  `json:"fault"`   // a name of faults below
+	Skip    int     `json:"skip"`    // calls that pass before it strikes
+	Times   int     `json:"times"`   // how often it strikes; 0 is for ever
+	Seconds float64 `json:"seconds"` // of cut (connections refused) and hang
+}
+
+var faults = map[string]types.BaseMethodFault{
+	"NoPermission":     &types.NoPermission{PrivilegeId: "Host.Config.Storage"},
+	"NotAuthenticated": &types.NotAuthenticated{NoPermission: types.NoPermission{PrivilegeId: "System.View"}},
+	"ResourceInUse":    &types.ResourceInUse{Type: "Datastore", Name: "in use by the test"},
+	"HostConfigFault":  &types.HostConfigFault{},
+	"Timedout":         &types.Timedout{},
+}
+
+func serveControl(listen string, service *simulator.Service, world *world, gate *gate) (string, error) {
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", err
+	}
+	handle := func(path string, act func(order) (any, error)) {
+		http.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			var asked order
+			if r.Method == http.MethodPost {
+				if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+					http.Error(w, err.Error(), http.StatusBadRequest)
+					return
+				}
+			}
+			answer, err := act(asked)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(answer)
+		})
+	}
+	handle("/fault", func(asked order) (any, error) {
+		fault, known := faults[asked.Fault]
+		if !known || asked.Method == "" {
+			return nil, fmt.Errorf("fault %q of method %q is not known", asked.Fault, asked.Method)
+		}
+		service.AddFaultRule(&simulator.FaultInjectionRule{MethodName: asked.Method, ObjectType: "*", ObjectName: "*", Probability: 1,
+			FaultType: simulator.FaultTypeCustom, Fault: fault, Message: "injected by the test", MaxCount: asked.Times, SkipCount: asked.Skip, Enabled: true})
+		return "set", nil
+	})
+	handle("/clear", func(order) (any, error) {
+		service.ClearFaultRules()
+		gate.mu.Lock()
+		gate.shut, gate.hang = time.Time{}, time.Time{}
+		gate.mu.Unlock()
+		return "cleared", nil
+	})
+	handle("/cut", func(asked order) (any, error) {
+		return gate.cut(time.Duration(asked.Seconds * float64(time.Second))), nil
+	})
+	handle("/hang", func(asked order) (any, error) {
+		gate.mu.Lock()
+		gate.hang = time.Now().Add(time.Duration(asked.Seconds * float64(time.Second)))
+		gate.mu.Unlock()
+		return "hanging", nil
+	})
+	handle("/calls", func(order) (any, error) { return world.takeCalls(), nil })
+	go func() { _ = http.Serve(listener, nil) }()
+	return listener.Addr().String(), nil
+}
+
+// makeCertificate is self-signed for the address that clients use; its PEM file is what they trust.
+func makeCertificate(home, address string) (tls.Certificate, string, error) {
+	host, _, _ := net.SplitHostPort(address)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, "", err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "esxsim (simulated)"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.ParseIP(host)}, DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return tls.Certificate{}, "", err
+	}
+	file := filepath.Join(home, "certificate.pem")
+	err = writeWhole(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file, err
+}

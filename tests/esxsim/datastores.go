@@ -1,0 +1,493 @@
+// Copyright (c) 2026 The storlab.testbed developers
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"storlab.test/esxsim/iscsi"
+)
+
+const (
+	markBlock    = 2048 // where the partition of a whole-disk VMFS starts
+	markHead     = "ESXSIM VMFS\n"
+	leastBytes   = 64 << 20 // ESXi wants 1.3 GiB; the test's RAM disks are small, so this is smaller
+	gptLastBytes = 33 * 512
+)
+
+// mark is what a simulated VMFS writes onto the real LUN: a rebuilt RAM disk is blank again, and a second host finds it.
+type mark struct {
+	UUID    string `json:"uuid"`
+	Name    string `json:"name"`
+	Version int32  `json:"version"`
+}
+
+// volume is a VMFS or NFS volume with its files.
+type volume struct {
+	mark
+	naa, folder string
+	capacity    int64
+	store       types.ManagedObjectReference
+}
+
+func readMark(session *iscsi.Session, lun iscsi.LUN) *mark {
+	if lun.Blocks <= markBlock {
+		return nil
+	}
+	block, err := session.ReadBlock(lun.Number, markBlock, lun.BlockBytes)
+	if err != nil || !bytes.HasPrefix(block, []byte(markHead)) {
+		return nil
+	}
+	found := &mark{}
+	if json.Unmarshal(bytes.TrimRight(block[len(markHead):], "\x00"), found) != nil {
+		return nil
+	}
+	return found
+}
+
+func (h *host) writeMark(on *disk, content *mark) error {
+	way := on.paths[0]
+	var target types.HostInternetScsiHbaStaticTarget
+	for _, own := range h.adapter.ConfiguredStaticTarget {
+		if own.IScsiName == way.iqn && portal(own.Address, own.Port) == way.portal {
+			target = own
+		}
+	}
+	session, err := iscsi.Login(way.portal, h.adapter.IScsiName, way.iqn, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	block := make([]byte, on.BlockBytes)
+	if content != nil {
+		text, _ := json.Marshal(content)
+		copy(block, markHead+string(text))
+	}
+	return session.WriteBlock(way.lun, markBlock, block)
+}
+
+// datastoreSystem adds VMFS and a believable NFS to the stock HostDatastoreSystem.
+type datastoreSystem struct {
+	*simulator.HostDatastoreSystem
+	host *host
+}
+
+func (d *datastoreSystem) device(path string) *disk {
+	found := d.host.disks[path[strings.LastIndex(path, "/")+1:]]
+	if found == nil || found.DeviceType != 0 || found.lost {
+		return nil
+	}
+	return found
+}
+
+func (d *datastoreSystem) free(found *disk) bool {
+	return found.mark == nil && found.BlockBytes*found.Blocks >= leastBytes
+}
+
+func (d *datastoreSystem) QueryAvailableDisksForVmfs(*simulator.Context, *types.QueryAvailableDisksForVmfs) soap.HasFault {
+	body := &methods.QueryAvailableDisksForVmfsBody{Res: &types.QueryAvailableDisksForVmfsResponse{}}
+	for _, lun := range d.host.storage.StorageDeviceInfo.ScsiLun {
+		if candidate, ok := lun.(*types.HostScsiDisk); ok {
+			if found := d.device(candidate.DevicePath); found != nil && d.free(found) {
+				body.Res.Returnval = append(body.Res.Returnval, *candidate)
+			}
+		}
+	}
+	return body
+}
+
+func (d *datastoreSystem) QueryVmfsDatastoreCreateOptions(_ *simulator.Context, req *types.QueryVmfsDatastoreCreateOptions) soap.HasFault {
+	body := &methods.QueryVmfsDatastoreCreateOptionsBody{}
+	found := d.device(req.DevicePath)
+	switch {
+	case found == nil:
+		body.Fault_ = fault("there is no disk "+req.DevicePath, &types.NotFound{})
+	case req.VmfsMajorVersion != 0 && req.VmfsMajorVersion != 5 && req.VmfsMajorVersion != 6:
+		body.Fault_ = fault("no such VMFS version", &types.InvalidArgument{InvalidProperty: "vmfsMajorVersion"})
+	default:
+		body.Res = &types.QueryVmfsDatastoreCreateOptionsResponse{}
+		if d.free(found) {
+			body.Res.Returnval = []types.VmfsDatastoreOption{wholeDisk(found, req.VmfsMajorVersion)}
+		}
+	}
+	return body
+}
+
+func wholeDisk(found *disk, version int32) types.VmfsDatastoreOption {
+	last := found.Blocks - gptLastBytes/512 - 1
+	extent := types.HostDiskPartitionBlockRange{Partition: 1, Type: "vmfs",
+		Start: types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: markBlock}, End: types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: last}}
+	option := &types.VmfsDatastoreAllExtentOption{}
+	option.Layout = types.HostDiskPartitionLayout{Total: &types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: found.Blocks},
+		Partition: []types.HostDiskPartitionBlockRange{extent}}
+	option.VmfsExtent = extent
+	spec := &types.VmfsDatastoreCreateSpec{VmfsDatastoreSpec: types.VmfsDatastoreSpec{DiskUuid: "02" + strings.TrimPrefix(found.name, "naa.")},
+		Partition: types.HostDiskPartitionSpec{PartitionFormat: "gpt", TotalSectors: found.Blocks,
+			Partition: []types.HostDiskPartitionAttributes{{Partition: 1, StartSector: markBlock, EndSector: last, Type: "vmfs"}}},
+		Vmfs: types.HostVmfsSpec{Extent: types.HostScsiDiskPartition{DiskName: found.name, Partition: 1}, MajorVersion: version}}
+	return types.VmfsDatastoreOption{Info: option, Spec: spec}
+}
+
+// QueryVmfsDatastoreExpandOptions finds nothing: every volume takes its whole disk.
+func (d *datastoreSystem) QueryVmfsDatastoreExpandOptions(*simulator.Context, *types.QueryVmfsDatastoreExpandOptions) soap.HasFault {
+	return &methods.QueryVmfsDatastoreExpandOptionsBody{Res: &types.QueryVmfsDatastoreExpandOptionsResponse{}}
+}
+
+func (d *datastoreSystem) CreateVmfsDatastore(ctx *simulator.Context, req *types.CreateVmfsDatastore) soap.HasFault {
+	body := &methods.CreateVmfsDatastoreBody{}
+	name := req.Spec.Vmfs.VolumeName
+	found := d.device(req.Spec.Vmfs.Extent.DiskName)
+	if d.named(ctx, name) != nil {
+		body.Fault_ = fault("the name is taken", &types.DuplicateName{Name: name})
+		return body
+	}
+	if found == nil || !d.free(found) {
+		body.Fault_ = fault("the disk cannot take a VMFS", &types.HostConfigFault{})
+		return body
+	}
+	version := req.Spec.Vmfs.MajorVersion
+	if version == 0 {
+		version = 6
+	}
+	made := &volume{mark: mark{UUID: uuid.NewString(), Name: name, Version: version}, naa: found.name, capacity: found.BlockBytes * (found.Blocks - markBlock)}
+	if err := d.host.writeMark(found, &made.mark); err != nil {
+		body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
+		return body
+	}
+	for _, other := range d.host.world.hosts {
+		if same := other.disks[found.name]; same != nil {
+			same.mark = &made.mark
+		}
+	}
+	d.host.world.volumes[found.name] = made
+	if refusal := d.mount(ctx, made); refusal != nil {
+		body.Fault_ = refusal
+		return body
+	}
+	body.Res = &types.CreateVmfsDatastoreResponse{Returnval: made.store}
+	return body
+}
+
+func (d *datastoreSystem) named(ctx *simulator.Context, name string) *simulator.Datastore {
+	if entity := ctx.Map.FindByName(name, d.Datastore); entity != nil {
+		return entity.(*simulator.Datastore)
+	}
+	return nil
+}
+
+// mount makes a volume a datastore of this host; the stock part keeps its files in a folder.
+func (d *datastoreSystem) mount(ctx *simulator.Context, vol *volume) *soap.Fault {
+	if vol.folder == "" {
+		vol.folder = filepath.Join(d.host.world.home, "volumes", vol.UUID)
+		if err := os.MkdirAll(vol.folder, 0o700); err != nil {
+			return fault(err.Error(), &types.HostConfigFault{})
+		}
+	}
+	answer := d.CreateLocalDatastore(ctx, &types.CreateLocalDatastore{This: d.Self, Name: vol.Name, Path: vol.folder}).(*methods.CreateLocalDatastoreBody)
+	if answer.Fault_ != nil {
+		return answer.Fault_
+	}
+	store := d.named(ctx, vol.Name)
+	vol.store = store.Self
+	capacity, yes := vol.capacity, types.NewBool(true)
+	if vol.naa != "" {
+		store.Info = &types.VmfsDatastoreInfo{DatastoreInfo: types.DatastoreInfo{Name: vol.Name, Url: vol.folder, FreeSpace: capacity, Timestamp: types.NewTime(time.Now())},
+			Vmfs: d.host.vmfs(vol)}
+		store.Summary.Type = "VMFS"
+	}
+	store.Capability.RawDiskMappingsSupported = true
+	store.Summary.Capacity, store.Summary.FreeSpace = capacity, capacity
+	store.Summary.MultipleHostAccess = types.NewBool(len(store.Host) > 1)
+	info := &d.host.storage.FileSystemVolumeInfo
+	entry := types.HostFileSystemMountInfo{MountInfo: types.HostMountInfo{Path: "/vmfs/volumes/" + vol.UUID, AccessMode: "readWrite", Mounted: yes, Accessible: types.NewBool(true)},
+		Volume: d.host.fileSystem(vol)}
+	info.MountInfo = append(info.MountInfo, entry)
+	return nil
+}
+
+func (h *host) vmfs(vol *volume) *types.HostVmfsVolume {
+	return &types.HostVmfsVolume{HostFileSystemVolume: types.HostFileSystemVolume{Type: "VMFS", Name: vol.Name, Capacity: vol.capacity}, BlockSizeMb: 1, BlockSize: 1024,
+		MajorVersion: vol.Version, Version: fmt.Sprintf("%d.82", vol.Version), Uuid: vol.UUID, Extent: []types.HostScsiDiskPartition{{DiskName: vol.naa, Partition: 1}},
+		VmfsUpgradable: false, Ssd: types.NewBool(false), Local: types.NewBool(false)}
+}
+
+func (h *host) fileSystem(vol *volume) types.BaseHostFileSystemVolume {
+	if vol.naa != "" {
+		return h.vmfs(vol)
+	}
+	where, remote, _ := strings.Cut(vol.UUID, " ")
+	return &types.HostNasVolume{HostFileSystemVolume: types.HostFileSystemVolume{Type: "NFS", Name: vol.Name, Capacity: vol.capacity}, RemoteHost: where, RemotePath: remote}
+}
+
+// CreateNasDatastore reaches for the real NFS server; whether the export exists there is not looked at.
+func (d *datastoreSystem) CreateNasDatastore(ctx *simulator.Context, req *types.CreateNasDatastore) soap.HasFault {
+	body := &methods.CreateNasDatastoreBody{}
+	spec := req.Spec
+	if d.named(ctx, spec.LocalPath) != nil {
+		body.Fault_ = fault("the name is taken", &types.DuplicateName{Name: spec.LocalPath})
+		return body
+	}
+	line, err := net.DialTimeout("tcp", net.JoinHostPort(spec.RemoteHost, "2049"), iscsi.Patience)
+	if err != nil {
+		body.Fault_ = fault("the NFS server does not answer: "+err.Error(), &types.HostConfigFault{})
+		return body
+	}
+	line.Close()
+	vol := &volume{mark: mark{UUID: spec.RemoteHost + " " + spec.RemotePath, Name: spec.LocalPath}, capacity: 1 << 30}
+	for _, other := range d.host.world.volumes {
+		if other.UUID == vol.UUID {
+			vol = other
+		}
+	}
+	if vol.folder == "" {
+		vol.folder = filepath.Join(d.host.world.home, "volumes", uuid.NewString())
+		if err := os.MkdirAll(vol.folder, 0o700); err != nil {
+			body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
+			return body
+		}
+	}
+	d.host.world.volumes[vol.UUID] = vol
+	if body.Fault_ = d.mount(ctx, vol); body.Fault_ != nil {
+		return body
+	}
+	store := d.named(ctx, vol.Name)
+	store.Summary.Type = "NFS"
+	store.Info = &types.NasDatastoreInfo{DatastoreInfo: types.DatastoreInfo{Name: vol.Name, Url: vol.folder, FreeSpace: vol.capacity}, Nas: d.host.fileSystem(vol).(*types.HostNasVolume)}
+	body.Res = &types.CreateNasDatastoreResponse{Returnval: store.Self}
+	return body
+}
+
+// RemoveDatastore destroys a VMFS for every host, and lets go of an NFS datastore on this one.
+func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.RemoveDatastore) soap.HasFault {
+	body := &methods.RemoveDatastoreBody{}
+	store, ok := ctx.Map.Get(req.Datastore).(*simulator.Datastore)
+	if !ok {
+		body.Fault_ = fault("there is no such datastore", &types.ManagedObjectNotFound{Obj: req.Datastore})
+		return body
+	}
+	if len(store.Vm) > 0 {
+		body.Fault_ = fault("virtual machines lie on it", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
+		return body
+	}
+	world := d.host.world
+	var gone *volume
+	for _, vol := range world.volumes {
+		if vol.store == store.Self {
+			gone = vol
+		}
+	}
+	hosts := []*host{d.host}
+	if gone != nil && gone.naa != "" {
+		hosts = world.hosts
+		if on := d.host.disks[gone.naa]; on != nil && !on.lost {
+			if err := d.host.writeMark(on, nil); err != nil {
+				body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
+				return body
+			}
+		}
+		delete(world.volumes, gone.naa)
+		_ = os.RemoveAll(gone.folder)
+	}
+	for _, h := range hosts {
+		h.forget(ctx, store, gone)
+	}
+	if len(store.Host) == 0 {
+		_ = store.DestroyTask(ctx, &types.Destroy_Task{This: store.Self})
+	}
+	body.Res = &types.RemoveDatastoreResponse{}
+	return body
+}
+
+func (h *host) forget(ctx *simulator.Context, store *simulator.Datastore, vol *volume) {
+	var kept []types.HostFileSystemMountInfo
+	for _, entry := range h.storage.FileSystemVolumeInfo.MountInfo {
+		if entry.Volume.GetHostFileSystemVolume().Name != store.Name {
+			kept = append(kept, entry)
+		}
+	}
+	h.storage.FileSystemVolumeInfo.MountInfo = kept
+	simulator.RemoveReference(&h.stores.Datastore, store.Self)
+	simulator.RemoveReference(&h.sys.Datastore, store.Self)
+	var mounts []types.DatastoreHostMount
+	for _, mount := range store.Host {
+		if mount.Key != h.sys.Self {
+			mounts = append(mounts, mount)
+		}
+	}
+	store.Host = mounts
+	if vol != nil && h.disks[vol.naa] != nil {
+		h.disks[vol.naa].mark = nil
+	}
+}
+
+func (h *host) entry(volumeID string) *types.HostFileSystemMountInfo {
+	info := &h.storage.FileSystemVolumeInfo
+	for index := range info.MountInfo {
+		if vmfs, ok := info.MountInfo[index].Volume.(*types.HostVmfsVolume); ok && vmfs.Uuid == volumeID {
+			return &info.MountInfo[index]
+		}
+	}
+	return nil
+}
+
+func (h *host) knowsVolume(volumeID string) bool { return h.entry(volumeID) != nil }
+
+func (h *host) mountedVolume(volumeID string) bool {
+	entry := h.entry(volumeID)
+	return entry != nil && *entry.MountInfo.Mounted
+}
+
+func (h *host) mounted() bool {
+	for _, entry := range h.storage.FileSystemVolumeInfo.MountInfo {
+		if vmfs, ok := entry.Volume.(*types.HostVmfsVolume); ok && h.mountedVolume(vmfs.Uuid) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *storageSystem) UnmountVmfsVolume(ctx *simulator.Context, req *types.UnmountVmfsVolume) soap.HasFault {
+	body := &methods.UnmountVmfsVolumeBody{}
+	entry := s.host.entry(req.VmfsUuid)
+	if entry == nil {
+		body.Fault_ = fault("there is no such volume", &types.NotFound{})
+		return body
+	}
+	store := s.host.stores.named(ctx, entry.Volume.GetHostFileSystemVolume().Name)
+	for _, reference := range store.Vm {
+		vm := ctx.Map.Get(reference).(*simulator.VirtualMachine)
+		if vm.Runtime.Host != nil && *vm.Runtime.Host == s.host.sys.Self && vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+			body.Fault_ = fault("a running virtual machine lies on it", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
+			return body
+		}
+	}
+	s.host.setMounted(ctx, entry, false, "")
+	body.Res = &types.UnmountVmfsVolumeResponse{}
+	return body
+}
+
+func (s *storageSystem) MountVmfsVolume(ctx *simulator.Context, req *types.MountVmfsVolume) soap.HasFault {
+	body := &methods.MountVmfsVolumeBody{}
+	entry := s.host.entry(req.VmfsUuid)
+	if entry == nil {
+		body.Fault_ = fault("there is no such volume", &types.NotFound{})
+		return body
+	}
+	s.host.setMounted(ctx, entry, true, "")
+	body.Res = &types.MountVmfsVolumeResponse{}
+	return body
+}
+
+// setMounted also says so on the datastore, which is accessible as long as one host can reach it.
+func (h *host) setMounted(ctx *simulator.Context, entry *types.HostFileSystemMountInfo, accessible bool, reason string) {
+	if reason == "" {
+		entry.MountInfo.Mounted = types.NewBool(accessible)
+	}
+	entry.MountInfo.Accessible, entry.MountInfo.InaccessibleReason = types.NewBool(accessible), reason
+	store := h.stores.named(ctx, entry.Volume.GetHostFileSystemVolume().Name)
+	if store == nil {
+		return
+	}
+	any := false
+	for index := range store.Host {
+		if store.Host[index].Key == h.sys.Self {
+			store.Host[index].MountInfo = entry.MountInfo
+		}
+		any = any || *store.Host[index].MountInfo.Accessible
+	}
+	store.Summary.Accessible = any
+}
+
+// rescanVolumes mounts what a rescan of the adapters has brought to light, and sees what is lost.
+func (h *host) rescanVolumes(ctx *simulator.Context) {
+	for _, name := range h.names() {
+		found := h.disks[name]
+		vol := h.world.volumes[name]
+		if found.mark != nil && vol != nil && !found.lost && !h.knowsVolume(found.mark.UUID) {
+			_ = h.stores.mount(ctx, vol)
+		}
+	}
+	for index := range h.storage.FileSystemVolumeInfo.MountInfo {
+		entry := &h.storage.FileSystemVolumeInfo.MountInfo[index]
+		vmfs, ok := entry.Volume.(*types.HostVmfsVolume)
+		if !ok || !*entry.MountInfo.Mounted {
+			continue
+		}
+		found := h.disks[vmfs.Extent[0].DiskName]
+		there := found != nil && !found.lost && found.mark != nil && found.mark.UUID == vmfs.Uuid
+		reason := ""
+		if !there {
+			reason = string(types.HostMountInfoInaccessibleReasonPermanentDeviceLoss)
+			h.setMounted(ctx, entry, false, reason)
+		} else if !*entry.MountInfo.Accessible {
+			h.setMounted(ctx, entry, true, reason)
+		}
+	}
+}
+
+// RetrieveDiskPartitionInfo tells of the one partition of a disk with a VMFS, or of none.
+func (s *storageSystem) RetrieveDiskPartitionInfo(_ *simulator.Context, req *types.RetrieveDiskPartitionInfo) soap.HasFault {
+	body := &methods.RetrieveDiskPartitionInfoBody{Res: &types.RetrieveDiskPartitionInfoResponse{}}
+	for _, path := range req.DevicePath {
+		found := s.host.stores.device(path)
+		if found == nil {
+			return &methods.RetrieveDiskPartitionInfoBody{Fault_: fault("there is no disk "+path, &types.NotFound{})}
+		}
+		info := types.HostDiskPartitionInfo{DeviceName: path}
+		whole := wholeDisk(found, 6)
+		info.Layout.Total = whole.Info.GetVmfsDatastoreBaseOption().Layout.Total
+		info.Spec.TotalSectors = found.Blocks
+		if found.mark != nil {
+			info.Layout.Partition = whole.Info.GetVmfsDatastoreBaseOption().Layout.Partition
+			info.Spec = whole.Spec.(*types.VmfsDatastoreCreateSpec).Partition
+		}
+		body.Res.Returnval = append(body.Res.Returnval, info)
+	}
+	return body
+}
+
+// QueryUnresolvedVmfsVolume finds no snapshots.
+func (s *storageSystem) QueryUnresolvedVmfsVolume(*simulator.Context, *types.QueryUnresolvedVmfsVolume) soap.HasFault {
+	return &methods.QueryUnresolvedVmfsVolumeBody{Res: &types.QueryUnresolvedVmfsVolumeResponse{}}
+}
+
+// ---------------------------------------------------------------- virtual disks
+
+// virtualDisks adds the zeroing of a disk, which vmkfstools -w and --eagerzero do on a host.
+type virtualDisks struct {
+	*simulator.VirtualDiskManager
+}
+
+func (v *virtualDisks) zero(ctx *simulator.Context, name string, datacenter *types.ManagedObjectReference, action string) types.ManagedObjectReference {
+	task := simulator.CreateTask(v, action, func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
+		answer := v.QueryVirtualDiskUuid(ctx, &types.QueryVirtualDiskUuid{This: v.Self, Name: name, Datacenter: datacenter})
+		if refused := answer.Fault(); refused != nil {
+			return nil, &types.FileNotFound{FileFault: types.FileFault{File: name}}
+		}
+		return nil, nil
+	})
+	return task.Run(ctx)
+}
+
+func (v *virtualDisks) ZeroFillVirtualDiskTask(ctx *simulator.Context, req *types.ZeroFillVirtualDisk_Task) soap.HasFault {
+	return &methods.ZeroFillVirtualDisk_TaskBody{Res: &types.ZeroFillVirtualDisk_TaskResponse{Returnval: v.zero(ctx, req.Name, req.Datacenter, "zeroFillVirtualDisk")}}
+}
+
+func (v *virtualDisks) EagerZeroVirtualDiskTask(ctx *simulator.Context, req *types.EagerZeroVirtualDisk_Task) soap.HasFault {
+	return &methods.EagerZeroVirtualDisk_TaskBody{Res: &types.EagerZeroVirtualDisk_TaskResponse{Returnval: v.zero(ctx, req.Name, req.Datacenter, "eagerZeroVirtualDisk")}}
+}

@@ -1,0 +1,82 @@
+// Copyright (c) 2026 The storlab.testbed developers
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+package main
+
+import (
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const interval = 20 // seconds of a real-time sample, as on ESXi
+
+// performance makes its counters up, but so that they agree with each other: device and kernel latency add up to the total.
+type performance struct {
+	*simulator.PerformanceManager
+}
+
+func (p *performance) QueryPerf(_ *simulator.Context, req *types.QueryPerf) soap.HasFault {
+	names := map[int32]string{}
+	for _, counter := range p.PerfCounter {
+		names[counter.Key] = counter.GroupInfo.GetElementDescription().Key + "." + counter.NameInfo.GetElementDescription().Key
+	}
+	body := &methods.QueryPerfBody{Res: &types.QueryPerfResponse{}}
+	for _, query := range req.QuerySpec {
+		end, start := time.Now(), time.Now().Add(-time.Hour)
+		if query.EndTime != nil && query.EndTime.Before(end) {
+			end = *query.EndTime
+		}
+		if query.StartTime != nil && query.StartTime.After(start) {
+			start = *query.StartTime
+		}
+		metrics := &types.PerfEntityMetric{PerfEntityMetricBase: types.PerfEntityMetricBase{Entity: query.Entity}}
+		// Samples end at whole intervals of the host's clock, whatever was asked for.
+		for at := start.Unix()/interval*interval + interval; at <= end.Unix(); at += interval {
+			metrics.SampleInfo = append(metrics.SampleInfo, types.PerfSampleInfo{Timestamp: time.Unix(at, 0).UTC(), Interval: interval})
+		}
+		if count := int32(len(metrics.SampleInfo)); query.MaxSample > 0 && count > query.MaxSample {
+			metrics.SampleInfo = metrics.SampleInfo[count-query.MaxSample:]
+		}
+		for _, id := range query.MetricId {
+			series := &types.PerfMetricIntSeries{PerfMetricSeries: types.PerfMetricSeries{Id: id}}
+			for _, sample := range metrics.SampleInfo {
+				series.Value = append(series.Value, madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval))
+			}
+			metrics.Value = append(metrics.Value, series)
+		}
+		body.Res.Returnval = append(body.Res.Returnval, metrics)
+	}
+	return body
+}
+
+// madeUp is the same for the same counter, instance and moment: milliseconds of latency, MHz, or a rate.
+func madeUp(counter, instance string, tick int64) int64 {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(instance))
+	noise := int64(sum.Sum32()%5) + tick%3
+	group, name, _ := strings.Cut(counter, ".")
+	switch {
+	case strings.HasPrefix(name, "device") && strings.HasSuffix(name, "Latency"):
+		return 4 + noise
+	case strings.HasPrefix(name, "kernel") && strings.HasSuffix(name, "Latency"):
+		return 1
+	case strings.HasPrefix(name, "queue") && strings.HasSuffix(name, "Latency"):
+		return 0
+	case strings.HasPrefix(name, "total") && strings.HasSuffix(name, "Latency"):
+		return 5 + noise
+	case name == "usagemhz":
+		return 900 + 40*noise
+	case strings.HasPrefix(name, "number"), strings.HasPrefix(name, "commands"):
+		return 2000 + 100*noise
+	case group == "cpu":
+		return 1500 + noise
+	}
+	return 8000 + 400*noise
+}

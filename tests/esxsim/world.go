@@ -1,0 +1,172 @@
+// Copyright (c) 2026 The storlab.testbed developers
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+package main
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// world is what all hosts share: the VMFS volumes that were ever seen, by the NAA of their LUN, and the log of calls.
+type world struct {
+	model   *simulator.Model
+	home    string
+	mu      sync.Mutex
+	volumes map[string]*volume
+	hosts   []*host
+	calls   map[string]int
+}
+
+// host is what one simulated ESXi knows of its storage.
+type host struct {
+	world   *world
+	sys     *simulator.HostSystem
+	storage *storageSystem
+	stores  *datastoreSystem
+	adapter *types.HostInternetScsiHba
+	base    types.HostStorageDeviceInfo // the devices it has without iSCSI
+	bound   []string
+	disks   map[string]*disk // by canonical name
+}
+
+func newWorld(model *simulator.Model, home string) *world {
+	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}}
+	registry := model.Map()
+	entities := registry.All("HostSystem")
+	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
+	for number, entity := range entities {
+		w.hosts = append(w.hosts, w.equip(entity.(*simulator.HostSystem), number))
+	}
+	registry.AddHandler(machines{})
+	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager)})
+	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})
+	registry.Handler = func(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+		w.mu.Lock()
+		w.calls[method.Name]++
+		w.mu.Unlock()
+		return nil, nil
+	}
+	return w
+}
+
+func (w *world) equip(sys *simulator.HostSystem, number int) *host {
+	registry := w.model.Map()
+	h := &host{world: w, sys: sys, disks: map[string]*disk{}}
+	h.base = *sys.Config.StorageDevice
+	info := h.base
+	sys.Config.StorageDevice = &info
+	h.storage = &storageSystem{HostStorageSystem: registry.Get(*sys.ConfigManager.StorageSystem).(*simulator.HostStorageSystem), host: h}
+	// One truth behind both property paths.
+	h.storage.StorageDeviceInfo = sys.Config.StorageDevice
+	h.storage.FileSystemVolumeInfo = types.HostFileSystemVolumeInfo{VolumeTypeList: []string{"VMFS", "NFS", "OTHER"}}
+	sys.Config.FileSystemVolume = &h.storage.FileSystemVolumeInfo
+	h.stores = &datastoreSystem{HostDatastoreSystem: registry.Get(*sys.ConfigManager.DatastoreSystem).(*simulator.HostDatastoreSystem), host: h}
+	registry.Put(h.storage)
+	registry.Put(h.stores)
+	manager := &iscsiManager{host: h}
+	manager.Self = types.ManagedObjectReference{Type: "IscsiManager", Value: fmt.Sprintf("iscsiManager-%d", number)}
+	registry.Put(manager)
+	sys.ConfigManager.IscsiManager = &manager.Self
+	modules := &kernelModules{options: map[string]string{"iscsi_vmk": ""}}
+	modules.Self = types.ManagedObjectReference{Type: "HostKernelModuleSystem", Value: fmt.Sprintf("kernelModuleSystem-%d", number)}
+	registry.Put(modules)
+	sys.ConfigManager.KernelModuleSystem = &modules.Self
+	h.setOption("ISCSI.MaxIoSizeKB", int64(128))
+	enabled := false
+	h.storage.StorageDeviceInfo.SoftwareInternetScsiEnabled = enabled
+	return h
+}
+
+// setOption adds an advanced option that the stock host does not have.
+func (h *host) setOption(key string, value int64) {
+	options := h.world.model.Map().Get(*h.sys.ConfigManager.AdvancedOption).(*simulator.OptionManager)
+	options.Setting = append(options.Setting, &types.OptionValue{Key: key, Value: value})
+	options.SupportedOption = append(options.SupportedOption, types.OptionDef{
+		ElementDescription: types.ElementDescription{Key: key}, OptionType: &types.LongOption{Min: 128, Max: 512, DefaultValue: value}})
+	h.sys.Config.Option = options.Setting
+}
+
+func (w *world) takeCalls() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := w.calls
+	w.calls = map[string]int{}
+	return taken
+}
+
+// fault is how a method says no.
+func fault(message string, reason types.BaseMethodFault) *soap.Fault {
+	return simulator.Fault(message, reason)
+}
+
+// machines repairs and completes virtual machines when they appear or change.
+type machines struct{}
+
+func (machines) Reference() types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "esxsim", Value: "machines"}
+}
+
+func (machines) PutObject(_ *simulator.Context, object mo.Reference) {
+	if vm, ok := object.(*simulator.VirtualMachine); ok {
+		// An empty value of these enumerations is one that clients refuse to read.
+		vm.Runtime.FaultToleranceState = types.VirtualMachineFaultToleranceStateNotConfigured
+		vm.Runtime.RecordReplayState = types.VirtualMachineRecordReplayStateInactive
+	}
+}
+
+func (machines) UpdateObject(ctx *simulator.Context, object mo.Reference, changes []types.PropertyChange) {
+	vm, ok := object.(*simulator.VirtualMachine)
+	if !ok {
+		return
+	}
+	for _, change := range changes {
+		if change.Name == "config.hardware.device" {
+			attach(vm)
+		}
+		if change.Name == "runtime.powerState" {
+			address := ""
+			if change.Val == types.VirtualMachinePowerStatePoweredOn {
+				address = told(vm, "guestinfo.storlab.ip")
+			}
+			vm.Guest.IpAddress = address
+			vm.Summary.Guest.IpAddress = address
+		}
+	}
+}
+
+func (machines) RemoveObject(*simulator.Context, types.ManagedObjectReference) {}
+
+// attach fills in which devices hang on which controller, which the stock machine leaves out.
+func attach(vm *simulator.VirtualMachine) {
+	for _, device := range vm.Config.Hardware.Device {
+		controller, ok := device.(types.BaseVirtualController)
+		if !ok {
+			continue
+		}
+		own := controller.GetVirtualController()
+		own.Device = nil
+		for _, other := range vm.Config.Hardware.Device {
+			if other.GetVirtualDevice().ControllerKey == own.Key {
+				own.Device = append(own.Device, other.GetVirtualDevice().Key)
+			}
+		}
+	}
+}
+
+func told(vm *simulator.VirtualMachine, key string) string {
+	for _, option := range vm.Config.ExtraConfig {
+		if value := option.GetOptionValue(); strings.EqualFold(value.Key, key) {
+			return fmt.Sprint(value.Value)
+		}
+	}
+	return ""
+}
