@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""fio: job files out of workloads, results out of its JSON.
+"""fio: results out of its JSON; job files are made in fio_job.
 
 The reader takes what fio 2.x and 3.x really leave behind: messages before, between and after the documents, several
 documents, control characters inside strings, client/server output, and error exits.
@@ -14,97 +14,13 @@ import math
 import re
 
 from .. import result as schema
-from ..failure import Failure, bad_value
-from ..workload import directions, extent, normalise, parse_size
+from ..failure import Failure
+from ..workload import directions, normalise, parse_size
+from .fio_job import escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
 
-PERCENTILE_LIST = ":".join(f"{percent:g}" for percent in schema.PERCENTILES)
-# The null engine needs a size to choose offsets from; nothing of it is ever stored.
-CEILING_BYTES = 1 << 30
-FILL_BLOCK_BYTES = 1 << 20
 ALL_CLIENTS = "All clients"
 # fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
 RATE_TOLERANCE = 0.05
-
-# ---------------------------------------------------------------- job files
-
-
-def ioengine(path) -> str:
-    return "null" if path is None else "libaio"
-
-
-def job_file(point: dict) -> str:
-    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}."""
-    workload, path = point["workload"], point["path"]
-    offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
-    options = {**_common(path, workload["direct"], point["seed"]), "time_based": 1, "runtime": workload["runtime_s"], "ramp_time": workload["ramp_s"]}
-    # Full coverage is the fill's business. A random map costs memory and processor time that would be charged to the storage.
-    options["norandommap"] = 1
-    options.update(_access(workload))
-    options.update({"bs": workload["block_size_bytes"], "iodepth": workload["queue_depth"], "numjobs": workload["workers"], "offset": offset})
-    if workload["random_percent"] < 100 and workload["workers"] > 1:
-        # Sequential workers get a slice each: on one range each would read what another has just brought in.
-        step = max(workload["block_size_bytes"], workload["alignment_bytes"])
-        size = size // workload["workers"] // step * step
-        options["offset_increment"] = size
-    options["size"] = size
-    return _render(point["point_id"], options)
-
-
-def fill_file(point: dict) -> str:
-    """The job file that writes every block of a point's layer once."""
-    size = point["size_bytes"]
-    block = math.gcd(size, FILL_BLOCK_BYTES)
-    options = {**_common(point["path"], point["workload"]["direct"], point["seed"]), "rw": "write", "bs": block, "iodepth": 4, "offset": 0, "size": size}
-    # Buffered writes that are still on their way would be charged to the first point.
-    options["end_fsync"] = 1
-    return _render(f"fill-{point['layer']}", options)
-
-
-def _common(path, direct: bool, seed: int) -> dict:
-    options = {
-        "ioengine": ioengine(path),
-        # Threads, because fio gives every forked worker a session of its own and a killed fio would leave them behind.
-        "thread": 1,
-        "group_reporting": 1,
-        # Another seed in every repetition, or a cache would be shown the same offsets again; recorded, so that a run can be repeated.
-        "randrepeat": 0,
-        "randseed": seed,
-        "refill_buffers": 1,
-        "lat_percentiles": 1,
-        "clat_percentiles": 0,
-        "percentile_list": PERCENTILE_LIST,
-    }
-    if path is not None:
-        options.update({"filename": escape(path), "direct": int(direct), "allow_file_create": 0})
-    return options
-
-
-def _access(workload: dict) -> dict:
-    read, random = workload["read_percent"], workload["random_percent"]
-    names = {0: "write", 100: "read"}
-    options = {"rw": ("rand" if random else "") + names.get(read, "rw")}
-    if read not in names:
-        options["rwmixread"] = read
-    if random not in (0, 100):
-        options["percentage_random"] = random
-    if workload["alignment_bytes"] != workload["block_size_bytes"]:
-        if random < 100:
-            raise Failure("workload_unsupported", f"fio cannot align sequential I/O to {workload['alignment_bytes']} bytes.",
-                          "Set alignment to the block size, or random_percent to 100.")
-        options["blockalign"] = workload["alignment_bytes"]
-    return options
-
-
-def escape(path: str) -> str:
-    """The path as fio's filename option wants it. fio has no way to quote some characters, so those are refused."""
-    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*", path):
-        raise bad_value("layer path", path, "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only.")
-    return path.replace(":", "\\:")
-
-
-def _render(name: str, options: dict) -> str:
-    return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])
-
 
 # ---------------------------------------------------------------- reading documents
 

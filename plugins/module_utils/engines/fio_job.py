@@ -1,0 +1,303 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fio's job files out of workloads. What fio cannot express is a failure, never left out.
+
+Options and what they do: fio's HOWTO, and fio 3.33 itself, which tests/unit/test_engine_fio_jobs.py runs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from .. import result as schema
+from ..failure import Failure, bad_value
+from ..workload import block_bounds, by_time, directions, extent, mean_block_bytes, natural_alignment, unsupported
+
+PERCENTILE_LIST = ":".join(f"{percent:g}" for percent in schema.PERCENTILES)
+# The null engine needs a size to choose offsets from; nothing of it is ever stored.
+CEILING_BYTES = 1 << 30
+FILL_BLOCK_BYTES = 1 << 20
+# fio takes so many sizes of a mix (BSSPLIT_MAX).
+MOST_SIZES = 64
+# A rate is split into whole numbers for each worker and direction; this far the sum may be from what was asked for.
+RATE_TOLERANCE = 0.01
+# How many writes are made before they are read back and compared.
+VERIFY_AFTER = 1024
+DEFAULT_IOENGINE = "libaio"
+# ioengine: the options that only it knows. What issues one I/O after the other cannot keep a queue.
+ASYNCHRONOUS = {
+    "libaio": {"userspace_reap", "nowait", "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
+    "io_uring": {"hipri", "fixedbufs", "registerfiles", "sqthread_poll", "sqthread_poll_cpu", "nonvectored", "uncached", "nowait", "force_async",
+                 "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
+    "posixaio": set(),
+}
+SYNCHRONOUS = {"psync": set(), "pvsync2": {"hipri", "hipri_percentage", "uncached", "nowait"}, "pvsync": set(), "vsync": set(), "sync": set(), "mmap": set()}
+IOENGINES = {**ASYNCHRONOUS, **SYNCHRONOUS}
+# What may be passed through: how I/O is issued. Not where (filename, directory, opendir, mem, lockfile, verify_dump, …), nothing that
+# changes the host (exec_*, ioscheduler, cgroup, uid, trim_*, …), and nothing that hides errors or figures (continue_on_error, gtod_reduce,
+# output, write_*_log, percentile_list, …). A list of what is forbidden would not know what the next fio brings.
+ALLOWED = {
+    "buffer_compress_chunk", "clocksource", "cpumask", "cpus_allowed", "cpus_allowed_policy", "dedupe_global", "dedupe_mode",
+    "dedupe_working_set_percentage", "fadvise_hint", "gtod_cpu", "invalidate", "io_submit_mode", "iodepth_batch", "iodepth_batch_complete_max",
+    "iodepth_batch_complete_min", "iodepth_batch_submit", "iodepth_low", "latency_percentile", "latency_run", "latency_target", "latency_window", "lockmem",
+    "max_latency", "nice", "norandommap", "numa_cpu_nodes", "numa_mem_policy", "prio", "prioclass", "random_generator", "rate_cycle",
+    "rate_ignore_thinktime", "rw_sequencer", "scramble_buffers", "serialize_overlap", "sync_file_range", "thinktime_blocks_type", "thinktime_iotime",
+    "thinktime_spin", "verify_async", "verify_fatal", "verify_interval", "write_barrier", "write_hint",
+}
+# fio's name of what a workload says by another.
+SAID_BY = {
+    "bs": "block_size", "blocksize": "block_size", "bsrange": "block_size", "blocksize_range": "block_size", "bssplit": "block_size", "ba": "alignment",
+    "blockalign": "alignment", "rw": "read_percent and random_percent", "readwrite": "read_percent and random_percent", "rwmixread": "read_percent",
+    "rwmixwrite": "read_percent", "percentage_random": "random_percent", "random_distribution": "distribution", "iodepth": "queue_depth",
+    "numjobs": "workers", "runtime": "runtime_s", "timeout": "runtime_s", "time_based": "runtime_s", "ramp_time": "ramp_s", "direct": "direct",
+    "buffered": "direct", "offset": "range", "size": "range", "io_size": "io_bytes", "io_limit": "io_bytes", "loops": "loops", "thinktime": "think_time_us",
+    "thinktime_blocks": "burst", "rate": "rate_bytes_s", "rate_iops": "rate_iops", "rate_process": "rate_process", "sync": "sync", "fsync": "sync",
+    "fdatasync": "sync", "end_fsync": "sync", "verify": "verify", "buffer_pattern": "data", "zero_buffers": "data", "refill_buffers": "data",
+    "buffer_compress_percentage": "data", "dedupe_percentage": "data",
+}
+
+
+def ioengine(path, workload: dict | None = None) -> str:
+    """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
+    return "null" if path is None else passed_through(workload or {}).get("ioengine", DEFAULT_IOENGINE)
+
+
+def passed_through(workload: dict) -> dict:
+    return workload.get("engine_options", {}).get("fio", {})
+
+
+def job_file(point: dict) -> str:
+    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}."""
+    workload, path = point["workload"], point["path"]
+    _refuse_options(workload)
+    offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
+    slices = workload["workers"] if _sliced(workload) else 1
+    if slices > 1:
+        step = max(block_bounds(workload)[1], workload["alignment_bytes"])
+        size = size // slices // step * step
+    options = {
+        **_common(path, workload, point["seed"]),
+        "ioengine": ioengine(path, workload),
+        **_duration(workload),
+        # Full coverage is the fill's business. A random map costs memory and processor time that would be charged to the storage.
+        "norandommap": 1,
+        **_access(workload),
+        **_sizes(workload),
+        "iodepth": workload["queue_depth"],
+        "numjobs": workload["workers"],
+        "offset": offset,
+        **({"offset_increment": size} if slices > 1 else {}),
+        "size": size,
+        **_pace(workload),
+        **_sync(workload),
+        **_verify(workload, path),
+        **_options(workload, path),
+    }
+    return _render(point["point_id"], options)
+
+
+def fill_file(point: dict, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
+    """The job file that writes every block of a point's layer, in order, with the data that the workload would write.
+
+    Blocks are of block_bytes, or the largest power-of-two share of it that the layer consists of.
+    """
+    size = point["size_bytes"]
+    options = {**_common(point["path"], point["workload"], point["seed"]), "rw": "write", "bs": math.gcd(size, block_bytes), "iodepth": 4, "offset": 0,
+               "size": size}
+    if passes > 1:
+        options["loops"] = passes
+    # Buffered writes that are still on their way would be charged to the first point.
+    options["end_fsync"] = 1
+    return _render(f"fill-{point['layer']}", options)
+
+
+def escape(path: str) -> str:
+    """The path as fio's filename option wants it. fio has no way to quote some characters, so those are refused."""
+    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*", path):
+        raise bad_value("layer path", path, "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only.")
+    return path.replace(":", "\\:")
+
+
+def _common(path, workload: dict, seed: int) -> dict:
+    options = {
+        "ioengine": ioengine(path),
+        # Threads, because fio gives every forked worker a session of its own and a killed fio would leave them behind.
+        "thread": 1,
+        "group_reporting": 1,
+        # Another seed in every repetition, or a cache would be shown the same offsets again; recorded, so that a run can be repeated.
+        "randrepeat": 0,
+        "randseed": seed,
+        **_data(workload.get("data", {})),
+        "lat_percentiles": 1,
+        "clat_percentiles": 0,
+        "percentile_list": PERCENTILE_LIST,
+    }
+    if path is not None:
+        options.update({"filename": escape(path), "direct": int(workload["direct"]), "allow_file_create": 0})
+    return options
+
+
+def _data(data: dict) -> dict:
+    pattern = data.get("pattern", "random")
+    if pattern == "zero":
+        return {"zero_buffers": 1}
+    if pattern == "repeat":
+        return {"buffer_pattern": f"0x{data['hex']}"}
+    # Without refilling, fio writes one random buffer again and again: a gift to whatever compresses or looks for duplicates.
+    names = {"compress_percent": "buffer_compress_percentage", "dedupe_percent": "dedupe_percentage"}
+    return {"refill_buffers": 1, **{names[key]: data[key] for key in names if key in data}}
+
+
+def _duration(workload: dict) -> dict:
+    options = {"runtime": workload["runtime_s"], "ramp_time": workload["ramp_s"]}
+    if by_time(workload):
+        return {"time_based": 1, **options}
+    if "loops" in workload:
+        return {**options, "loops": workload["loops"]}
+    return {**options, "io_size": math.ceil(workload["io_bytes"] / workload["workers"])}
+
+
+def _access(workload: dict) -> dict:
+    read, random = workload["read_percent"], workload["random_percent"]
+    names = {0: "write", 100: "read"}
+    options = {"rw": ("rand" if random else "") + names.get(read, "rw")}
+    if read not in names:
+        options["rwmixread"] = read
+    if random not in (0, 100):
+        options["percentage_random"] = random
+    natural = workload["alignment_bytes"] == natural_alignment(workload)
+    if not natural and random < 100:
+        raise Failure("workload_unsupported", f"fio cannot align sequential I/O to {workload['alignment_bytes']} bytes.",
+                      "Set alignment to the block size, or random_percent to 100.")
+    # Left alone, fio aligns each direction to that direction's smallest size.
+    if not natural or ("block_size_bytes" not in workload and random == 100):
+        options["blockalign"] = workload["alignment_bytes"]
+    distribution = workload.get("distribution")
+    if isinstance(distribution, dict):
+        distribution = "zoned:" + ":".join(f"{zone['access_percent']}/{zone['space_percent']}" for zone in distribution["zoned"])
+    if distribution:
+        options["random_distribution"] = distribution
+    return options
+
+
+def _sizes(workload: dict) -> dict:
+    if "block_size_bytes" in workload:
+        return {"bs": workload["block_size_bytes"]}
+    if "block_size_range" in workload:
+        return {"bsrange": "-".join(map(str, workload["block_size_range"].values()))}
+    mixes = workload["block_sizes"]
+    for parts in mixes.values():
+        if len(parts) > MOST_SIZES:
+            raise unsupported("fio", "block_size", f"of {len(parts)} sizes", f"Use at most {MOST_SIZES} sizes.")
+    # fio wants reads before writes; a direction without sizes has no I/O, so any do for it.
+    both = [mixes.get(name) or next(iter(mixes.values())) for name in ("read", "write")]
+    return {"bssplit": ",".join(":".join(f"{part['size_bytes']}/{part['percent']}" for part in parts) for parts in both)}
+
+
+def _sliced(workload: dict) -> bool:
+    """Whether each worker has a part of the range to itself.
+
+    Sequential workers on one range would each read what another has just brought in; workers that verify would find what another wrote.
+    """
+    return workload["random_percent"] < 100 or "verify" in workload
+
+
+def _pace(workload: dict) -> dict:
+    options = {}
+    if "think_time_us" in workload:
+        options.update({"thinktime": workload["think_time_us"], "thinktime_blocks": workload["burst"]})
+    for key in ("rate_iops", "rate_bytes_s"):
+        if key in workload:
+            options.update(_rate(workload, key))
+    if "rate_process" in workload:
+        if workload["rate_process"] == "poisson" and "block_size_bytes" not in workload:
+            raise unsupported("fio", "rate_process", "poisson with several block sizes", "Use one block size, or rate_process linear.")
+        options["rate_process"] = workload["rate_process"]
+    return options
+
+
+def _rate(workload: dict, key: str) -> dict:
+    """fio limits each worker and each direction by itself, and counts I/Os only where all have one size."""
+    share = {"read": workload["read_percent"] / 100, "write": 1 - workload["read_percent"] / 100}
+    used = {name: share[name] for name in directions(workload)}
+    bytes_each = {name: used[name] * mean_block_bytes(workload, name) for name in used}
+    by_count = key == "rate_iops" and "block_size_bytes" in workload
+    if by_count:
+        wanted = {name: workload[key] * used[name] / workload["workers"] for name in used}
+    else:
+        ios = workload[key] if key == "rate_iops" else workload[key] / sum(bytes_each.values())
+        wanted = {name: ios * bytes_each[name] / workload["workers"] for name in used}
+    whole = {name: round(value) for name, value in wanted.items()}
+    for name, value in wanted.items():
+        if not whole[name] or abs(whole[name] - value) > RATE_TOLERANCE * value:
+            raise unsupported("fio", key, workload[key], f"Its {name}s are {value:g} for each of {workload['workers']} workers, and fio takes whole numbers; "
+                              f"choose {key} so that every worker gets one, or fewer workers.")
+    told = ",".join(str(whole.get(name, "")) for name in ("read", "write")) if len(whole) > 1 else str(*whole.values())
+    return {"rate_iops" if by_count else "rate": told}
+
+
+def _sync(workload: dict) -> dict:
+    sync, options = workload.get("sync", {}), {}
+    if "mode" in sync:
+        options["sync"] = sync["mode"]
+    for key, name in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync")):
+        if key in sync:
+            if workload["read_percent"]:
+                raise unsupported("fio", f"sync.{key}", sync[key], "Before 3.38 it counts reads too; set read_percent to 0, or use sync.mode.")
+            options[name] = sync[key]
+    if "end_fsync" in sync:
+        options["end_fsync"] = 1
+    return options
+
+
+def _verify(workload: dict, path) -> dict:
+    """Writes are read back and compared: a time-based run does so again and again, an amount is written whole and then read back."""
+    if "verify" not in workload:
+        return {}
+    value = workload["verify"]
+    if path is None:
+        raise unsupported("fio", "verify", value, "The ceiling keeps nothing that could be read back; leave the ceiling out, or verify.")
+    if workload["read_percent"]:
+        raise unsupported("fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0.")
+    if "block_size_bytes" not in workload:
+        raise unsupported("fio", "verify", value, "Blocks of several sizes overlap, and it compares some only; use one block size.")
+    # Two writes to one block on their way at once: either may be the last.
+    options = {"verify": value, "serialize_overlap": 1}
+    return {**options, "verify_backlog": VERIFY_AFTER} if by_time(workload) else options
+
+
+def _refuse_options(workload: dict) -> None:
+    options, where = passed_through(workload), "engine_options.fio."
+    engine = options.get("ioengine", DEFAULT_IOENGINE)
+    if engine not in IOENGINES:
+        raise unsupported("fio", f"{where}ioengine", engine, f"Use one of {', '.join(sorted(IOENGINES))}: others need no device, or reach another.")
+    for name, value in options.items():
+        if name == "ioengine" or name in ALLOWED or name in IOENGINES[engine]:
+            continue
+        others = [other for other, own in IOENGINES.items() if name in own]
+        if name in SAID_BY:
+            remedy = f"The workload's {SAID_BY[name]} says it; use that."
+        elif others:
+            remedy = f"It is an option of {' and '.join(others)}; set ioengine to that."
+        else:
+            remedy = ("What could reach another place, run a command, hide an error or change what is recorded is not passed on; "
+                      "docs/workloads.md lists what is.")
+        raise Failure("workload_unsupported", f"fio is not given {where}{name} {value!r}.", remedy, engine="fio", variable=f"{where}{name}", value=value)
+    if engine in SYNCHRONOUS and workload["queue_depth"] > 1:
+        raise unsupported("fio", "queue_depth", workload["queue_depth"],
+                          f"Its engine {engine} issues one I/O after the other; set queue_depth to 1 and use workers, or use ioengine io_uring or libaio.")
+    if engine == "mmap" and workload["direct"]:
+        raise unsupported("fio", "direct", True, "Its engine mmap works through the page cache only; set direct to false, or use another ioengine.")
+
+
+def _options(workload: dict, path) -> dict:
+    """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
+    options = passed_through(workload)
+    own = IOENGINES[options.get("ioengine", DEFAULT_IOENGINE)] if path is None else ()
+    return {name: value for name, value in options.items() if name != "ioengine" and name not in own}
+
+
+def _render(name: str, options: dict) -> str:
+    return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])
