@@ -45,7 +45,7 @@ def layer(device: str | None) -> dict:
 def playbook(folder: Path, round_number: int, options: argparse.Namespace) -> Path:
     path = folder / f"round{round_number}.yml"
     task = {"storlab.testbed.benchmark": {
-        "testbed_id": "overhead", "run_id": f"round{round_number}", "results_dir": str(folder), "layers": [layer(options.device)], "fill": False,
+        "testbed_id": "overhead", "run_id": f"round{round_number}", "results_dir": str(folder), "layers": [layer(options.device)], "prepare": {"fill": False},
         "workload": {"ramp_s": 0, "runtime_s": options.runtime_s}, "progress": "none",
         "sweep": {"read_percent": [100, 70, 0], "queue_depth": [1, 8], "block_size": ["4k", "64k"]}}}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}

@@ -17,6 +17,7 @@ description:
   - Every block of a layer is written once before the first point that reads it, because blocks that were never written are read from nowhere.
   - A point that fails is recorded with its reason and the others go on; the task then fails with C(failure.code) V(points_failed).
   - Points that O(run_id) already holds, measured with the same workload on the same device, are not measured again.
+  - How to measure, with examples that were run, is told in C(docs/benchmark.md).
 options:
   testbed_id:
     description: The testbed. Letters, digits, dot, dash and underscore.
@@ -38,32 +39,95 @@ options:
       - Measured are the layers whose C(host) is the current host, whose C(purpose) is V(scratch) and that have a C(path), or are of kind V(ceiling) (the
         null engine of fio, which shows what the generator alone can do). The others only say what stands on what.
     type: raw
+  profile:
+    description:
+      - Name of a profile, a file of workloads with a version and a source, such as V(oltp). See C(docs/workloads.md).
+      - O(workload) and O(sweep) then replace values in each of its workloads, O(exclude) takes some of them away.
+    type: str
+  profile_dirs:
+    description: Folders on the controller with profiles of your own. Of two of the same name the one in the last folder counts, before the collection's.
+    type: list
+    elements: path
+    default: []
   workload:
     description:
       - What I/O is issued, a mapping. Any value may be a list; lists are multiplied out.
       - C(block_size) (V(4k)), C(read_percent) (V(100)), C(random_percent) (V(100)), C(queue_depth) (V(1)), C(workers) (V(1)), C(ramp_s) (V(2)),
         C(runtime_s) (V(10)), C(alignment) (the block size), C(direct) (V(true)), C(range) (a mapping of C(offset_bytes) and C(size_bytes), the whole layer).
+      - C(docs/workloads.md) lists all keys, among them mixes of block sizes, rates, pauses, data patterns, C(sync) and C(verify).
     type: dict
   workloads:
     description: Several workloads instead of O(workload).
     type: list
     elements: dict
   sweep:
-    description: Lists of values that replace those of O(workload), or of each of O(workloads), multiplied out.
+    description: Lists of values that replace those of O(workload), of each of O(workloads), or of each workload of O(profile), multiplied out.
     type: dict
+  exclude:
+    description: Parts of workloads; a workload that has all values of one of them is not measured. One that describes no workload is an error.
+    type: list
+    elements: dict
+    default: []
   repetitions:
-    description: How often every point is measured. Repetitions of all points are interleaved.
+    description: How often every point is measured. A comparison wants at least 4, better 5.
     type: int
     default: 1
+  only_repetitions:
+    description: Numbers of the repetitions that this task measures. By default all; for variants, which take turns.
+    type: list
+    elements: int
+    default: []
+  order:
+    description:
+      - V(interleaved) measures every point once before any is measured again, so that what drifts over time shows as spread and not as a difference.
+      - V(random) does the same with each round shuffled by O(seed), the same way on every host. V(as_listed) repeats each point at once.
+    type: str
+    choices: [interleaved, random, as_listed]
+    default: interleaved
+  seed:
+    description: What O(order=random) shuffles by. By default it follows from O(run_id). It is recorded in C(run.json).
+    type: int
+  variant:
+    description:
+      - Name of the configuration that is measured, when several are compared in one run. It becomes part of the points' names.
+      - Letters, digits, dot, dash and underscore.
+    type: str
+  prepare:
+    description:
+      - What precedes the measurement, a mapping.
+      - C(fill) (V(true)) - every block of a layer is written once before it is read. Points measured without it carry the flag V(not_filled).
+      - C(precondition_passes) (V(0)) - how often the whole layer is written, sequentially in blocks of C(precondition_block_bytes) (V(131072), or a size
+        such as V(1m)). SNIA's specification asks for 2 on devices with flash.
+      - C(warmup_s) (V(0)) - how long a workload runs on a layer before its first repetition there is measured.
+      - C(drop_caches) (V(true)) - the host's page cache is emptied before a point that goes through it, and whether it is empty is checked.
+    type: dict
+    default: {}
+  steady_state:
+    description:
+      - Whether a point is measured round by round until it is steady, as SNIA's specification defines it. V(true) takes that specification's limits.
+      - A mapping changes them - C(metric) (V(iops)), C(window) (V(5) rounds), C(round_s) (the workload's C(runtime_s)), C(excursion_percent) (V(20)),
+        C(slope_percent) (V(10)), C(budget_s) (25 rounds), after which the point is kept with the flag V(not_steady).
+    type: raw
+    default: false
+  series:
+    description: Whether what happened in each second is kept, in C(series.json) of each point.
+    type: bool
+    default: true
+  search:
+    description:
+      - Decides from what has been measured what to measure next; a mapping of one of the following. For each layer and workload by itself.
+      - C(max_iops_at) - the greatest load at which a latency stays within a limit, a mapping of C(limit_ms), C(limit_us) or C(limit_ns), C(metric)
+        (V(latency_p99_ns)), C(key) (V(queue_depth), V(workers) or V(rate_iops)), C(low) (V(1)), C(high) (V(256)), C(precision_percent) (V(5)).
+      - C(knee) - the load beyond which more load costs more latency than it brings I/O, a mapping of C(values), C(key) (V(queue_depth)) and C(refine)
+        (V(3)), how many more loads are measured around it.
+      - C(rate_ladder) - the peak, then fixed rates at shares of it that do not wait for answers, a mapping of C(percents).
+      - With O(repetitions) of 3 or more a search tells noise from an answer. Interrupted, it goes on where it was.
+    type: dict
   engine:
     description: What issues the I/O.
     type: str
     choices: [fio]
     default: fio
-  fill:
-    description: Whether every block of a layer is written once before it is read. Points measured without it carry the flag V(not_filled).
-    type: bool
-    default: true
   allow_device:
     description:
       - Paths on which refusals of the device guard are overridden, as far as they can be. Everything on these devices may be lost.
@@ -77,14 +141,15 @@ options:
     default: false
   progress:
     description:
-      - V(auto) shows a line when something changes, at most every 5 seconds, and at least every 30 seconds. V(line) shows one every 2 seconds or
-        less often in long runs. V(none) shows nothing.
+      - What is shown meanwhile. V(bar) shows a line with a bar and V(line) one without, both every 5 seconds.
+      - V(auto) shows V(bar) on a terminal; elsewhere a line when something changes, at most every 5 seconds, and at least every 30 seconds.
+      - V(none) shows nothing.
     type: str
-    choices: [auto, line, none]
+    choices: [auto, bar, line, none]
     default: auto
 attributes:
   check_mode:
-    description: Validates everything that can be validated on the controller and lists the points and how long they would take. Nothing runs.
+    description: Validates everything that can be validated on the controller and lists the points in their order and how long they take. Nothing runs.
     support: full
   diff_mode:
     description: Does not show differences.
@@ -94,8 +159,9 @@ attributes:
     support: full
     platforms: linux
 notes:
-  - A task with C(async) cannot show progress and is not needed, because the run survives a broken connection anyway.
-  - The task holds a fork while the host measures; with more hosts than C(forks) they are measured in turns.
+  - A task with C(async) is refused. It is not needed, because the run survives a broken connection and the end of the playbook anyway.
+  - The task holds a fork while the host measures; with more hosts than C(forks) they are measured in turns, which is said.
+  - The fact C(storlab_benchmarks) holds at most 2 kB a point and works with fact caching.
 seealso:
   - module: storlab.testbed.layer
   - module: storlab.testbed.report
@@ -114,6 +180,34 @@ EXAMPLES = r"""
       read_percent: 70
       queue_depth: 8
       runtime_s: 30
+
+- name: Measure a profile for a short time, in a shuffled order that can be repeated
+  storlab.testbed.benchmark:
+    testbed_id: embedded
+    run_id: profile
+    results_dir: /tmp/storlab-example
+    profile: four_corners
+    workload:
+      ramp_s: 1
+      runtime_s: 5
+    repetitions: 5
+    order: random
+    seed: 42
+
+- name: Find the greatest queue depth whose 99th percentile stays within 2 ms
+  storlab.testbed.benchmark:
+    testbed_id: embedded
+    run_id: limit
+    results_dir: /tmp/storlab-example
+    workload:
+      block_size: 4k
+      runtime_s: 10
+    repetitions: 3
+    search:
+      max_iops_at:
+        limit_ms: 2
+        key: queue_depth
+        high: 128
 
 - name: Measure how one device behaves from queue depth 1 to 32, three times
   storlab.testbed.benchmark:
@@ -172,8 +266,16 @@ points:
       description: Number of the repetition.
       type: int
       returned: always
+    order:
+      description: Place in the order of the plan.
+      type: int
+      returned: always
+    variant:
+      description: The variant.
+      type: str
+      returned: when there is one
     duration_s:
-      description: How long the point takes, as far as can be said before.
+      description: How long the point takes, as far as can be said before; at most, with O(steady_state).
       type: float
       returned: always
     status:
@@ -184,6 +286,45 @@ estimated_s:
   description: How long the points that have to be measured take, as far as can be said before.
   returned: success
   type: float
+estimated_most_s:
+  description: How long the whole search takes at most, unless a device contradicts itself.
+  returned: with O(search)
+  type: float
+search:
+  description: What was found, for each layer and workload; also in C(search.json) of the run.
+  returned: when the search has ended
+  type: list
+  elements: dict
+  contains:
+    layer:
+      description: The layer.
+      type: str
+      returned: always
+    workload_id:
+      description: The workload that was varied.
+      type: str
+      returned: always
+    search:
+      description: What was asked for, complete, with the C(kind) of search.
+      type: dict
+      returned: always
+    outcome:
+      description:
+        - V(found). Or why the answer is not what was asked for - V(lowest_breaks_limit) and V(highest_within_limit) of C(max_iops_at), V(at_lowest) and
+          V(at_highest) of C(knee).
+      type: str
+      returned: always
+    found:
+      description:
+        - The step that answers, all its repetitions taken as one - C(load), C(iops), C(bandwidth_bytes_s), C(latency_mean_ns), C(latency_p99_ns) and the
+          other percentiles, C(repetitions), C(points). Of a C(rate_ladder), the peak.
+      type: dict
+      returned: unless the lowest load breaks the limit
+    steps:
+      description: All loads that were measured, ascending, each like C(found), with C(within), C(power) or C(percent) and C(reached).
+      type: list
+      elements: dict
+      returned: always
 run_dir:
   description: Folder of the run's results on the controller.
   returned: success

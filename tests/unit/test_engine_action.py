@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import benchmark
+from ansible_collections.storlab.testbed.plugins.module_utils import archive as left
+from ansible_collections.storlab.testbed.plugins.module_utils import plan as plans
+from ansible_collections.storlab.testbed.plugins.module_utils import progress, run_folder
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 
 FIXTURES = Path(__file__).parent / "fixtures" / "fio"
@@ -34,7 +37,9 @@ def args(**changes):
 
 
 def plan(**changes):
-    return benchmark.make_plan(args(**changes), LAYERS, "target01")
+    asked = plans.validate(args(**changes))
+    layers = plans.choose_layers(changes.get("layers"), LAYERS, "target01")
+    return {"points": plans.planned(asked, layers["measured"]), "skipped_layers": layers["skipped"], "known_layers": layers["known"]}
 
 
 def test_documented_arguments_are_the_accepted_ones():
@@ -74,7 +79,7 @@ def test_several_workloads():
     ({"testbed_id": "a/b"}, "testbed_id"),
     ({"repetitions": 0}, "repetitions"),
     ({"workload": None}, "workload"),
-    ({"workloads": [{}]}, "workload"),
+    ({"workloads": [{}]}, "workloads"),
     ({"workload": {"queue": 3}}, "workload.queue"),
     ({"workload": None, "workloads": [{}, {"read_percent": 200}]}, "workloads[1].read_percent"),
     ({"workload": None, "workloads": [{}, {}]}, "workloads"),
@@ -103,7 +108,7 @@ def archive(files: dict) -> bytes:
 
 
 def test_only_expected_names_are_taken_out():
-    files, environment = benchmark.unpack(archive({
+    files, environment = left.unpack(archive({
         "host.json": b'{"kernel": "x"}', "points/a.r1/fio.json": b"1", "points/a.r1/../../etc/passwd": b"2", "points/b.r1/fio.json": b"3",
         "/etc/shadow": b"4", "points/a.r1/other": b"5"}), {"a.r1"})
     assert files == {"a.r1": {"fio.json": b"1"}}
@@ -119,7 +124,7 @@ def point_files(**changes):
 
 def read(files, **changes):
     point = plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, **changes)["points"][0]
-    return benchmark.read_point(point, LAYERS["backing-bench"], args(), files), point
+    return left.read_point(point, LAYERS["backing-bench"], args(), files), point
 
 
 def test_a_point_becomes_a_result_that_names_its_files():
@@ -154,30 +159,31 @@ def test_a_point_that_was_never_begun():
 
 def test_stored_points_are_known_again(tmp_path):
     found, point = read(point_files())
-    benchmark.write_point(str(tmp_path), point["point_id"], found, point_files())
+    run_folder.write_point(str(tmp_path), point["point_id"], found, point_files())
     folder = tmp_path / "points" / point["point_id"]
     assert sorted(path.name for path in folder.iterdir()) == ["fio.json", "job.fio", "result.json"]
     assert hashlib.sha256((folder / "fio.json").read_bytes()).hexdigest() == found["raw"]["sha256"]
-    assert list(benchmark.stored(str(tmp_path), [point])) == [point["point_id"]]
+    assert list(run_folder.stored(str(tmp_path), [point])) == [point["point_id"]]
 
 
 def test_failed_points_are_measured_again(tmp_path):
     found, point = read({})
-    benchmark.write_point(str(tmp_path), point["point_id"], found, {})
-    assert benchmark.stored(str(tmp_path), [point]) == {}
+    run_folder.write_point(str(tmp_path), point["point_id"], found, {})
+    assert run_folder.stored(str(tmp_path), [point]) == {}
 
 
 def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
     found, point = read(point_files())
-    benchmark.write_point(str(tmp_path), point["point_id"], found, point_files())
+    run_folder.write_point(str(tmp_path), point["point_id"], found, point_files())
     with pytest.raises(Failure) as caught:
-        benchmark.stored(str(tmp_path), [{**point, "fingerprint": "other"}])
+        run_folder.stored(str(tmp_path), [{**point, "fingerprint": "other"}])
     assert caught.value.code == "run_exists"
 
 
 def test_hosts_add_to_the_layers_of_a_run(tmp_path):
-    benchmark.write_run(str(tmp_path), "a", {"kernel": 1}, {"x": {"name": "x"}})
-    benchmark.write_run(str(tmp_path), "b", {"kernel": 2}, {"y": {"name": "y"}})
+    run_folder.add_layers(str(tmp_path), {"x": {"name": "x"}})
+    run_folder.add_layers(str(tmp_path), {"y": {"name": "y"}})
+    run_folder.write_host(str(tmp_path), "b", {"kernel": 2})
     assert set(json.loads((tmp_path / "layers.json").read_text(encoding="utf-8"))) == {"x", "y"}
     assert json.loads((tmp_path / "hosts" / "b.json").read_text(encoding="utf-8")) == {"host": "b", "kernel": 2}
 
@@ -201,21 +207,43 @@ STATE = {"point": 3, "points": 12, "layer": "backing-bench", "workload_id": "4k-
 @pytest.mark.parametrize(("changes", "line"), [
     ({}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"),
     ({"phase": "fill", "iops": None, "repetitions": 1}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 fill 5 s 41 s left"),
-    ({"iops": 1234567.0, "failed": 2}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 1.23M IOPS 41 s left (2 failed)"),
+    ({"iops": 1234567.0, "failed": 2, "remaining_s": 125},
+     "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 1.23M IOPS 2 min 5 s left (2 failed)"),
+    ({"remaining_s": 7510}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 2 h 5 min left"),
 ])
 def test_progress_line(changes, line):
-    assert benchmark.progress_line("target01", {**STATE, **changes}) == line
+    assert progress.line("target01", {**STATE, **changes}) == line
 
 
-def test_progress_is_not_repeated_too_often(monkeypatch):
-    said, clock = [], [100.0]
-    monkeypatch.setattr(benchmark.display, "display", said.append)
-    monkeypatch.setattr(benchmark.time, "monotonic", lambda: clock[0])
-    lines = benchmark.Lines("target01", "auto")
-    for moment, point in ((100, 1), (101, 2), (106, 2), (110, 2), (120, 2), (137, 2)):
-        clock[0] = float(moment)
-        lines.show({**STATE, "point": point})
-    assert [line.split()[1] for line in said] == ["1/12", "2/12", "2/12"]
-    quiet = benchmark.Lines("target01", "none")
-    quiet.show(STATE)
-    assert len(said) == 3
+@pytest.mark.parametrize(("elapsed", "left", "bar"), [
+    (0, 60, "[....................]"), (15, 45, "[#####...............]"), (59.9, 0.1, "[###################.]"),
+    (60, 0, "[####################]"), (0, 0, "[....................]"),
+])
+def test_the_bar_grows_with_time(elapsed, left, bar):
+    assert progress.bar("target01", {**STATE, "updated": elapsed, "remaining_s": left}).split(" 3/12 ")[0] == f"[target01] {bar}"
+
+
+def test_the_bar_says_what_the_line_says():
+    assert progress.bar("target01", {**STATE, "updated": 14.2}) == (
+        "[target01] [#####...............] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 14 s gone 41 s left")
+
+
+@pytest.mark.parametrize(("asked", "terminal", "style"), [
+    ("auto", True, "bar"), ("auto", False, "log"), ("bar", False, "bar"), ("line", True, "line"), ("none", True, "none")])
+def test_a_bar_is_for_terminals(asked, terminal, style):
+    assert progress.style(asked, terminal) == style
+
+
+@pytest.mark.parametrize(("style", "said"), [("log", [100, 106, 121, 137]), ("line", [100, 106, 120, 137]), ("bar", [100, 106, 120, 137]), ("none", [])])
+def test_no_style_speaks_more_often_than_every_five_seconds(style, said):
+    heard, clock = [], [0.0]
+    lines = progress.Lines("target01", style, lambda _line: heard.append(clock[0]))
+    for moment, point in ((99, 0), (100, 1), (101, 2), (104.9, 3), (106, 2), (110, 2), (120, 2), (121, 3), (137, 2)):
+        clock[0] = moment
+        lines.show({**STATE, "point": point}, moment)
+    assert heard == said
+
+
+def test_what_lies_ahead():
+    assert progress.ahead("target01", 36, 380, "2026-01-02 03:04 UTC") == "[target01] 36 points, about 6 min 20 s, until 2026-01-02 03:04 UTC"
+    assert progress.ahead("target01", 1, 12.5, "x") == "[target01] 1 point, about 12 s, until x"

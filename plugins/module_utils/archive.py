@@ -1,0 +1,63 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host left of a run, taken out of its archive and read as results."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+
+from . import result as schema
+from .engines import fio
+from .failure import Failure
+from .run_folder import FILES
+
+LARGEST_FILE_BYTES = 256 << 20
+
+
+def unpack(archive: bytes, point_ids: set) -> tuple:
+    """({point_id: {file name: content}}, the host's fingerprint). Only names that are expected are taken out of the archive."""
+    files: dict = {}
+    environment: dict = {}
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        for member in tar:
+            parts = member.name.split("/")
+            if not member.isfile() or member.size > LARGEST_FILE_BYTES:
+                continue
+            if member.name == "host.json":
+                environment = json.loads(tar.extractfile(member).read())
+            elif len(parts) == 3 and parts[0] == "points" and parts[1] in point_ids and parts[2] in FILES:
+                files.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+    return files, environment
+
+
+def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
+    """The result of a point out of the files its host left."""
+    meta = json.loads(files["meta.json"]) if "meta.json" in files else None
+    identity = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"], **{key: value for key, value in point.items() if key != "seed"},
+                "layer_kind": layer["kind"], "host": layer["host"], "path": layer["path"],
+                "engine": {"name": asked["engine"], "ioengine": fio.ioengine(layer["path"], point["workload"]), "randseed": point["seed"]}}
+    for name, key, where in (("fio.json", "raw_sha256", "raw"), ("job.fio", "job_sha256", "job"), ("series.json", "series_sha256", "series")):
+        if name in files:
+            digest = hashlib.sha256(files[name]).hexdigest()
+            if meta and meta.get(key, digest) != digest:
+                raise Failure("transfer_damaged", f"{name} of point {point['point_id']} arrived damaged.", "Run the task again; the host still has it.")
+            identity[where] = {"file": name, "sha256": digest}
+    measured = []
+    text = files.get("fio.json", b"").decode("utf-8", "surrogateescape")
+    if text:
+        try:
+            measured = fio.results(text)
+        except Failure as failure:
+            if meta and not meta["failures"]:
+                meta["failures"].append({"code": failure.code, "message": str(failure)})
+    return schema.of_point(identity, meta, measured, first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text))
+
+
+def first_words(text: str) -> str | None:
+    """What fio said in plain words before its JSON, if anything."""
+    lines = [line.strip() for line in text.partition("{")[0].splitlines() if line.strip()]
+    return lines[0][:300] if lines else None

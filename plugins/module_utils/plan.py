@@ -1,0 +1,241 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a benchmark: which points, in which order, prepared how. Everything is validated here, to the last job file, before any I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+from . import search as searches
+from . import steady_state
+from .engines import fio
+from .failure import bad_value
+from .layers import validate_layer
+from .sweep import expand, expand_all, refuse_repeated
+from .workload import expected_s as point_expected_s
+from .workload import parse_size, workload_id
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ORDERS = ("interleaved", "random", "as_listed")
+# SNIA SSS PTS: 128 KiB sequential writes for what precedes the measurement.
+PREPARE = {"fill": True, "precondition_passes": 0, "precondition_block_bytes": 128 << 10, "warmup_s": 0, "drop_caches": True}
+
+
+def validate(args: dict, profile: dict | None = None) -> dict:
+    """What is asked for, complete and in one shape, out of the arguments of the task. profile: as module_utils/profile.py returns it."""
+    for key in ("testbed_id", "run_id"):
+        if not NAME.fullmatch(args[key]) or args[key] == "latest":
+            raise bad_value(key, args[key], "Use letters, digits, dot, dash and underscore, and not the word latest.")
+    if args["variant"] is not None and not NAME.fullmatch(args["variant"]):
+        raise bad_value("variant", args["variant"], "Use letters, digits, dot, dash and underscore.")
+    if args["repetitions"] < 1:
+        raise bad_value("repetitions", args["repetitions"], "Use at least 1.")
+    only = sorted(set(args["only_repetitions"] or range(1, args["repetitions"] + 1)))
+    if only[0] < 1 or only[-1] > args["repetitions"]:
+        raise bad_value("only_repetitions", args["only_repetitions"], f"Use numbers from 1 to repetitions, which is {args['repetitions']}.")
+    asked = {key: args[key] for key in ("testbed_id", "run_id", "engine", "repetitions", "order", "variant", "series", "allow_device")}
+    asked.update(only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
+                 seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
+                 search=None if args["search"] is None else searches.validate(args["search"]), workloads=wanted_workloads(args, profile))
+    for workload in asked["workloads"]:
+        _steady(asked, workload)
+    if asked["search"]:
+        if args["only_repetitions"]:
+            raise bad_value("only_repetitions", args["only_repetitions"], "A search decides itself what is measured; leave it out.")
+        refuse_repeated([searches.at_load(asked["search"], base, _first_load(asked["search"])) for base in asked["workloads"]], "workloads of a search")
+    return asked
+
+
+def validate_prepare(given) -> dict:
+    """What precedes the measurement: {fill, precondition_passes, precondition_block_bytes, warmup_s, drop_caches}."""
+    given = given or {}
+    for key in given:
+        if key not in PREPARE:
+            raise bad_value(f"prepare.{key}", given[key], f"There is no such key; use {', '.join(PREPARE)}.")
+    found = {**PREPARE, **given}
+    for key in ("fill", "drop_caches"):
+        if not isinstance(found[key], bool):
+            raise bad_value(f"prepare.{key}", found[key], "Use true or false.")
+    found["precondition_block_bytes"] = parse_size(found["precondition_block_bytes"], "prepare.precondition_block_bytes")
+    if not 512 <= found["precondition_block_bytes"] <= 1 << 30 or found["precondition_block_bytes"] % 512:
+        raise bad_value("prepare.precondition_block_bytes", given["precondition_block_bytes"], "Use a multiple of 512 bytes, up to 1g.")
+    for key, whole in (("precondition_passes", True), ("warmup_s", False)):
+        if not _is_number(found[key]) or found[key] < 0 or (whole and not isinstance(found[key], int)):
+            raise bad_value(f"prepare.{key}", found[key], f"Use a {'whole ' if whole else ''}number of at least 0.")
+    return found
+
+
+def validate_steady_state(given) -> dict | None:
+    """None, or the mapping that was given: empty means the limits of the specification. Complete it is for each workload, see _steady."""
+    if given is None or isinstance(given, dict):
+        return given
+    if not isinstance(given, bool):
+        raise bad_value("steady_state", given, f"Use true, false or a mapping of {', '.join(steady_state.KEYS)}.")
+    return {} if given else None
+
+
+def _steady(asked: dict, workload: dict) -> dict | None:
+    return None if asked["steady_state"] is None else steady_state.normalise(asked["steady_state"], workload["runtime_s"])
+
+
+def wanted_workloads(args: dict, profile: dict | None) -> list:
+    """All normalised workloads. A profile's are taken as they are, except for what ``workload`` and ``sweep`` replace in each."""
+    if args["workloads"] is not None and (profile is not None or args["workload"] is not None):
+        raise bad_value("workloads", args["workloads"], "Give it alone, or leave it out; with profile, workload says what is different from it.")
+    exclude = args["exclude"] or None
+    if profile is not None:
+        values = {**(args["workload"] or {}), **(args["sweep"] or {})}
+        return expand_all([replaced(one, values) for one in profile["workloads"]], None, f"profile {profile['name']}", exclude)
+    if args["workloads"] is not None:
+        return expand_all(args["workloads"], args["sweep"], "workloads", exclude)
+    if args["workload"] is None and args["sweep"] is None:
+        raise bad_value("workload", None, "Give profile, workload, workloads or sweep.")
+    return expand(args["workload"], args["sweep"], exclude=exclude)
+
+
+def replaced(workload: dict, values: dict) -> dict:
+    """The workload with other values; a value takes the place of what says the same in other words (block_size, block_size_bytes, block_sizes …)."""
+    rival = {"block_size": ("block_size", "block_size_bytes", "block_sizes", "block_size_range"), "alignment": ("alignment", "alignment_bytes")}
+    gone = {other for key in values for name, others in rival.items() if key.startswith(name) for other in others}
+    if any(key.startswith("block_size") for key in values) and workload.get("alignment_bytes") == workload.get("block_size_bytes"):
+        # It was the block size because nothing else was said.
+        gone.add("alignment_bytes")
+    return {**{key: value for key, value in workload.items() if key not in gone}, **values}
+
+
+# ---------------------------------------------------------------- layers
+
+
+def choose_layers(given, known: dict, host: str) -> dict:
+    """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host."""
+    given = known if given is None else given
+    given = [validate_layer(layer) for layer in (given.values() if isinstance(given, dict) else given)]
+    here = [layer for layer in given if layer["host"] == host and (layer["path"] is not None or layer["kind"] == "ceiling")]
+    # A data layer is measured through the files on it, which are layers of their own.
+    measured = [layer for layer in here if layer["purpose"] == "scratch"]
+    for layer in measured:
+        if not NAME.fullmatch(layer["name"]):
+            raise bad_value("layer name", layer["name"], "Use letters, digits, dot, dash and underscore.")
+    everything = {layer["name"]: layer for layer in [*known.values(), *given]}
+    return {"measured": measured, "skipped": [layer["name"] for layer in here if layer not in measured], "known": list(everything.values())}
+
+
+# ---------------------------------------------------------------- points
+
+
+def planned(asked: dict, layers: list) -> list:
+    """All points of a plan without a search, in the order they are measured."""
+    points = in_order(asked, [make_point(asked, workload, layer, repetition)
+                              for repetition in range(1, asked["repetitions"] + 1) for workload in asked["workloads"] for layer in layers])
+    return [point for point in numbered(points, 1) if point["repetition"] in asked["only_repetitions"]]
+
+
+def searched(asked: dict, layers: list, results: dict) -> list:
+    """All points that a search wants by now, given the results that it has, {point_id: result}."""
+    points = []
+    for base in asked["workloads"]:
+        for layer in layers:
+            for workload, count in searches.wanted(asked["search"], base, asked["repetitions"], measured_on(layer, results)):
+                points += [make_point(asked, workload, layer, repetition) for repetition in range(1, count + 1)]
+    return in_order(asked, sorted(points, key=lambda point: point["repetition"]))
+
+
+def measured_on(layer: dict, results: dict) -> dict:
+    """{workload_id: [results]} of one layer."""
+    found: dict = {}
+    for result in results.values():
+        if result["layer"] == layer["name"]:
+            found.setdefault(result["workload_id"], []).append(result)
+    return found
+
+
+def in_order(asked: dict, points: list) -> list:
+    """Points that come by repetition, in the order of the plan.
+
+    interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads. random: the same, each
+    round shuffled by the seed. as_listed: all repetitions of a point one after the other.
+    """
+    if asked["order"] == "random":
+        # A hash, because it is the same with every version of Python.
+        return sorted(points, key=lambda point: (point["repetition"], _number(f"{asked['seed']}/{point['point_id']}")))
+    if asked["order"] == "as_listed":
+        places: dict = {}
+        for point in points:
+            places.setdefault((point["layer"], point["workload_id"]), len(places))
+        return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
+    return points
+
+
+def numbered(points: list, first: int) -> list:
+    return [{**point, "order": number} for number, point in enumerate(points, start=first)]
+
+
+def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dict:
+    short, variant = workload_id(workload), asked["variant"]
+    point = {"point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]), "layer": layer["name"], "workload": workload,
+             "workload_id": short, "repetition": repetition, **({"variant": variant} if variant else {})}
+    point["seed"] = _number(f"{asked['run_id']}/{point['point_id']}")
+    prepare = asked["prepare"]
+    same = {"layer": {key: layer[key] for key in ("name", "kind", "host", "size_bytes", "identity")}, "workload": workload,
+            "engine": asked["engine"], "fill": prepare["fill"], "repetition": repetition}
+    # Only what is used is part of the fingerprint: results of versions that did not know it yet stay the same points.
+    used = {key: prepare[key] for key in ("precondition_passes", "warmup_s") if prepare[key]}
+    if prepare["precondition_passes"]:
+        used["precondition_block_bytes"] = prepare["precondition_block_bytes"]
+    if not workload["direct"]:
+        used["drop_caches"] = prepare["drop_caches"]
+    same.update({key: value for key, value in (("prepare", used), ("steady_state", _steady(asked, workload)), ("variant", variant)) if value})
+    point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+    # What cannot be expressed is said now, not in the middle of the run.
+    fio.job_file({**point, "path": layer["path"], "size_bytes": layer["size_bytes"]})
+    return point
+
+
+def shown(point: dict, asked: dict, status: str) -> dict:
+    """A point as the task returns it."""
+    return {**{key: point[key] for key in ("order", "point_id", "layer", "workload_id", "repetition", "variant") if key in point},
+            "duration_s": point_s(point["workload"], asked), "status": status}
+
+
+def point_s(workload: dict, asked: dict) -> float:
+    """How long a point takes, as far as can be said before; at most, when it is to become steady."""
+    limits = _steady(asked, workload)
+    return point_expected_s(workload) + (limits["budget_s"] - workload["runtime_s"] if limits else 0)
+
+
+def expected_s(points: list, asked: dict) -> float:
+    """How long these points take, as far as can be said before: how fast a layer is written once, for one, is not known."""
+    warmed = {(point["layer"], point["workload_id"]) for point in points}
+    return sum(point_s(point["workload"], asked) for point in points) + asked["prepare"]["warmup_s"] * len(warmed)
+
+
+def most_s(asked: dict, layers: list) -> float:
+    """How long a search may take from its beginning, unless a device contradicts itself."""
+    each = searches.most_points(asked["search"], asked["repetitions"]) * len(layers)
+    return sum(each * point_s(workload, asked) for workload in asked["workloads"])
+
+
+def request(asked: dict, profile: dict | None) -> dict:
+    """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
+    kept = {key: asked[key] for key in ("engine", "repetitions", "order", "seed", "prepare", "steady_state", "series", "search", "variant", "workloads")
+            if asked[key] is not None}
+    if asked["allow_device"]:
+        kept["allow_device"] = asked["allow_device"]
+    if profile is not None:
+        kept["profile"] = {key: value for key, value in profile.items() if key not in ("workloads", "sweep", "exclude")}
+    return kept
+
+
+def _number(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _first_load(search: dict):
+    return {"max_iops_at": search.get("low"), "knee": search.get("values", [None])[0], "rate_ladder": None}[search["kind"]]

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of a run on the controller, as benchmark writes it. Documented in docs/results.md.
+
+Hosts are measured by processes of their own: what they share (layers.json, run.json, search.json) is read, merged and replaced under a lock.
+Every file is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+
+from . import result as schema
+from .failure import Failure
+
+# What a host leaves for one point. meta.json is what its runner noted; it becomes part of result.json.
+FILES = ("meta.json", "fio.json", "job.fio", "stderr.txt", "series.json")
+
+
+def stored(run_dir: str, points: list) -> dict:
+    """{point_id: result} of these points that are there already. What was measured differently is never written over."""
+    found = {}
+    for point in points:
+        path = os.path.join(run_dir, "points", point["point_id"], "result.json")
+        if not os.path.exists(path):
+            continue
+        result = schema.load(path)
+        if result["status"] != "measured":
+            continue
+        if result.get("fingerprint") != point["fingerprint"]:
+            raise Failure("run_exists", f"Point {point['point_id']} of this run was measured with another workload or on another device.",
+                          "Choose another run_id, or set force to replace it.", path=path)
+        found[point["point_id"]] = result
+    return found
+
+
+def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
+    folder = os.path.join(run_dir, "points", point_id)
+    os.makedirs(folder, exist_ok=True)
+    for name in FILES:
+        path = os.path.join(folder, name)
+        if name != "meta.json" and name in files:
+            write_whole(path, files[name])
+        elif os.path.exists(path):
+            os.unlink(path)
+    # Last, because a result without the file it was made of could not be traced.
+    write_result(run_dir, point_id, result)
+
+
+def write_result(run_dir: str, point_id: str, result: dict) -> None:
+    write_whole(os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape"))
+
+
+def write_host(run_dir: str, host: str, environment: dict, variant: str | None = None) -> None:
+    """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
+    path = os.path.join(run_dir, "hosts", f"{host}.json")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    variants = _read(path).get("variants", {})
+    if variant:
+        variants[variant] = environment
+    _write_json(path, {"host": host, **environment, **({"variants": variants} if variants else {})})
+
+
+def add_layers(run_dir: str, layers: dict) -> None:
+    """layers.json, to which every host of the run adds what it knows."""
+    _merge(run_dir, "layers.json", lambda known: {**known, **layers})
+
+
+def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
+    """run.json: what was asked for. Hosts that were asked the same share an entry of ``requests``, variants are listed in the order they came."""
+    def merged(known: dict) -> dict:
+        requests = [dict(one) for one in known.get("requests", [])]
+        same = next((one for one in requests if {key: value for key, value in one.items() if key != "hosts"} == request), None)
+        if same is None:
+            same = {**request, "hosts": []}
+            requests.append(same)
+        same["hosts"] = sorted({*same["hosts"], host})
+        variants = list(dict.fromkeys(one["variant"] for one in requests if "variant" in one))
+        return {**identity, "requests": requests, **({"variants": variants} if variants else {})}
+    # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
+    request = json.loads(json.dumps(request))
+    _merge(run_dir, "run.json", merged)
+
+
+def add_answers(run_dir: str, answers: dict) -> None:
+    """search.json: what the searches of the run have found, by '<layer>.<workload>.<kind>'."""
+    _merge(run_dir, "search.json", lambda known: {**known, **answers})
+
+
+def _merge(run_dir: str, name: str, change) -> None:
+    os.makedirs(run_dir, exist_ok=True)
+    with locked(run_dir):
+        path = os.path.join(run_dir, name)
+        known = _read(path)
+        wanted = change(known)
+        if wanted != known:
+            _write_json(path, wanted)
+
+
+def _read(path: str) -> dict:
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return json.load(handle)
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise Failure("run_damaged", f"{path} cannot be read: {error}.", "Restore it from a copy, or choose another run_id.", path=path) from error
+
+
+@contextlib.contextmanager
+def locked(folder: str):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_json(path: str, value) -> None:
+    write_whole(path, json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+def write_whole(path: str, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    os.chmod(temporary, 0o644)
+    os.replace(temporary, path)
