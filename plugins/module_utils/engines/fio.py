@@ -28,14 +28,16 @@ RATE_TOLERANCE = 0.05
 _START = re.compile(r'\{\s*"(?:fio version|client_stats|disk_util|global options|jobs|time|timestamp|timestamp_ms)"')
 
 _ENDED = re.compile(r"^fio: terminating on signal (\d+)", re.MULTILINE)
-_TERSE = re.compile(r"^\d+;fio-", re.MULTILINE)
-_DISCONNECTED = re.compile(r"^client: host=(\S+) disconnected", re.MULTILINE)
+_TERSE = re.compile(r"^\d;(?:[^;\n]*;){20}", re.MULTILINE)
+_BROKE_OFF = re.compile(r"^(?:client: host=(\S+) disconnected|fio: client (\S+) timed out)", re.MULTILINE)
 _NOT_CONNECTED = re.compile(r"^fio: failed to connect to (\S+?):(\d+)$", re.MULTILINE)
 # What C prints for a number that is none; JSON has no word for it.
 _NOT_A_NUMBER = re.compile(r"-?(?:nan|inf)\b")
 _STRING_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*"|{_NOT_A_NUMBER.pattern}', re.DOTALL)
 # The options as the user wrote them: a later one wins, as it does in fio.
 _OPTION_LISTS = ("job options", "global options")
+# fio 2.x and 3.0-3.1 fill a percentile list that is shorter than theirs with it, as often as it takes.
+_PADDING = "0.00"
 
 
 def parse(text: str) -> list:
@@ -51,7 +53,9 @@ def parse(text: str) -> list:
         if len(found) < len(pairs):
             seen: set = set()
             # With the mapping itself, or its id could become another's.
-            repeated[id(found)] = (next(key for key, _value in pairs if key in seen or seen.add(key)), found)
+            key = next((key for key, _value in pairs if key != _PADDING and (key in seen or seen.add(key))), None)
+            if key is not None:
+                repeated[id(found)] = (key, found)
         return found
 
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=mapping)
@@ -134,8 +138,8 @@ def version(document: dict) -> tuple:
 def results(text: str) -> list:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
-    Besides: job_name; span_ms [start, end] (from fio 3.36 on); waited: True for a job that began when those before it had ended; host and port in
-    client/server output, where a server that was lost is a failed result with nothing but its name.
+    Besides: job_name; group, fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36 on; host and port in client/server
+    output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list = []
@@ -144,24 +148,14 @@ def results(text: str) -> list:
             last[-1] = document
         else:
             last.append(document)
-    found = [_run(document) for document in last]
+    found = [[_result(record, document) for record in records(document)] for document in last]
+    if not any(found):
+        raise Failure("no_result", f"fio left a document without any job: {_first_line(text)}", "Look at what fio says.")
     # A run that was ended early has a sound document and error 0; only this line tells.
     ended = _ENDED.search(text)
     for one in found[-1] if ended else ():
         _fail(one, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
-    return [one for row in found for one in row] + _lost(text, found[-1], last[-1])
-
-
-def _run(document: dict) -> list:
-    found, before = [], None
-    for record in records(document):
-        one = _result(record, document)
-        # The clones that numjobs makes carry the option, but wait for nobody: fio takes it from all of them but the first.
-        if before is not None and before != one.get("job_name") and {"stonewall", "wait_for_previous"} & set(_options(record, document)):
-            one["waited"] = True
-        before = one.get("job_name", "")
-        found.append(one)
-    return found
+    return [one for row in found for one in row] + _lost(text, last[-1])
 
 
 def _fail(one: dict, code: str, message: str) -> None:
@@ -169,18 +163,11 @@ def _fail(one: dict, code: str, message: str) -> None:
     one["status"] = "failed"
 
 
-def _lost(text: str, found: list, document: dict) -> list:
+def _lost(text: str, document: dict) -> list:
     """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
-    lost = [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(text)]
-    answered = [one.get("host") for one in found]
-    for host in _DISCONNECTED.findall(text):
-        # Some versions say it of servers that ended well, too: lost are those that left no result.
-        if host in answered:
-            answered.remove(host)
-        else:
-            lost.append(_lost_client(host, "The connection broke off before it left a result.", engine))
-    return lost
+    return [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(text)] + [
+        _lost_client(closed or silent, "The connection to it broke off.", engine) for closed, silent in _BROKE_OFF.findall(text)]
 
 
 def _same_run(one: dict, other: dict) -> bool:
@@ -247,7 +234,7 @@ def _is_lost(one: dict) -> bool:
 def together(found: list, concurrent: bool | None = None) -> dict:
     """Results of several jobs or hosts taken as one: schema of results(), without what cannot be added (the processor time of different hosts).
 
-    concurrent: whether they ran at the same time, so that rates are added; None: as their spans and their order say.
+    concurrent: whether they ran at the same time, so that rates are added; None: as their spans or their groups say.
     """
     if len(found) == 1:
         return dict(found[0])
@@ -274,7 +261,8 @@ def _overlapped(found: list) -> bool:
     spans = [one.get("span_ms") for one in found]
     if all(spans):
         return max(start for start, _end in spans) < min(end for _start, end in spans)
-    return not any(one.get("waited") for one in found)
+    # Older fio does not say when. Jobs of another group may have waited for the one before (stonewall), which is not among the options it tells.
+    return len({one.get("group") for one in found}) == 1
 
 
 # ---------------------------------------------------------------- reading one record
@@ -285,7 +273,8 @@ def _result(record: dict, document: dict) -> dict:
     options = _options(record, document)
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
     found = {"schema": schema.SCHEMA, "engine": schema.without_none(engine), "job_name": _text(record, "jobname"),
-             "host": _text(record, "hostname"), "port": _number(record, "port"), "span_ms": _span(record)}
+             "host": _text(record, "hostname"), "port": _number(record, "port"), "group": _number(record, "groupid"),
+             "span_ms": _span(record)}
     parts, total = {}, _set(options, "lat_percentiles") or (_set(options, "clat_percentiles") is False and "lat_percentiles" not in options)
     for name in (*schema.DIRECTIONS, "trim"):
         part, source = _direction(record.get(name), release, name, total)
@@ -312,7 +301,7 @@ def _result(record: dict, document: dict) -> dict:
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})
     disagreement = _rates_disagree(record)
     if disagreement:
-        found["failures"].append({"code": "rates_disagree", "message": disagreement})
+        _fail(found, "rates_disagree", disagreement)
     found["status"] = "failed" if found["failures"] else "measured"
     return schema.without_none(found)
 
