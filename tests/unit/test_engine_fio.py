@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Job files out of workloads, and results out of what real fio left behind (fixtures/fio/make_fixtures.py made it)."""
+"""Results out of what real fio left behind (fixtures/fio/make_fixtures.py made it)."""
 
 from __future__ import annotations
 
@@ -14,110 +14,14 @@ from ansible_collections.storlab.testbed.plugins.filter.fio_results import fio_r
 from ansible_collections.storlab.testbed.plugins.module_utils import histogram, result
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise
 
 FIXTURES = Path(__file__).parent / "fixtures" / "fio"
-SIZE = 64 << 20
 
 
 def text(name: str) -> str:
     # newline="" keeps the carriage returns that fio on Windows writes.
     with open(FIXTURES / name, encoding="utf-8", errors="surrogateescape", newline="") as handle:
         return handle.read()
-
-
-def job(path="/dev/ram0", size=SIZE, **workload) -> dict:
-    lines = fio.job_file({"point_id": "p", "path": path, "size_bytes": size, "workload": normalise(workload), "seed": 77}).splitlines()
-    assert lines[0] == "[p]"
-    return dict(line.split("=", 1) for line in lines[1:])
-
-
-# ---------------------------------------------------------------- job files
-
-
-@pytest.mark.parametrize(("read", "random", "rw", "extra"), [
-    (100, 100, "randread", {}),
-    (0, 100, "randwrite", {}),
-    (100, 0, "read", {}),
-    (0, 0, "write", {}),
-    (70, 100, "randrw", {"rwmixread": "70"}),
-    (35, 0, "rw", {"rwmixread": "35"}),
-    (80, 60, "randrw", {"rwmixread": "80", "percentage_random": "60"}),
-    (100, 25, "randread", {"percentage_random": "25"}),
-])
-def test_access_pattern(read, random, rw, extra):
-    options = job(read_percent=read, random_percent=random)
-    assert options["rw"] == rw
-    assert {key: value for key, value in options.items() if key in ("rwmixread", "percentage_random")} == extra
-
-
-def test_job_says_everything_that_decides_the_figure():
-    options = job(block_size="8k", queue_depth=16, workers=3, ramp_s=4, runtime_s=30)
-    assert {key: options[key] for key in ("bs", "iodepth", "numjobs", "ramp_time", "runtime", "time_based", "direct", "ioengine")} == {
-        "bs": "8192", "iodepth": "16", "numjobs": "3", "ramp_time": "4", "runtime": "30", "time_based": "1", "direct": "1", "ioengine": "libaio"}
-    assert {key: options[key] for key in ("randrepeat", "randseed", "refill_buffers", "allow_file_create", "thread")} == {
-        "randrepeat": "0", "randseed": "77", "refill_buffers": "1", "allow_file_create": "0", "thread": "1"}
-    assert (options["offset"], options["size"]) == ("0", str(SIZE))
-
-
-def test_ceiling_has_no_device():
-    options = job(path=None, size=None)
-    assert options["ioengine"] == "null"
-    assert "filename" not in options
-    assert options["size"] == str(1 << 30)
-
-
-def test_range_is_kept():
-    options = job(range={"offset_bytes": "1m", "size_bytes": "2m"})
-    assert (options["offset"], options["size"]) == (str(1 << 20), str(2 << 20))
-
-
-def test_range_beyond_the_layer_is_refused():
-    with pytest.raises(Failure, match=r"workload\.range.*keep offset_bytes") as caught:
-        job(range={"offset_bytes": "63m", "size_bytes": "2m"})
-    assert caught.value.code == "bad_value"
-
-
-def test_sequential_workers_get_disjoint_aligned_slices_within_the_layer():
-    options = job(block_size="64k", random_percent=0, workers=3, size=10 << 20)
-    step = int(options["offset_increment"])
-    assert step == int(options["size"])
-    assert step % 65536 == 0
-    assert 3 * step <= 10 << 20 < 3 * (step + 65536)
-
-
-def test_random_workers_share_the_range():
-    assert "offset_increment" not in job(workers=3)
-
-
-def test_alignment():
-    assert job(block_size="8k", alignment="4k")["blockalign"] == "4096"
-    with pytest.raises(Failure) as caught:
-        job(block_size="8k", alignment="4k", random_percent=0)
-    assert caught.value.code == "workload_unsupported"
-
-
-def test_colons_in_paths_are_escaped():
-    assert job(path="/dev/disk/by-path/ip-10.0.0.1:3260-lun-0")["filename"] == r"/dev/disk/by-path/ip-10.0.0.1\:3260-lun-0"
-
-
-@pytest.mark.parametrize("path", ["/dev/a b", "/dev/x\nexec_prerun=reboot", "/dev/${HOME}", "relative", "/dev/a;b"])
-def test_paths_that_fio_would_read_differently_are_refused(path):
-    with pytest.raises(Failure) as caught:
-        job(path=path)
-    assert caught.value.code == "bad_value"
-
-
-@pytest.mark.parametrize(("size", "block"), [(SIZE, 1 << 20), ((1 << 20) + 512, 512), (12288, 4096)])
-def test_fill_writes_every_byte_once(size, block):
-    job_text = fio.fill_file({"layer": "l", "path": "/dev/ram0", "size_bytes": size, "workload": normalise({}), "seed": 1})
-    assert f"\nbs={block}\n" in job_text
-    assert f"\nsize={size}\n" in job_text
-    assert "\nrw=write\n" in job_text
-    assert "time_based" not in job_text
-
-
-# ---------------------------------------------------------------- reading
 
 
 def told_percentiles(document: dict):
