@@ -68,6 +68,18 @@ def device_counts(number: str) -> dict | None:
     return {"name": os.path.basename(folder), "counts": counts}
 
 
+def unsplit_bytes(number: str) -> int | None:
+    """The largest request that a block device takes whole, however its memory lies; None when nothing tells."""
+    folder = os.path.realpath(f"/sys/dev/block/{number}")
+    queue = f"{folder}/queue" if os.path.isdir(f"{folder}/queue") else f"{os.path.dirname(folder)}/queue"
+    sectors, segments, chunk = (_read(f"{queue}/{name}") for name in ("max_sectors_kb", "max_segments", "chunk_sectors"))
+    if not sectors or not segments:
+        return None
+    # 0 means that there is no limit of this kind. Each segment may be a single page.
+    limits = (int(sectors) << 10, int(segments) * os.sysconf("SC_PAGESIZE"), int(chunk or 0) * SECTOR_BYTES)
+    return min(filter(None, limits), default=None)
+
+
 def nominal_mhz() -> float | None:
     """The clock rate that the processor is sold with; None when nothing tells it.
 

@@ -11,18 +11,27 @@ from __future__ import annotations
 import json
 import math
 
-from . import histogram
+from . import counters, histogram
 from .failure import Failure
-from .workload import directions
+from .workload import by_time, directions
 
 SCHEMA = "storlab.result/1"
 DIRECTIONS = ("read", "write")
 PERCENTILES = {50.0: "latency_p50_ns", 95.0: "latency_p95_ns", 99.0: "latency_p99_ns", 99.9: "latency_p99_9_ns", 99.99: "latency_p99_99_ns"}
 # Below this share of the requested time the rates describe something else than the workload.
 MINIMUM_RUNTIME_SHARE = 0.95
+# What the engine says it did and what the device counted may differ by so much: other users of the device, I/O in flight at the edges.
+DEVICE_TOLERANCE_PERCENT = 2
+# Of what the engine claims, a device that did it has seen at least this share.
+DEVICE_LEAST_SHARE = 0.5
+# Above this share of what the generator alone does on the host, partly the generator is measured.
+GENERATOR_PERCENT = 30
+# A host whose hypervisor takes more than this away measures its neighbours.
+STEAL_PERCENT = 1
 # What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
-SUMMARY_KEYS = ("point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "status", "failures", "flags", "overridden",
-                "started_utc", "runtime_s", "cpu", "errors")
+SUMMARY_KEYS = ("point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "variant", "status", "failures", "flags", "overridden",
+                "started_utc", "runtime_s", "errors")
+SUMMARY_CPU = ("user_percent", "system_percent", "host_busy_percent", "host_steal_percent", "us_per_io", "mhz_per_iops")
 
 
 def without_none(mapping: dict) -> dict:
@@ -44,18 +53,20 @@ def direction(ios: int, size_bytes: int, iops: float, bandwidth_bytes_s: float, 
     return without_none(values)
 
 
-def merge_directions(parts: list, concurrent: bool = True) -> dict:
-    """Several directions, jobs, hosts or repetitions taken as one: counts added, means weighted, deviations pooled, histograms merged.
+def merge_directions(parts: list, concurrent: bool = True, runtime_s: float | None = None) -> dict:
+    """Several directions, jobs, hosts, rounds or repetitions taken as one: counts added, means weighted, deviations pooled, histograms merged.
 
-    Rates are added when the parts ran at the same time and left out when they did not. A latency figure that cannot be
-    had exactly (percentiles without bins) is left out.
+    Rates are added when the parts ran at the same time. When they ran one after another, rates are what was done in runtime_s, which is how
+    long all of it lasted, with what did nothing in this direction; without runtime_s they are left out, unless there is only one part.
+    A latency figure that cannot be had exactly (percentiles without bins) is left out.
     """
-    if len(parts) == 1:
-        return dict(parts[0])
     merged = {"ios": sum(part["ios"] for part in parts), "bytes": sum(part["bytes"] for part in parts)}
+    if runtime_s and not concurrent:
+        merged.update({"iops": merged["ios"] / runtime_s, "bandwidth_bytes_s": merged["bytes"] / runtime_s})
+    if len(parts) == 1:
+        return {**parts[0], **merged}
     if concurrent:
-        merged["iops"] = sum(part["iops"] for part in parts)
-        merged["bandwidth_bytes_s"] = sum(part["bandwidth_bytes_s"] for part in parts)
+        merged.update({key: sum(part[key] for part in parts) for key in ("iops", "bandwidth_bytes_s")})
     if parts and merged["ios"] and all("latency_mean_ns" in part for part in parts):
         mean = sum(part["latency_mean_ns"] * part["ios"] for part in parts) / merged["ios"]
         merged["latency_mean_ns"] = mean
@@ -70,6 +81,23 @@ def merge_directions(parts: list, concurrent: bool = True) -> dict:
             merged.update({PERCENTILES[percent]: value for percent, value in histogram.percentiles(bins, PERCENTILES).items()})
             merged["histogram"] = {"unit": "ns", "bins": bins}
     return merged
+
+
+def in_a_row(rounds: list) -> dict:
+    """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
+    if len(rounds) == 1:
+        return rounds[0]
+    runtime_s = sum(one["runtime_s"] for one in rounds)
+    found = {"engine": rounds[0]["engine"], "runtime_s": runtime_s, "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"]))}
+    for name in (*DIRECTIONS, "total"):
+        parts = [one[name] for one in rounds if name in one]
+        if parts:
+            found[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
+    errors = [one["errors"] for one in rounds]
+    found["errors"] = {**next((error for error in errors if "first" in error), {}), "total": sum(error["total"] for error in errors)}
+    found["cpu"] = {key: sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s for key in rounds[0]["cpu"]
+                    if all(key in one["cpu"] for one in rounds)}
+    return found
 
 
 def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
@@ -97,38 +125,133 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
     """The complete result of one point.
 
     identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
-    measured: what the engine's reader made of its output, one entry when all went well. said: the engine's own words when it failed.
+    measured: what the engine's reader made of its output, one entry when all went well, one a round when steady state was waited for.
+    said: the engine's own words when it failed.
     """
     found = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
     if meta is None:
         found["failures"].append({"code": "stopped", "message": "The run ended before this point."})
     else:
-        found.update({key: meta[key] for key in ("started_utc", "finished_utc") if key in meta})
+        found.update({key: meta[key] for key in ("started_utc", "finished_utc", "wall_s", "preparation", "steady_state") if key in meta})
         found["failures"] += meta["failures"]
         found["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
         if meta["overridden"]:
             found["overridden"] = meta["overridden"]
-        if len(measured) == 1:
-            own = measured[0]
+        window = _window(meta, measured)
+        if window:
+            own = in_a_row(window)
             found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors") if key in own})
             found["engine"] = {**own["engine"], **identity["engine"]}
-            found["cpu"] = {**own["cpu"], **{key: meta[key] for key in ("host_busy_percent", "host_steal_percent") if key in meta}}
             found["flags"] += own["flags"]
-            found["failures"] += failures(found, meta.get("exit_code"), directions(identity["workload"]), identity["workload"]["runtime_s"])
+            found["cpu"] = own["cpu"]
+            workload = identity["workload"]
+            asked_s = meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window) if by_time(workload) else None
+            found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
         elif not found["failures"]:
             found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and ended with exit code {meta.get('exit_code')}."})
+        _add_counters(found, meta)
+        if "steady_state" in meta and not meta["steady_state"]["steady"]:
+            found["flags"].append("not_steady")
         if found["failures"] and said:
             found["failures"][-1] = {**found["failures"][-1], "said": said}
     found["status"] = "failed" if found["failures"] else "measured"
     return without_none(found)
 
 
+def _window(meta: dict, measured: list) -> list:
+    """The rounds that the figures are of; none when the engine left another number of results than it was started."""
+    steady = meta.get("steady_state")
+    if steady is None:
+        return measured if len(measured) == 1 else []
+    return measured[-steady["window"]:] if len(measured) == len(steady["rounds"]) else []
+
+
+def _add_counters(found: dict, meta: dict) -> None:
+    """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
+    counted = dict(meta.get("counters", {}))
+    cpu = counted.pop("cpu", {})
+    if cpu:
+        cost = counters.cpu_cost(cpu, counted["interval_s"], found.get("total", {}).get("iops"), cpu.get("mhz"))
+        found["cpu"] = {**found.get("cpu", {}), **cpu, **cost}
+        if cpu.get("host_steal_percent", 0) > STEAL_PERCENT:
+            found["flags"].append("steal")
+    if counted:
+        found["counters"] = counted
+    if "device_seen" in meta and "total" in found:
+        check = device_check(found, meta["device_seen"])
+        found["checks"] = [check]
+        if not check["ok"]:
+            found["flags"].append("device_counters_differ")
+        claimed, seen = (sum(check[name][key] for name in DIRECTIONS if name in check) for key in ("bytes", "device_bytes_max"))
+        if seen < DEVICE_LEAST_SHARE * claimed:
+            found["failures"].append({"code": "device_counters_differ", "message":
+                                      f"{found['engine']['name']} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere."})
+
+
+def device_check(found: dict, seen: dict) -> dict:
+    """Whether the device counted what the engine reports, direction by direction.
+
+    seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
+    the millisecond when that ended, so what it saw of the measured time is known between two bounds; without a ramp they are one.
+    I/Os are compared only where the kernel neither splits nor merges them.
+    """
+    check: dict = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
+    for name in DIRECTIONS:
+        if name not in found:
+            continue
+        check[name] = {}
+        for key in ("bytes", "ios") if seen["ios_comparable"] else ("bytes",):
+            value, least, most = found[name][key], seen["least"][name][key], seen["most"][name][key]
+            check[name].update({key: value, f"device_{key}_min": least, f"device_{key}_max": most})
+            share = DEVICE_TOLERANCE_PERCENT / 100
+            check["ok"] = check["ok"] and least * (1 - share) <= value <= most * (1 + share)
+    return check
+
+
+def against_ceiling(results: dict, host: dict) -> dict:
+    """The results {point_id: result} of one host and run, each with the checks and flags that need the others or the host.
+
+    'ceiling': no more bytes a second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
+    the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
+    """
+    best: dict = {}
+    for one in results.values():
+        if one["layer_kind"] == "ceiling" and one["status"] == "measured":
+            best[one["workload_id"]] = max(best.get(one["workload_id"], 0), one["total"]["iops"])
+    return {name: _against(one, best.get(one["workload_id"]), host.get("memory_copy_bytes_s")) for name, one in results.items()}
+
+
+def _against(one: dict, ceiling_iops, copy_bytes_s) -> dict:
+    if one["layer_kind"] == "ceiling" or "total" not in one:
+        return one
+    iops, bandwidth = one["total"]["iops"], one["total"]["bandwidth_bytes_s"]
+    checks, flags = [], []
+    limits = without_none({"ceiling_iops": ceiling_iops, "memory_copy_bytes_s": copy_bytes_s})
+    if limits:
+        faster = bool((ceiling_iops and iops > ceiling_iops) or (copy_bytes_s and bandwidth > copy_bytes_s))
+        checks.append({"name": "ceiling", "ok": not faster, "iops": iops, "bandwidth_bytes_s": bandwidth, **limits})
+        flags += ["faster_than_ceiling"] if faster else []
+    if ceiling_iops:
+        percent = round(100 * iops / ceiling_iops, 2)
+        checks.append({"name": "generator", "ok": percent <= GENERATOR_PERCENT, "share_percent": percent, "limit_percent": GENERATOR_PERCENT})
+        flags += ["generator_bound"] if percent > GENERATOR_PERCENT else []
+    if not checks:
+        return one
+    names = {check["name"] for check in checks}
+    kept = [check for check in one.get("checks", []) if check["name"] not in names]
+    return {**one, "checks": [*kept, *checks], "flags": [*(flag for flag in one["flags"] if flag not in ("faster_than_ceiling", "generator_bound")), *flags]}
+
+
 def summary(result: dict) -> dict:
-    """The result without what only files should carry (histograms, job, workload): small enough to be a fact."""
+    """The result without what only files should carry (histograms, counters, workload): small enough to be a fact."""
     short = {key: result[key] for key in SUMMARY_KEYS if result.get(key) not in (None, [], {})}
+    if "cpu" in result:
+        short["cpu"] = {key: round(result["cpu"][key], 4) for key in SUMMARY_CPU if key in result["cpu"]}
     for name in (*DIRECTIONS, "total"):
         if name in result:
             short[name] = {key: round(value, 3) for key, value in result[name].items() if key != "histogram"}
+    if "steady_state" in result:
+        short["steady"] = result["steady_state"]["steady"]
     if "raw" in result:
         short["raw"] = result["raw"]
     return short

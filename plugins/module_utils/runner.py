@@ -7,7 +7,8 @@
 archive at the end. The supervisor lives on when the connection breaks, and nothing of fio outlives the supervisor.
 
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
-    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt meta.json
+    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
+    <state_dir>/preparation/<fill, precondition or warmup>.<layer>…/job.fio fio.json stderr.txt
 """
 
 from __future__ import annotations
@@ -16,20 +17,23 @@ import base64
 import ctypes
 import hashlib
 import json
+import math
 import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import tarfile
 import time
 import traceback
 
-from . import device_safety, environment
+from . import counters, device_safety, duration, environment, memory, preparation, steady_state
 from .daemon import alive, base_dir, detach, end, log, log_tail, private_folder, read_json, remove_empty, utc, write_json
 from .engines import fio, fio_distributed
 from .failure import Failure
-from .workload import directions
+from .meter import STALE_S, Meter, Series, added
+from .workload import block_bounds, by_time, directions
 
 PR_SET_PDEATHSIG = 1
 # A point may take this much longer than asked for: starting up, waiting for I/O in flight. Emulated machines are slow.
@@ -175,22 +179,28 @@ class Supervisor:
         self.folder, self.plan, self.engine = folder, plan, engine
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
-        self.fills: dict = {}
+        self.prepare = preparation.of_plan(plan)
+        self.read_layers = preparation.read_layers(plan)
+        self.prepared: dict = {}
+        self.warmed: set = set()
+        self.flags: list = []
+        self.mhz = counters.nominal_mhz()
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict = {"status": "running", "points": len(plan["points"]), "failed": 0}
-        self.begun = time.monotonic()
-        self.current_s = 0.0
+        self.steps_s = duration.steps_s(plan)
+        self.begun = self.point_begun = self.measure_begun = time.monotonic()
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
+            self._know_host()
             for index, point in enumerate(self.plan["points"], start=1):
                 if self.stopping:
                     break
-                self.current_s = expected_s(point["workload"])
+                self.point_begun = time.monotonic()
                 self.state.update({"point": index, "repetitions": self.plan["repetitions"], **{key: point[key] for key in SEEN_IN}})
                 self._point(point)
             outcome = "stopped" if self.stopping else "finished"
@@ -199,6 +209,15 @@ class Supervisor:
             outcome = "crashed"
         pack(self.folder)
         self._tell(status=outcome, phase="end", remaining_s=0)
+
+    def _know_host(self) -> None:
+        """What is measured once a run, before anything else runs: how fast memory copies."""
+        path = os.path.join(self.folder, "host.json")
+        host = read_json(path)
+        host["memory_copy_bytes_s"] = round(memory.copy_bytes_s())
+        write_json(path, host)
+        if host["cpu"].get("governor", "performance") != "performance":
+            self.flags.append("governor")
 
     def _die_with_me(self) -> None:
         """Runs in the new process: a supervisor that is killed takes fio with it."""
@@ -212,14 +231,18 @@ class Supervisor:
         self.state["updated"] = round(time.monotonic() - self.begun, 1)
         write_json(os.path.join(self.folder, "state.json"), self.state)
 
-    def _remaining(self, of_this_point: float) -> float:
-        later = self.plan["points"][self.state["point"]:]
-        return round(max(of_this_point, 0) + sum(expected_s(point["workload"]) for point in later), 1)
+    def _remaining(self) -> float:
+        position = self.state["point"]
+        of_this = self.steps_s[position - 1] - (time.monotonic() - self.point_begun)
+        return round(max(of_this, 0) + sum(self.steps_s[position:]), 1)
+
+    # ------------------------------------------------------------ one point
 
     def _point(self, point: dict) -> None:
         folder = os.path.join(self.folder, "points", point["point_id"])
         os.makedirs(folder)
-        layer, meta, held = self.layers[point["layer"]], {"point_id": point["point_id"], "failures": [], "flags": [], "overridden": []}, None
+        layer, held = self.layers[point["layer"]], None
+        meta: dict = {"point_id": point["point_id"], "failures": [], "flags": list(self.flags), "overridden": []}
         try:
             path = None
             if layer["path"] is not None:
@@ -228,9 +251,8 @@ class Supervisor:
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
                 held = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             job = {**point, "path": path, "size_bytes": layer["size_bytes"]}
-            if (path is not None or "servers" in point) and "read" in directions(point["workload"]):
-                meta["flags"] += self._fill(job)
-            meta.update(self._fio(folder, *self._job(job, folder), point["workload"]["ramp_s"], point["workload"]["runtime_s"]))
+            self._prepare(job, meta)
+            self._measure(folder, job, meta)
         except Failure as failure:
             meta["failures"].append({"code": failure.code, "message": str(failure)})
         finally:
@@ -241,78 +263,204 @@ class Supervisor:
         self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
         write_json(os.path.join(folder, "meta.json"), meta)
 
-    def _fill(self, job: dict) -> list:
-        """Write every block of the layer once: what was never written is read from nowhere, and fast. Returns flags."""
-        if not self.plan["fill"]:
-            return ["not_filled"]
-        name = job["layer"]
-        if name not in self.fills:
-            folder = os.path.join(self.folder, "fills", name)
-            os.makedirs(folder)
-            seconds = job["size_bytes"] / FILL_BYTES_S
-            done = self._fio(folder, *self._job(job, folder, fill=True), 0, seconds, phase="fill")
-            self.fills[name] = self._fill_error(folder, done, job["size_bytes"])
-        if self.fills[name]:
-            raise Failure("fill_failed", f"{name} could not be written once before reading: {self.fills[name]}",
+    def _prepare(self, job: dict, meta: dict) -> None:
+        """Before a layer's first point write it, before a workload's first point warm it up, before a buffered point drop the page cache."""
+        name, workload = job["layer"], job["workload"]
+        if not preparation.can_be_prepared(job, self.plan):
+            return
+        wanted = preparation.told(self.prepare, name in self.read_layers)
+        if wanted and name not in self.prepared:
+            self.prepared[name] = self._write(job, wanted)
+        if wanted and "error" in self.prepared[name]:
+            raise Failure("fill_failed", f"{name} could not be written once before it is measured: {self.prepared[name]['error']}",
                           "Look at the device and the host's kernel log.")
-        return []
+        if "read" in directions(workload) and not wanted:
+            meta["flags"].append("not_filled")
+        meta["preparation"] = wanted
+        if wanted:
+            meta["prepared"] = self.prepared[name]
+        if self.prepare["warmup_s"]:
+            if (name, job["workload_id"]) not in self.warmed:
+                self._warm_up(job)
+                self.warmed.add((name, job["workload_id"]))
+            meta["preparation"]["warmup_s"] = self.prepare["warmup_s"]
+        if job["path"] is not None:
+            meta["preparation"]["page_cache"] = preparation.page_cache(job, self.prepare["drop_caches"])
+            if meta["preparation"]["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
+                meta["flags"].append("page_cache_not_dropped")
 
-    def _fill_error(self, folder: str, done: dict, size_bytes: int) -> str | None:
-        if done["timed_out"] or done["exit_code"]:
-            return f"fio ended with exit code {done['exit_code']}{' after it was told to' if done['timed_out'] else ''}."
-        with open(os.path.join(folder, "fio.json"), encoding="utf-8", errors="surrogateescape") as handle:
-            written = sum(found.get("write", {}).get("bytes", 0) for found in fio.results(handle.read()))
-        return None if written == size_bytes else f"{written} of {size_bytes} bytes were written."
+    def _write(self, job: dict, wanted: dict) -> dict:
+        """Write every block of the layer, as often as wanted; {utc, instance} of when that was and of which device, or {error}."""
+        name, instance = job["layer"], preparation.instance(job["path"]) if job["path"] is not None else None
+        earlier = self.plan.get("prepared", {}).get(name, {})
+        if instance and earlier.get("instance") == instance and preparation.covers(earlier, wanted):
+            return {key: earlier[key] for key in ("utc", "instance")}
+        phase, fill = "fill", {"passes": 1}
+        if "preconditioned_passes" in wanted:
+            phase, fill = "precondition", {"passes": wanted["preconditioned_passes"], "block_bytes": self.prepare["precondition_block_bytes"]}
+        folder = self._preparation_folder(f"{phase}-{name}")
+        error = _exit_error(self._fio(folder, job, phase=phase, fill=fill))
+        if error is None:
+            written = sum(found.get("write", {}).get("bytes", 0) for found in fio.results(_text(os.path.join(folder, "fio.json"))))
+            asked = job["size_bytes"] * fill["passes"]
+            error = None if written == asked else f"{written} of {asked} bytes were written."
+        return {"error": error} if error else {"utc": utc(), **({"instance": instance} if instance else {})}
 
-    def _job(self, job: dict, folder: str, fill: bool = False) -> tuple:
+    def _warm_up(self, job: dict) -> None:
+        workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(self.prepare["warmup_s"])}
+        error = _exit_error(self._fio(self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}"), {**job, "workload": workload}, phase="warmup"))
+        if error:
+            raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", "Look at the device and the host's kernel log.")
+
+    def _preparation_folder(self, name: str) -> str:
+        folder = os.path.join(self.folder, "preparation", name)
+        # A preparation that failed for one point is tried again for the next.
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        return folder
+
+    def _measure(self, folder: str, job: dict, meta: dict) -> None:
+        """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
+        self.measure_begun = time.monotonic()
+        device, series = counters.device_number(job["path"]), Series() if self.plan.get("series", True) else None
+        if self.plan.get("steady_state") is None:
+            runs = window = [self._fio(folder, job, device=device, series=series)]
+        else:
+            limits = steady_state.normalise(self.plan["steady_state"], job["workload"]["runtime_s"])
+            runs, values = self._rounds(folder, job, limits, device, series)
+            window = runs[-limits["window"]:]
+            meta["steady_state"] = steady_state.told(values, limits)
+        meta.update({"exit_code": runs[-1]["exit_code"], "timed_out": runs[-1]["timed_out"], "started_utc": runs[0]["started_utc"],
+                     "finished_utc": runs[-1]["finished_utc"], "wall_s": round(runs[-1]["ended"] - runs[0]["begun"], 3), **self._counted(window, job, device)})
+        if series is not None:
+            write_json(os.path.join(folder, "series.json"), series.told())
+        for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256"), ("series.json", "series_sha256")):
+            if os.path.exists(os.path.join(folder, name)):
+                with open(os.path.join(folder, name), "rb") as handle:
+                    meta[key] = hashlib.sha256(handle.read()).hexdigest()
+
+    def _rounds(self, folder: str, job: dict, limits: dict, device: str | None, series) -> tuple:
+        """(runs, values of the metric). Only the first round has a ramp; what the rounds leave is kept one after another, byte for byte."""
+        runs, values = [], []
+        below = os.path.join(folder, "round")
+        for number in range(1, steady_state.rounds(limits) + 1):
+            os.makedirs(below)
+            workload = {**job["workload"], "runtime_s": limits["round_s"], **({"ramp_s": 0} if number > 1 else {})}
+            # Other offsets in every round, and a name that tells one round's document from the next.
+            round_job = {**job, "workload": workload, "seed": job["seed"] + number - 1, "point_id": f"{job['point_id']}.round{number}"}
+            runs.append(self._fio(below, round_job, device=device, series=series))
+            value = _metric(os.path.join(below, "fio.json"), limits["metric"])
+            _append(below, folder, f"; round {number}\n")
+            shutil.rmtree(below)
+            if value is not None:
+                values.append(value)
+            if runs[-1]["exit_code"] or value is None or self.stopping or steady_state.judge(values, limits)["steady"]:
+                break
+        return runs, values
+
+    def _counted(self, runs: list, job: dict, device: str | None) -> dict:
+        """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
+        found = {}
+        if all(run["changed"] for run in runs):
+            found["counters"] = counters.told(counters.total([run["changed"] for run in runs]))
+            if self.mhz and found["counters"]["cpu"]:
+                found["counters"]["cpu"]["mhz"] = self.mhz
+        # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
+        comparable = job["workload"]["direct"] and "verify" not in job["workload"] and job["path"] is not None and is_block_device(job["path"])
+        if comparable and all(run["seen"] and not run["exit_code"] for run in runs):
+            whole = counters.unsplit_bytes(device)
+            found["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": bool(whole) and block_bounds(job["workload"])[1] <= whole}
+        return found
+
+    # ------------------------------------------------------------ one run of the engine
+
+    def _job(self, job: dict, folder: str, fill: dict | None) -> tuple:
         """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
         if "servers" not in job:
-            return (fio.fill_file if fill else fio.job_file)(job), ["job.fio"]
-        texts = (fio_distributed.fill_files if fill else fio_distributed.job_files)(job, self.known_layers)
+            return fio.fill_file(job, **fill) if fill else fio.job_file(job), ["job.fio"]
+        texts = fio_distributed.fill_files(job, self.known_layers, **fill) if fill else fio_distributed.job_files(job, self.known_layers)
         return fio_distributed.joined(job["servers"], texts), fio_distributed.arguments(folder, job["servers"], texts)
 
-    def _fio(self, folder: str, job_text: str, arguments: list, ramp_s: float, runtime_s: float, phase: str = "") -> dict:
+    def _fio(self, folder: str, job: dict, phase: str = "", fill: dict | None = None, device: str | None = None, series=None) -> dict:
         """Run one job to its end and say how it went. Never raises for what fio does."""
+        workload = job["workload"]
+        text, arguments = self._job(job, folder, fill)
         with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
-            handle.write(job_text)
+            handle.write(text)
+        ramp_s, runtime_s = (0, job["size_bytes"] * fill["passes"] / FILL_BYTES_S) if fill else (workload["ramp_s"], workload["runtime_s"])
         argv = [self.engine, "--output-format=json+", "--output=fio.json", "--eta=always", "--eta-newline=1", *arguments]
-        before, started, begun = _processor_times(), utc(), time.monotonic()
-        deadline = begun + ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
+        meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None), utc()
         with open(os.path.join(folder, "stderr.txt"), "wb") as errors:
             process = subprocess.Popen(argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
                                        start_new_session=True, preexec_fn=self._die_with_me)
-        timed_out = self._watch(process, begun, deadline, ramp_s, runtime_s, phase)
-        result = {"exit_code": process.returncode, "timed_out": timed_out, "started_utc": started, "finished_utc": utc(),
-                  "wall_s": round(time.monotonic() - begun, 3), **_busy(before, _processor_times())}
+        timed_out = self._watch(process, meter, (ramp_s, runtime_s), phase, series)
+        seen, ended = meter.device_seen(), time.monotonic()
         if os.path.getsize(os.path.join(folder, "stderr.txt")) == 0:
             os.unlink(os.path.join(folder, "stderr.txt"))
-        for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256")):
-            if os.path.exists(os.path.join(folder, name)):
-                with open(os.path.join(folder, name), "rb") as handle:
-                    result[key] = hashlib.sha256(handle.read()).hexdigest()
-        return result
+        return {"exit_code": process.returncode, "timed_out": timed_out, "started_utc": started, "finished_utc": utc(), "begun": meter.begun, "ended": ended,
+                "changed": meter.changed(), "seen": seen}
 
-    def _watch(self, process, begun: float, deadline: float, ramp_s: float, runtime_s: float, phase: str) -> bool:
-        """Keep state.json true until the process ends; end it, and its whole group, at the deadline or when told to stop."""
-        pipe, recent, told = process.stdout.fileno(), b"", 0.0
+    def _watch(self, process, meter: Meter, lengths: tuple, phase: str, series) -> bool:
+        """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when told to stop."""
+        pipe, recent, heard_s, tick_s, (ramp_s, runtime_s) = process.stdout.fileno(), b"", 0.0, 0.0, lengths
+        deadline_s = ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
         while True:
-            now = time.monotonic()
-            if now - told >= STATE_INTERVAL_S:
-                elapsed = now - begun
-                in_ramp = elapsed < ramp_s
-                self._tell(phase=phase or ("ramp" if in_ramp else "measure"), elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1),
-                           phase_s=round(ramp_s if in_ramp else runtime_s, 1), iops=fio.live_iops(recent),
-                           remaining_s=self._remaining(self.current_s - (0 if phase else elapsed)))
-                told = now
-            if now > deadline or self.stopping:
+            meter.look(process.pid)
+            elapsed = meter.elapsed_s()
+            if elapsed >= tick_s:
+                in_ramp, sample = elapsed < ramp_s, meter.sample(process.pid)
+                now_in = phase or ("ramp" if in_ramp else "measure")
+                if series is not None and tick_s == 0:
+                    series.started(sample)
+                elif series is not None:
+                    fresh = recent if elapsed - heard_s <= STALE_S else b""
+                    series.add(time.monotonic() - self.measure_begun, now_in, sample, fio.live_iops(fresh), fio.live_bandwidth_bytes_s(fresh))
+                self._tell(phase=now_in, elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1), phase_s=round(ramp_s if in_ramp else runtime_s, 1),
+                           iops=fio.live_iops(recent), remaining_s=self._remaining())
+                tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
+            if elapsed > deadline_s or self.stopping:
                 _end_group(process)
-                return now > deadline
-            if select.select([pipe], [], [], min(STATE_INTERVAL_S, max(deadline - now, 0)))[0]:
+                return elapsed > deadline_s
+            wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
+            if select.select([pipe], [], [], max(wait_s, 0))[0]:
                 chunk = os.read(pipe, 65536)
                 if not chunk:
                     process.wait()
                     return False
-                recent = (recent + chunk)[-4096:]
+                recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+
+def is_block_device(path: str) -> bool:
+    return stat.S_ISBLK(os.stat(path).st_mode)
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+        return handle.read()
+
+
+def _exit_error(done: dict) -> str | None:
+    if done["timed_out"] or done["exit_code"]:
+        return f"fio ended with exit code {done['exit_code']}{' after it was told to' if done['timed_out'] else ''}."
+    return None
+
+
+def _metric(path: str, metric: str):
+    """The figure of a round that has just ended, None when fio left none."""
+    try:
+        found = fio.results(_text(path))
+    except (FileNotFoundError, Failure):
+        return None
+    return found[0].get("total", {}).get(metric) if len(found) == 1 else None
+
+
+def _append(source: str, target: str, mark: str) -> None:
+    """Add what one round left to what the rounds before it left."""
+    for name in ("job.fio", "fio.json", "stderr.txt"):
+        path = os.path.join(source, name)
+        if os.path.exists(path):
+            with open(path, "rb") as one, open(os.path.join(target, name), "ab") as whole:
+                whole.write((mark.encode() if name == "job.fio" else b"") + one.read())
 
 
 def _end_group(process) -> None:
@@ -328,29 +476,12 @@ def _end_group(process) -> None:
             continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
 
 
-def expected_s(workload: dict) -> float:
-    """How long a point takes, as far as can be said before."""
-    return workload["ramp_s"] + workload["runtime_s"] + 0.5
-
-
 def pack(folder: str) -> None:
     """One archive of all that was measured."""
     path = os.path.join(folder, "archive.tar.gz")
     with tarfile.open(f"{path}.new", "w:gz", compresslevel=6) as archive:
-        for name in ("host.json", "points"):
-            archive.add(os.path.join(folder, name), arcname=name)
+        for name in ("host.json", "points", "preparation"):
+            if os.path.exists(os.path.join(folder, name)):
+                archive.add(os.path.join(folder, name), arcname=name)
     os.replace(f"{path}.new", path)
 
-
-def _processor_times() -> list:
-    with open("/proc/stat", encoding="utf-8") as handle:
-        return [int(field) for field in handle.readline().split()[1:9]]
-
-
-def _busy(before: list, after: list) -> dict:
-    """Shares of all processors' time: user nice system idle iowait irq softirq steal."""
-    spent = [late - early for early, late in zip(before, after)]
-    total = sum(spent)
-    if total <= 0:
-        return {}
-    return {"host_busy_percent": round(100 * (total - spent[3] - spent[4]) / total, 2), "host_steal_percent": round(100 * spent[7] / total, 2)}

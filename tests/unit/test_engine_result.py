@@ -68,7 +68,7 @@ def of_point(meta=None, **changes):
     own = {"engine": ENGINE, "read": part([1, 2]), "write": part([3, 4]), "total": part([1, 2, 3, 4]), "runtime_s": 10.001, "errors": {"total": 0},
            "cpu": {"user_percent": 7.5}, "flags": ["buffered_io"], **changes}
     own = {key: value for key, value in own.items() if value is not None}
-    base = {"exit_code": 0, "failures": [], "flags": [], "overridden": [], "host_busy_percent": 41.5}
+    base = {"exit_code": 0, "failures": [], "flags": [], "overridden": []}
     return result.of_point(identity, {**base, **(meta or {})}, [own], said="fio: said so")
 
 
@@ -76,7 +76,7 @@ def test_measured():
     found = of_point()
     assert (found["status"], found["failures"], found["flags"]) == ("measured", [], ["buffered_io"])
     assert found["engine"] == {**ENGINE, "randseed": 3}
-    assert found["cpu"] == {"user_percent": 7.5, "host_busy_percent": 41.5}
+    assert found["cpu"] == {"user_percent": 7.5}
     assert "path" not in found
 
 

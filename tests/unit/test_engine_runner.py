@@ -52,15 +52,16 @@ def base(tmp_path):
         runner.stop(testbed, remove=True, base=str(folder))
 
 
-def make_plan(*layers, run_id="one", fill=True, workloads=({},), grace_s=20):
+def make_plan(*layers, run_id="one", prepare=None, workloads=({},), grace_s=20, repetitions=1, **more):
     points = []
-    for given in workloads:
-        workload = normalise({"runtime_s": 1, "ramp_s": 0, **given})
-        for layer in layers:
-            points.append({"point_id": f"{layer['name']}.{workload_id(workload)}.r1", "layer": layer["name"], "workload": workload,
-                           "workload_id": workload_id(workload), "repetition": 1, "seed": 11})
-    return {"testbed_id": "t", "run_id": run_id, "points": points, "layers": list(layers), "known_layers": list(layers), "repetitions": 1, "fill": fill,
-            "allow_device": [], "grace_s": grace_s}
+    for repetition in range(1, repetitions + 1):
+        for given in workloads:
+            workload = normalise({"runtime_s": 1, "ramp_s": 0, **given})
+            for layer in layers:
+                points.append({"point_id": f"{layer['name']}.{workload_id(workload)}.r{repetition}", "layer": layer["name"], "workload": workload,
+                               "workload_id": workload_id(workload), "repetition": repetition, "seed": 10 + repetition})
+    return {"testbed_id": "t", "run_id": run_id, "points": points, "layers": list(layers), "known_layers": list(layers), "repetitions": repetitions,
+            "prepare": prepare or {}, "allow_device": [], "grace_s": grace_s, **more}
 
 
 def finished(base, run_id="one"):
@@ -102,7 +103,7 @@ def test_points_are_measured_and_collected(base, loop):
         (found,) = fio.results((folder / "fio.json").read_text(encoding="utf-8"))
         assert found["status"] == "measured"
         assert found["workload"] == point["workload"] or point["layer"] == "ceiling-x"
-    filled = fio.results(Path(started["state_dir"], "fills", "backing-x", "fio.json").read_text(encoding="utf-8"))
+    filled = fio.results(Path(started["state_dir"], "preparation", "fill-backing-x", "fio.json").read_text(encoding="utf-8"))
     assert filled[0]["write"]["bytes"] == SIZE
     assert json.loads(Path(started["state_dir"], "host.json").read_text(encoding="utf-8"))["devices"]["backing-x"]["size_bytes"] == SIZE
     assert runner.stop("t", remove=True, base=base)["removed"] == [started["state_dir"]]
@@ -118,7 +119,7 @@ def test_the_layer_holds_no_zeros_after_the_fill(base, loop):
 
 
 def test_without_fill_the_result_says_so(base, loop):
-    plan = make_plan(loop, fill=False, workloads=({}, {"read_percent": 0}))
+    plan = make_plan(loop, prepare={"fill": False}, workloads=({}, {"read_percent": 0}))
     runner.start(plan, base)
     finished(base)
     assert [meta(base, point["point_id"])["flags"] for point in plan["points"]] == [["not_filled"], []]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 
 from .. import result as schema
 from ..failure import Failure
@@ -138,8 +139,8 @@ def version(document: dict) -> tuple:
 def results(text: str) -> list:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
-    Besides: job_name; group, fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36 on; host and port in client/server
-    output, where a server that was lost is a failed result with nothing but its name.
+    Besides: job_name; run, the number of the run in the text; group, fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36
+    on; finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list = []
@@ -148,7 +149,7 @@ def results(text: str) -> list:
             last[-1] = document
         else:
             last.append(document)
-    found = [[_result(record, document) for record in records(document)] for document in last]
+    found = [[{**_result(record, document), **_when(document), "run": number} for record in records(document)] for number, document in enumerate(last)]
     if not any(found):
         raise Failure("no_result", f"fio left a document without any job: {_first_line(text)}", "Look at what fio says.")
     # A run that was ended early has a sound document and error 0; only this line tells.
@@ -156,6 +157,14 @@ def results(text: str) -> list:
     for one in found[-1] if ended else ():
         _fail(one, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
     return [one for row in found for one in row] + _lost(text, last[-1])
+
+
+def _when(document: dict) -> dict:
+    """finished_utc: fio stamps its document when it writes it, a client when it starts."""
+    stamp = _number(document, "timestamp")
+    if not stamp or "client_stats" in document or stamp >= 1 << 32:
+        return {}
+    return {"finished_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))}
 
 
 def _fail(one: dict, code: str, message: str) -> None:
@@ -428,7 +437,7 @@ def _set(options: dict, name: str) -> bool | None:
 
 def _workload(options: dict) -> dict | None:
     """The workload as far as the job's options say it plainly; None when they do not."""
-    mode = re.fullmatch(r"(rand)?(read|write|rw)", str(options.get("rw") or options.get("readwrite") or ""))
+    mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", str(options.get("rw") or options.get("readwrite") or ""))
     block = options.get("bs") or options.get("blocksize")
     if not mode or not block or not re.fullmatch(r"\d+[kmKM]?", str(block)):
         return None
@@ -518,3 +527,15 @@ def live_iops(status: bytes):
     """The I/O rate in fio's last status line, None when it tells none."""
     lines = _ETA.findall(status)
     return sum(float(number) * _THOUSANDS[unit] for number, unit in _RATE.findall(lines[-1])) if lines else None
+
+
+_ETA_BYTES = re.compile(rb"\[((?:[rwt]=[\d.]+[KMGT]?i?B/s,?)+)\]")
+_RATE_BYTES = re.compile(rb"=([\d.]+)([KMGT]?)(i?)B/s")
+
+
+def live_bandwidth_bytes_s(status: bytes):
+    """The bandwidth in fio's last status line, None when it tells none."""
+    lines = _ETA_BYTES.findall(status)
+    if not lines:
+        return None
+    return sum(float(number) * (1024 if binary else 1000) ** b" KMGT".index(unit or b" ") for number, unit, binary in _RATE_BYTES.findall(lines[-1]))

@@ -82,9 +82,9 @@ def job_files(point: dict, layers: dict) -> list:
     return [fio.job_file(_at(point, layer_of(server, layers))) for server in point["servers"]]
 
 
-def fill_files(point: dict, layers: dict) -> list:
-    """The job file for each server that writes every block of its layer once."""
-    return [fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}) for server in point["servers"]]
+def fill_files(point: dict, layers: dict, **how) -> list:
+    """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
+    return [fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}, **how) for server in point["servers"]]
 
 
 def layer_of(server: dict, layers: dict) -> dict:
