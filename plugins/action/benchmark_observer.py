@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Adds to results what other hosts counted meanwhile; documentation in plugins/modules/benchmark_observer.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import observer, run_folder
+from ..module_utils import result as schema
+from ..module_utils.failure import Failure, bad_value
+
+ARGUMENTS = {
+    "state": {"type": "str", "choices": ["started", "collected", "stopped"], "default": "started"},
+    "testbed_id": {"type": "str", "required": True},
+    "run_id": {"type": "str"},
+    "results_dir": {"type": "path"},
+    "path": {"type": "str"},
+    "deadline_s": {"type": "int", "default": 14400},
+}
+RUN_MODULE = "storlab.testbed.benchmark_observer_run"
+# The quickest of these tells the clocks' difference best; the first one may have to connect.
+EXCHANGES = 5
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("deadline_s", "path", "results_dir", "run_id", "state", "testbed_id"))
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        try:
+            result.update(self._observe(args, task_vars or {}))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        return result
+
+    def _observe(self, args: dict, task_vars: dict) -> dict:
+        state = args["state"]
+        if state == "stopped":
+            return {"changed": self._module({"action": "stop"}, args, task_vars)["changed"]}
+        for key in ("run_id", "results_dir"):
+            if not args[key]:
+                raise bad_value(key, args[key], "Name the run whose results get what this host counts.")
+        run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
+        host = task_vars["inventory_hostname"]
+        if self._task.check_mode:
+            return {"changed": state == "started" and self._module({"action": "start", "path": args["path"]}, args, task_vars)["changed"]}
+        if state == "started":
+            clock = self._clock(host)
+            remember_clock(run_dir, host, clock)
+            started = self._module({"action": "start", "path": args["path"], "deadline_s": args["deadline_s"]}, args, task_vars)
+            return {"changed": started["changed"], "clock": clock}
+        return self._collect(run_dir, host, args, task_vars)
+
+    def _collect(self, run_dir: str, host: str, args: dict, task_vars: dict) -> dict:
+        clocks, added, missed = read_clocks(run_dir), [], {}
+        if host not in clocks:
+            raise Failure("observer_missing", f"{host} was not observed during run {args['run_id']}.", "Start the observer before the benchmark.")
+        # By the host that measured, because each has a clock of its own.
+        for measuring, results in unobserved(run_dir, host).items():
+            clock = between(clocks[host], clocks.get(measuring))
+            if clock is None:
+                missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
+                continue
+            intervals = {name: observer.measured_interval(result) for name, result in results.items()}
+            missed.update({name: "Its measured time cannot be told exactly enough." for name, interval in intervals.items() if interval is None})
+            asked = {name: interval[:2] for name, interval in intervals.items() if interval}
+            if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
+                missed.update(dict.fromkeys(asked, f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only."))
+                self._flag(run_dir, asked, "clock_unknown")
+                continue
+            found = self._module({"action": "collect", "intervals": asked, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars)
+            missed.update(found["missed"])
+            for name, figures in found["observed"].items():
+                told = {**figures, **clock, "edges_uncertain_s": round(intervals[name][2] + clock["clock_uncertain_s"], 3)}
+                change_result(run_dir, name, lambda result, told=told: observer.add_to(result, host, told))
+                added.append(name)
+            if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:
+                self._flag(run_dir, found["observed"], "clocks_differ")
+        return {"changed": bool(added), "added": sorted(added), "missed": missed}
+
+    @staticmethod
+    def _flag(run_dir: str, names, flag: str) -> None:
+        for name in names:
+            change_result(run_dir, name, lambda result: observer.add_flag(result, flag))
+
+    def _clock(self, host: str) -> dict:
+        """How far the host's clock is ahead of the controller's, {offset_s, uncertain_s}."""
+        exchanges = []
+        for _number in range(EXCHANGES):
+            sent = time.time()
+            done = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            received = time.time()
+            try:
+                exchanges.append((sent, float(done["stdout"].strip().splitlines()[-1]), received))
+            except (ValueError, IndexError):
+                raise Failure("clock_unreadable", f"{host} does not tell its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",
+                              "Install coreutils on it; date must know %N.") from None
+        offset_s, uncertain_s = observer.clock_offset(exchanges)
+        return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
+
+    def _module(self, module_args: dict, args: dict, task_vars: dict) -> dict:
+        done = self._execute_module(module_name=RUN_MODULE, module_args={**module_args, "testbed_id": args["testbed_id"]}, task_vars=task_vars)
+        if done.get("failed"):
+            failure = done.get("failure", {"code": "module_failed", "details": {}})
+            what, _dot, remedy = str(done.get("msg")).partition(". ")
+            raise Failure(failure["code"], f"{what}." if remedy else what, remedy, **failure["details"])
+        return done
+
+
+# ---------------------------------------------------------------- on the controller's disk
+
+
+def unobserved(run_dir: str, host: str) -> dict:
+    """{measuring host: {point_id: result}} of the results of other hosts that do not have yet what this one counted."""
+    found: dict = {}
+    points = os.path.join(run_dir, "points")
+    for name in sorted(os.listdir(points)) if os.path.isdir(points) else []:
+        path = os.path.join(points, name, "result.json")
+        if not os.path.exists(path):
+            continue
+        result = schema.load(path)
+        if result["host"] != host and "total" in result and host not in result.get("counters", {}).get("hosts", {}):
+            found.setdefault(result["host"], {})[name] = result
+    return found
+
+
+def change_result(run_dir: str, point_id: str, change) -> None:
+    """Several hosts add to one result, each in a process of its own."""
+    path = os.path.join(run_dir, "points", point_id, "result.json")
+    with run_folder.locked(run_dir):
+        run_folder.write_whole(path, schema.dump(change(schema.load(path))).encode("utf-8", "surrogateescape"))
+
+
+def remember_clock(run_dir: str, host: str, clock: dict) -> None:
+    """clocks.json of the run: by how much each host's clock was ahead of the controller's."""
+    os.makedirs(run_dir, exist_ok=True)
+    with run_folder.locked(run_dir):
+        known = {**read_clocks(run_dir), host: clock}
+        run_folder.write_whole(os.path.join(run_dir, "clocks.json"), json.dumps(known, indent=1, sort_keys=True).encode())
+
+
+def read_clocks(run_dir: str) -> dict:
+    try:
+        with open(os.path.join(run_dir, "clocks.json"), encoding="utf-8") as handle:
+            return json.load(handle)
+    except FileNotFoundError:
+        return {}
+
+
+def between(own: dict, other: dict | None) -> dict | None:
+    """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
+    if other is None:
+        return None
+    return {"clock_offset_s": round(own["offset_s"] - other["offset_s"], 4), "clock_uncertain_s": round(own["uncertain_s"] + other["uncertain_s"], 4)}

@@ -1,0 +1,113 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: benchmark_observer_run
+short_description: Counts on a host while another host is measured
+version_added: 0.2.0
+description:
+  - The part of M(storlab.testbed.benchmark_observer) that runs on the observing host. Use that one; this one is for trying and repairing.
+  - O(action=start) leaves a daemon behind that reads the kernel's counters once a second and keeps the newest readings, at most 32 MiB, below C(/run/storlab).
+    It pauses while a run of the testbed measures on its own host, and ends at its deadline.
+  - O(action=collect) says what was counted in given intervals.
+options:
+  action:
+    description: What to do.
+    type: str
+    choices: [start, collect, stop]
+    required: true
+  testbed_id:
+    description: The testbed.
+    type: str
+    required: true
+  path:
+    description: A device, or a file, whose device's statistics are read as well. Without it no device's are.
+    type: str
+  deadline_s:
+    description: After how many seconds the daemon ends by itself. Asking for the same again gives it this time anew.
+    type: int
+    default: 14400
+  intervals:
+    description: What O(action=collect) is asked for, lists of two times in seconds since 1970, by name.
+    type: dict
+    default: {}
+  clock_offset_s:
+    description: How far this host's clock is ahead of the one that O(intervals) are of.
+    type: float
+    default: 0.0
+attributes:
+  check_mode:
+    description: Says what would change.
+    support: full
+  diff_mode:
+    description: Does not show differences.
+    support: none
+  platform:
+    description: Linux. Python 3.9 or later.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Count from now on, for an hour at most
+  storlab.testbed.benchmark_observer_run:
+    action: start
+    testbed_id: embedded
+    deadline_s: 3600
+
+- name: What happened in ten seconds
+  storlab.testbed.benchmark_observer_run:
+    action: collect
+    testbed_id: embedded
+    intervals:
+      first: [1795278790.0, 1795278800.0]
+"""
+
+RETURN = r"""
+observed:
+  description: What was counted in each interval, as C(counters) of a result, see C(docs/results.md).
+  returned: action=collect
+  type: dict
+missed:
+  description: Why nothing is known of the other intervals, by name.
+  returned: action=collect
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import observer
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "action": {"type": "str", "choices": ["start", "collect", "stop"], "required": True},
+            "testbed_id": {"type": "str", "required": True},
+            "path": {"type": "str"},
+            "deadline_s": {"type": "int", "default": 14400},
+            "intervals": {"type": "dict", "default": {}},
+            "clock_offset_s": {"type": "float", "default": 0.0},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    try:
+        if asked["action"] == "start":
+            result = observer.start(asked["testbed_id"], asked["path"], asked["deadline_s"], dry_run=module.check_mode)
+        elif asked["action"] == "stop":
+            result = observer.stop(asked["testbed_id"], dry_run=module.check_mode)
+        else:
+            result = observer.collect(asked["testbed_id"], asked["intervals"], asked["clock_offset_s"])
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
