@@ -280,6 +280,9 @@ def _overlapped(found: list) -> bool:
 def _result(record: dict, document: dict) -> dict:
     release = version(document)
     options = _options(record, document)
+    if options.get("verify", "0") != "0" and options.get("rw") in ("write", "randwrite"):
+        # What it reads back to compare with what it wrote is no read of the workload.
+        record = {key: value for key, value in record.items() if key != "read"}
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
     found = {"schema": schema.SCHEMA, "engine": schema.without_none(engine), "job_name": _text(record, "jobname"),
              "host": _text(record, "hostname"), "port": _number(record, "port"), "group": _number(record, "groupid"),
