@@ -1,0 +1,181 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Turns other people's results into a stored run; documentation in plugins/modules/import_results.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import importer
+from ..module_utils.failure import Failure, bad_value
+
+# What an import writes into a run's folder; a report that was rendered there is not its business.
+OWN = ("points", "raw")
+
+
+def collect(path: str, run_dir: str) -> tuple:
+    """(entries, unread, files seen) of a file, or of a folder without the run that is written."""
+    entries, unread, seen = [], [], 0
+    for full, name in _paths(path, run_dir):
+        seen += 1
+        try:
+            kind = os.stat(full)
+            # A pipe or a device would be read for ever.
+            if not stat.S_ISREG(kind.st_mode):
+                raise Failure("no_result", "It is no regular file.", "Copy it into one.")
+            if kind.st_size > importer.MOST_BYTES:
+                raise Failure("no_result", f"It has {kind.st_size} bytes, more than a result ever has.", "Split it, one result a file.")
+            with open(full, "rb") as handle:
+                entries += importer.read(name, handle.read())
+        except Failure as failure:
+            unread.append({"file": name, "reason": failure.what})
+        except OSError as error:
+            unread.append({"file": name, "reason": f"It cannot be read: {error.strerror}."})
+    return entries, unread, seen
+
+
+def _paths(path: str, run_dir: str):
+    """(path, name relative to what is imported) of every file, in natural order."""
+    if os.path.isfile(path):
+        return [(path, os.path.basename(path))]
+    found = []
+    for folder, folders, names in os.walk(path):
+        folders[:] = [name for name in folders if not _same(os.path.join(folder, name), run_dir)]
+        found += [os.path.join(folder, name) for name in names]
+    named = [(full, os.path.relpath(full, path).replace(os.sep, "/")) for full in found]
+    return sorted(named, key=lambda pair: importer.natural(pair[1]))
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def plan(run_dir: str, texts: dict, raw: dict) -> list:
+    """[{path (in the run's folder), text | copy | neither = remove}] of what differs from what is wanted.
+
+    texts: {path: content}. raw: {path: (file to copy, its sha256)}.
+    """
+    steps = [{"path": name, "text": text} for name, text in texts.items() if _sha256(os.path.join(run_dir, name)) != hashlib.sha256(text.encode()).hexdigest()]
+    steps += [{"path": name, "copy": source} for name, (source, sha256) in raw.items() if _sha256(os.path.join(run_dir, name)) != sha256]
+    present = [os.path.relpath(os.path.join(folder, name), run_dir).replace(os.sep, "/")
+               for own in OWN for folder, _folders, names in os.walk(os.path.join(run_dir, own)) for name in names]
+    return steps + [{"path": name} for name in sorted(set(present) - set(texts) - set(raw))]
+
+
+def _sha256(path: str):
+    if not os.path.isfile(path):
+        return None
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        for block in iter(lambda: handle.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def apply(run_dir: str, steps: list) -> None:
+    # run.json comes first: it marks the folder as an import, so that one that broke off can be repeated.
+    for step in sorted(steps, key=lambda step: step["path"] != "run.json"):
+        path = os.path.join(run_dir, step["path"])
+        if "text" in step:
+            _write(path, step["text"].encode())
+        elif "copy" in step:
+            with open(step["copy"], "rb") as handle:
+                _write(path, handle.read())
+        else:
+            os.unlink(path)
+    for own in OWN:
+        for folder, _folders, _names in os.walk(os.path.join(run_dir, own), topdown=False):
+            if not os.listdir(folder):
+                os.rmdir(folder)
+
+
+def _write(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Replaced whole: a report may be reading it.
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("path", "results_dir", "testbed_id", "run_id", "run_dir"))
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        try:
+            result.update(self._import(self._task.args))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        except OSError as error:
+            unwritable = Failure("run_unwritable", f"The run cannot be written: {error}.", "Give the controller's user the right to write there.",
+                                 path=error.filename)
+            result.update(failed=True, **unwritable.as_result())
+        return result
+
+    def _import(self, args: dict) -> dict:
+        given = args.get("path")
+        path = os.path.abspath(os.path.expanduser(str(given))) if given else None
+        if not path or not os.path.exists(path):
+            raise bad_value("path", given, "Give a folder of results or a file that is there.")
+        root = os.path.splitext(os.path.basename(path))[0] if os.path.isfile(path) else os.path.basename(path) or "root"
+        testbed_id, run_id, run_dir = self._run(args, root)
+        if _same(path, run_dir) or os.path.realpath(path).startswith(os.path.realpath(run_dir) + os.sep):
+            raise bad_value("path", path, f"It lies in the run's own folder {run_dir}; import into another.")
+        entries, unread, seen = collect(path, run_dir)
+        results, unusable = importer.points(entries, testbed_id, run_id, root)
+        unread = sorted(unread + unusable, key=lambda row: importer.natural(row["file"]))
+        if not results:
+            first = "; ".join(f"{row['file']}: {row['reason']}" for row in unread[:3])
+            raise Failure("nothing_imported", f"{path} holds no result that can be used{f' ({first})' if first else ''}.",
+                          "Give the folder with the output of fio (json or json+), IOMeter (CSV) or diskspd (-Rxml).", unread=unread)
+        self._refuse_foreign(run_dir)
+        texts = importer.files(results, unread, root)
+        base = os.path.dirname(path) if os.path.isfile(path) else path
+        raw = {f"raw/{source['file']}": (os.path.join(base, source["file"]), source["sha256"]) for found in results for source in found["sources"]}
+        steps = plan(run_dir, texts, raw)
+        if not self._task.check_mode:
+            apply(run_dir, steps)
+        used = {name[len("raw/"):] for name in raw}
+        return {"changed": bool(steps), "run_dir": run_dir, "testbed_id": testbed_id, "run_id": run_id, "points": len(results),
+                "points_failed": sum(found["status"] == "failed" for found in results), "layers": sorted({found["layer"] for found in results}),
+                "imported": sorted(used, key=importer.natural), "unread": unread,
+                "ignored": seen - len(used | {row["file"] for row in unread}),
+                "written": [step["path"] for step in steps if len(step) > 1], "removed": [step["path"] for step in steps if len(step) == 1]}
+
+    def _run(self, args: dict, root: str) -> tuple:
+        """(testbed_id, run_id, folder of the run)."""
+        run_dir, results_dir = (args.get(name) or None for name in ("run_dir", "results_dir"))
+        testbed_id, run_id = str(args.get("testbed_id") or "imported"), str(args.get("run_id") or importer.file_name(root))
+        if bool(run_dir) == bool(results_dir):
+            raise bad_value("run_dir", run_dir, "Give either run_dir or results_dir.")
+        if run_dir:
+            return testbed_id, run_id, os.path.abspath(os.path.expanduser(str(run_dir)))
+        for name, value in (("testbed_id", testbed_id), ("run_id", run_id)):
+            importer.checked(value, name)
+        return testbed_id, run_id, os.path.abspath(os.path.join(os.path.expanduser(str(results_dir)), testbed_id, run_id))
+
+    def _refuse_foreign(self, run_dir: str) -> None:
+        """An import replaces what an earlier one wrote, and nothing else."""
+        if not os.path.isdir(run_dir) or not os.listdir(run_dir):
+            return
+        try:
+            with open(os.path.join(run_dir, "run.json"), encoding="utf-8") as handle:
+                kind = json.load(handle).get("kind")
+        except (OSError, ValueError, AttributeError):
+            kind = None
+        if kind != importer.KIND:
+            raise Failure("run_exists", f"{run_dir} is not empty and holds no imported run.", "Name another run_id or an empty folder.", run_dir=run_dir)

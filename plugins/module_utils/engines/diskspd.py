@@ -1,0 +1,318 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""diskspd: command lines out of workloads, results out of its XML (-Rxml).
+
+Options and XML are those of diskspd 2.0 to 2.2 (CmdLineParser, XmlResultParser and Common of its source). diskspd rounds latencies to
+microseconds and keeps no distribution, only a table of percentiles: those of several runs cannot be merged.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+
+from .. import result as schema
+from ..failure import Failure, bad_value
+from ..workload import directions, extent, normalise, unsupported
+
+EXPRESSIBLE = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers", "ramp_s", "runtime_s", "alignment_bytes", "direct",
+               "range", "think_time_us", "burst", "rate_iops", "rate_bytes_s", "rate_process", "data", "sync", "distribution")
+_MS = 1_000_000
+_SERIES_MS = 1000
+
+
+# ---------------------------------------------------------------- command lines
+
+
+def argv(workload: dict, target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe") -> list:
+    """The command line that runs a normalised workload on a target: '#1' or '\\\\.\\PhysicalDrive1', 'D:', or the path of an existing file.
+
+    size_bytes: of the target; needed where several sequential workers share it. Failure 'workload_unsupported' for what diskspd cannot do.
+    """
+    _refuse(workload)
+    line = [program, f"-b{workload['block_size_bytes']}", *_access(workload, size_bytes), f"-w{100 - workload['read_percent']}",
+            f"-o{workload['queue_depth']}", f"-t{workload['workers']}", f"-W{workload['ramp_s']}", f"-d{workload['runtime_s']}",
+            "-S" + ("u" if workload["direct"] else "b") + ("w" if "sync" in workload else "")]
+    if workload["range"]["offset_bytes"] or workload["range"]["size_bytes"]:
+        span = workload["range"]
+        line.append(f"-B{span['offset_bytes']}" + (f":{span['size_bytes']}" if span["size_bytes"] else ""))
+    if "think_time_us" in workload:
+        line += [f"-i{workload['burst']}", f"-j{workload['think_time_us'] // 1000}"]
+    if "rate_iops" in workload:
+        line.append(f"-g{workload['rate_iops'] // workload['workers']}i")
+    if "rate_bytes_s" in workload:
+        line.append(f"-g{workload['rate_bytes_s'] // workload['workers'] // 1000}")
+    if "write" in directions(workload):
+        line.append("-Z" if "data" in workload else "-Zr")
+    return [*line, f"-z{seed}", "-L", f"-D{_SERIES_MS}", "-Rxml", _target(target)]
+
+
+def _target(target: str) -> str:
+    drive = re.fullmatch(r"\\\\[.?]\\PhysicalDrive(\d{1,4})", target, re.IGNORECASE)
+    if drive:
+        return f"#{drive.group(1)}"
+    if re.fullmatch(r"#\d{1,4}|[A-Za-z]:|[A-Za-z]:\\[^<>\"|?*\x00-\x1f]{1,240}", target):
+        return target
+    raise bad_value("diskspd target", target, r"Give a drive as #1 or \\.\PhysicalDrive1, a volume as D:, or the absolute path of a file.")
+
+
+def _access(workload: dict, size_bytes) -> list:
+    block, alignment, random = workload["block_size_bytes"], workload["alignment_bytes"], workload["random_percent"]
+    if random:
+        # -rs0 is refused and -rs100 is what -r alone means.
+        return [f"-r{alignment}", *([f"-rs{random}"] if random < 100 else []), *_zones(workload)]
+    if alignment != block:
+        raise unsupported("diskspd", "alignment_bytes", alignment, "Its sequential I/O is aligned to its own size; use the block size, or random I/O.")
+    if workload["workers"] == 1:
+        return [f"-s{block}"]
+    if size_bytes is None:
+        raise bad_value("size_bytes", None, "Sequential workers start in a slice each; say how big the target is.")
+    size = extent(workload, size_bytes)[1]
+    return [f"-s{block}", f"-T{size // workload['workers'] // block * block}"]
+
+
+def _zones(workload: dict) -> list:
+    if "distribution" not in workload:
+        return []
+    return ["-rdpct" + ":".join(f"{zone['access_percent']}/{zone['space_percent']}" for zone in workload["distribution"]["zoned"])]
+
+
+def _refuse(workload: dict) -> None:
+    for key in workload:
+        if key not in EXPRESSIBLE:
+            raise unsupported("diskspd", key, workload[key], "Leave it out, or use another engine.")
+    checks = (
+        ("distribution", isinstance(workload.get("distribution"), str), "It knows zones only; use zoned."),
+        ("data", workload.get("data", {"pattern": "zero"}) != {"pattern": "zero"}, "It writes random data or zeros."),
+        ("sync", set(workload.get("sync", {})) - {"mode"}, "It can write through (mode), but not flush now and then."),
+        ("rate_process", workload.get("rate_process") == "poisson", "It keeps rates evenly; use linear."),
+        ("think_time_us", workload.get("think_time_us", 0) % 1000, "It pauses for whole milliseconds; use a multiple of 1000."),
+        ("rate_iops", workload.get("rate_iops", 0) % workload["workers"], "It limits each worker; use a multiple of workers."),
+        ("rate_bytes_s", workload.get("rate_bytes_s", 0) % (1000 * workload["workers"]),
+         "It limits each worker in bytes a millisecond; use a multiple of 1000 times workers."),
+    )
+    for key, broken, remedy in checks:
+        if broken:
+            raise unsupported("diskspd", key, workload[key], remedy)
+
+
+# ---------------------------------------------------------------- reading
+
+
+def results(text: str) -> list:
+    """One result of schema storlab.result/1 for every time span of every XML document in the text, without what only a testbed knows.
+
+    Besides: targets (paths). Failure 'no_result' when there is none, 'diskspd_output_unreadable' when the XML is damaged.
+    """
+    return [_result(*span) for span in _spans(text)]
+
+
+def series(text: str) -> list:
+    """One ``{interval_s, columns, rows}`` for every time span, None where -D was not given."""
+    return [_series(span) for root, profile, span in _spans(text)]
+
+
+def _spans(text: str) -> list:
+    """[(root, its time span's profile or None, time span)]."""
+    if re.search(r"<!(?:DOCTYPE|ENTITY)", text):
+        raise _unreadable("it declares entities, which diskspd never does")
+    documents = re.findall(r"<Results>.*?</Results>", text, re.DOTALL)
+    if not documents:
+        remedy = "Run it with -Rxml and keep its standard output whole."
+        if re.search(r"^\s*Command Line:|^\s*Input parameters:", text, re.MULTILINE):
+            raise Failure("no_result", "This is diskspd's text output, which has fewer figures and rounds them.", remedy)
+        raise Failure("no_result", "This is no XML output of diskspd: it has no Results.", remedy)
+    found = []
+    for document in documents:
+        try:
+            root = ElementTree.fromstring(document)  # noqa: S314, entities are refused above
+        except (ElementTree.ParseError, RecursionError) as error:
+            raise _unreadable(f"it is no XML: {error}") from error
+        # The profile has time spans of its own.
+        profiles = root.findall("Profile/TimeSpans/TimeSpan")
+        spans = root.findall("TimeSpan")
+        found += [(root, profiles[position] if len(profiles) == len(spans) else None, span) for position, span in enumerate(spans)]
+    if not found:
+        raise Failure("no_result", "diskspd left a document without any time span: it was given a profile to check, not to run.", "Run it without -Rp.")
+    return found
+
+
+def _unreadable(why: str) -> Failure:
+    return Failure("diskspd_output_unreadable", f"The diskspd output cannot be read: {why}.", "Measure again; the file is damaged or not from diskspd.")
+
+
+def _number(parent, path: str):
+    """The number in an element, None when there is none; counts as whole numbers."""
+    element = parent.find(path)
+    return None if element is None or element.text is None or not element.text.strip() else _value(path, element.text.strip())
+
+
+def _value(name: str, text: str):
+    if re.fullmatch(r"\d{1,20}", text):
+        return int(text)
+    if re.fullmatch(r"-?(nan|inf)(\(\w*\))?|-?1\.#\w+", text, re.IGNORECASE):
+        return None
+    if not re.fullmatch(r"\d{1,20}\.\d{1,9}", text):
+        raise _unreadable(f"{name} is {text[:40]!r}")
+    return float(text)
+
+
+def _count(parent, path: str) -> int:
+    value = _number(parent, path)
+    if not isinstance(value, int) or value >= 1 << 64:
+        raise _unreadable(f"{path} is missing or {value!r}, not a count")
+    return value
+
+
+def _result(root, profile, span) -> dict:
+    engine = schema.without_none({"name": "diskspd", "version": root.findtext("System/Tool/Version"), "latency": "total",
+                                  "randseed": None if profile is None else _number(profile, "RandSeed")})
+    found = {"schema": schema.SCHEMA, "engine": engine, "host": root.findtext("System/ComputerName") or None, "started_utc": _started(root),
+             "flags": [], "errors": {"total": 0}, "cpu": {}}
+    stopped = span.findtext("Error")
+    if stopped is not None:
+        return {**schema.without_none(found), "status": "failed", "failures": [{"code": "no_result", "message": f"diskspd said: {stopped.strip()[:300]}"}]}
+    runtime = _number(span, "TestTimeSeconds")
+    if not runtime:
+        raise _unreadable("TestTimeSeconds is missing")
+    found["runtime_s"] = runtime
+    targets = span.findall("Thread/Target")
+    found["targets"] = sorted({target.findtext("Path") or "" for target in targets} - {""})
+    parts = {}
+    for name in schema.DIRECTIONS:
+        title = name.capitalize()
+        ios, size = (sum(_count(target, f"{title}{what}") for target in targets) for what in ("Count", "Bytes"))
+        if ios:
+            parts[name] = schema.direction(ios, size, ios / runtime, size / runtime, _latency(span, title, ios))
+    found.update(parts)
+    if parts:
+        total = schema.merge_directions(list(parts.values()))
+        # Merging leaves out percentiles without a distribution; diskspd tells those of everything.
+        found["total"] = {**total, **schema.direction(total["ios"], total["bytes"], total["iops"], total["bandwidth_bytes_s"],
+                                                      _latency(span, "Total", total["ios"]))}
+        found["cpu"] = _cpu(span, runtime, total["ios"])
+    if profile is not None:
+        known, flags = _workload(profile)
+        found["workload"], found["flags"] = known, flags
+    expected = directions(found["workload"]) if found.get("workload") else ()
+    found["failures"] = schema.failures(found, 0, expected, found["workload"]["runtime_s"] if expected else None)
+    if not parts and not expected:
+        found["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    found["status"] = "failed" if found["failures"] else "measured"
+    return schema.without_none(found)
+
+
+def _started(root):
+    match = re.fullmatch(r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip())
+    try:
+        return datetime.datetime(*map(int, match.groups()), tzinfo=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if match else None
+    except ValueError as error:
+        raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
+
+
+def _latency(span, title: str, ios: int) -> dict:
+    """For result.direction. Without -L there is no Latency."""
+    latency = span.find("Latency")
+    if latency is None:
+        return {}
+    table = {}
+    for bucket in latency.findall("Bucket"):
+        percent, value = _number(bucket, "Percentile"), _number(bucket, f"{title}Milliseconds")
+        if percent is not None and value is not None:
+            table[float(percent)] = value * _MS
+    deviation = _number(latency, "LatencyStdev" if title == "Total" else f"{title}LatencyStdev")
+    mean = _number(latency, f"Average{title}Milliseconds")
+    if mean is None:
+        return {}
+    return {"samples": ios, "mean": mean * _MS, "stddev": None if deviation is None else deviation * _MS, "min": table.get(0.0), "max": table.get(100.0),
+            "percentiles": table}
+
+
+def _cpu(span, runtime: float, ios: int) -> dict:
+    """Keys of a result's cpu. diskspd measures the whole host, in the measured time only."""
+    busy, cores = _number(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
+    each = [value for value in (_number(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU")) if value is not None]
+    found = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
+    if busy is not None and cores:
+        found["host_busy_s"] = busy / 100 * cores * runtime
+        found["us_per_io"] = found["host_busy_s"] * 1e6 / ios
+    return schema.without_none(found)
+
+
+def _workload(profile) -> tuple:
+    """(normalised workload, flags) of what was asked for; (None, []) when it is not one workload, or says what a workload has no word for."""
+    targets = profile.findall("Targets/Target")
+    flags = sorted({"repeating_data" for target in targets if _number(target, "WriteRatio") and target.findtext("WriteBufferContent/Pattern") == "sequential"})
+    try:
+        each = [_of_target(target) for target in targets]
+        # -F and -O: all targets share their threads.
+        if not each or any(one is None or one != each[0] for one in each) or _number(profile, "ThreadCount"):
+            return None, flags
+        whole = dict(each[0])
+        # Every target has workers of its own.
+        for key in ("workers", "rate_iops", "rate_bytes_s"):
+            if key in whole:
+                whole[key] *= len(each)
+        return normalise({**whole, "runtime_s": _number(profile, "Duration"), "ramp_s": _number(profile, "Warmup")}), flags
+    except Failure as failure:
+        if failure.code != "bad_value":
+            raise
+        return None, flags
+
+
+def _of_target(target):
+    """The workload of one target, None when a workload has no word for what it does."""
+    def yes(name):
+        return target.findtext(name) == "true"
+
+    block, align, stride = _number(target, "BlockSize"), _number(target, "Random"), _number(target, "StrideSize")
+    offset, end = _number(target, "BaseFileOffset") or 0, _number(target, "MaxFileSize") or 0
+    threads, writes = _number(target, "ThreadsPerFile") or 1, _number(target, "WriteRatio") or 0
+    ratio = _number(target, "RandomRatio")
+    odd = ("InterlockedSequential", "ParallelAsyncIO", "MemoryMappedIo", "DisableLocalCache")
+    if any(map(yes, odd)) or any(target.find(path) is not None for path in ("Distribution/Absolute", "ThreadTargets")):
+        return None
+    if not align and stride != block:
+        return None
+    found = {"block_size": block, "read_percent": 100 - writes, "random_percent": (100 if ratio is None else ratio) if align else 0,
+             "queue_depth": _number(target, "RequestCount") or 1, "workers": threads, "direct": yes("DisableOSCache"), "alignment": align or block}
+    if offset or end:
+        # -f<end> and -B<base>:<length> both become the offset at which to stop.
+        found["range"] = {"offset_bytes": offset, "size_bytes": end - offset if end else None}
+    if yes("WriteThrough") and writes:
+        found["sync"] = {"mode": "sync"}
+    if writes and target.findtext("WriteBufferContent/Pattern") == "zero":
+        found["data"] = {"pattern": "zero"}
+    if _number(target, "ThinkTime"):
+        found.update(think_time_us=_number(target, "ThinkTime") * 1000, burst=_number(target, "BurstSize") or 1)
+    limit = target.find("Throughput")
+    if limit is not None and _value("Throughput", limit.text or "0"):
+        rate = _value("Throughput", limit.text) * threads
+        found.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
+    zones = target.findall("Distribution/Percent/Range")
+    if zones:
+        found["distribution"] = {"zoned": [{"access_percent": _value("Range", zone.get("IO", "")), "space_percent": _value("Range", zone.text or "")}
+                                           for zone in zones]}
+    return found
+
+
+def _series(span):
+    buckets = span.findall("Iops/Bucket")
+    if not buckets:
+        return None
+
+    def told(bucket, name):
+        return _value(name, bucket.get(name) or "0") or 0
+
+    rows = []
+    for bucket in buckets:
+        reads, writes = told(bucket, "Read"), told(bucket, "Write")
+        busy = reads * told(bucket, "ReadAvgLatencyMilliseconds") + writes * told(bucket, "WriteAvgLatencyMilliseconds")
+        rows.append([told(bucket, "SampleMillisecond") / 1000, "measure", reads + writes, None, busy * _MS / (reads + writes) if busy else None, None])
+    times = [row[0] for row in rows]
+    if not math.isfinite(sum(times)) or times != sorted(set(times)):
+        raise _unreadable("its samples are not in the order of time")
+    return {"interval_s": times[0], "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"], "rows": rows}

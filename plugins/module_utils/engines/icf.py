@@ -1,0 +1,444 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IOMeter's configuration files (.icf): workloads out of them, and them out of workloads.
+
+The grammar is that of IOMeter 1.1.0's own reader and writer (PageSetup, AccessSpecList, ManagerList and Worker of its source); files of
+2006.07.27 are read too. A line that starts with ' is a key, what follows it up to the next such line is its value.
+
+An access specification is a list of lines. Before each burst IOMeter draws a line, by '% of size'; the line says size, share of reads,
+share of random offsets, pause, burst and alignment. One workload has a mix of sizes for reads and one for writes, but one of everything
+else, so lines that differ in anything else are no single workload.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..failure import Failure, bad_value
+from ..workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
+
+VERSION = "1.1.0"
+LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
+LINE_KEYS = ("size", "of_size", "reads", "random", "delay", "burst", "align", "reply")
+MOST_LINES = 100
+# The specification that IOMeter always has, in which a worker rests.
+IDLE = "Idle"
+# 'Data pattern' of the target settings, by position. Only the last is what a workload writes unless told otherwise.
+PATTERNS = ("the same byte throughout an I/O", "pseudo random data", "random data")
+RANDOM_DATA = 2
+# What a workload may say besides, and IOMeter has no word for.
+EXPRESSIBLE = ("block_size_bytes", "block_sizes", "read_percent", "random_percent", "queue_depth", "workers", "ramp_s", "runtime_s",
+               "alignment_bytes", "direct", "range", "think_time_us", "burst")
+CYCLES = {"NORMAL": None, "CYCLE_OUTSTANDING_IOS": "queue depth cycling", "CYCLE_WORKERS": "worker cycling"}
+
+
+# ---------------------------------------------------------------- access specifications
+
+
+def access_line(line: str, where: str) -> dict:
+    """One line of an access specification by LINE_KEYS; sizes in bytes, delay in milliseconds, burst in I/Os."""
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != len(LINE_KEYS) or not all(re.fullmatch(r"\d{1,10}", cell) for cell in cells):
+        raise _unreadable(where, f"{line[:60]!r} is no line of an access specification (8 whole numbers)")
+    found = dict(zip(LINE_KEYS, map(int, cells)))
+    for key in ("of_size", "reads", "random"):
+        if found[key] > 100:
+            raise _unreadable(where, f"a share is {found[key]} %")
+    return found
+
+
+def workload(name: str, lines: list, common: dict) -> dict:
+    """The normalised workload of an access specification (access_line's mappings) and of what else is known of it (workload keys)."""
+    variable = f"access specification {name!r}"
+    lines = [line for line in lines if line["of_size"]]
+    if sum(line["of_size"] for line in lines) != 100:
+        raise _unreadable(variable, "the shares of its lines do not add up to 100 %")
+    for key, words in (("random", "share of random offsets"), ("delay", "delay"), ("burst", "burst"), ("align", "alignment")):
+        values = sorted({line[key] for line in lines})
+        if len(values) > 1:
+            raise unsupported("One workload", f"{variable}: {words}", values, "Give each value a specification of its own.")
+    if any(line["reply"] for line in lines):
+        raise unsupported("A workload", f"{variable}: reply", [line["reply"] for line in lines], "Replies are of network targets; set it to 0.")
+    first = lines[0]
+    said = {**_mix(variable, lines), "random_percent": first["random"], **common}
+    if first["delay"]:
+        said.update(think_time_us=first["delay"] * 1000, burst=max(1, first["burst"]))
+    if first["align"]:
+        said["alignment_bytes"] = first["align"]
+    elif first["random"]:
+        said["alignment_bytes"] = SECTOR_BYTES
+    # Sequential I/O without a word on alignment follows its sizes, which is what a workload says by saying nothing.
+    return normalise(said, variable)
+
+
+def _mix(variable: str, lines: list) -> dict:
+    reads = sum(line["of_size"] * line["reads"] for line in lines)
+    if reads % 100:
+        raise unsupported("A workload", f"{variable}: share of reads over all lines", reads / 100, "Choose shares that give whole percents.")
+    found = {"read_percent": reads // 100}
+    if len({line["size"] for line in lines}) == 1:
+        return {"block_size": lines[0]["size"], **found}
+    if len({line["reads"] for line in lines}) == 1:
+        return {"block_size": _shares(variable, [(line["size"], line["of_size"]) for line in lines]), **found}
+    parts = {"read": [(line["size"], line["of_size"] * line["reads"]) for line in lines],
+             "write": [(line["size"], line["of_size"] * (100 - line["reads"])) for line in lines]}
+    return {"block_size": {direction: _shares(variable, sizes) for direction, sizes in parts.items() if any(weight for size, weight in sizes)}, **found}
+
+
+def _shares(variable: str, sizes: list) -> dict:
+    """{size: percent} of [(size, weight)]."""
+    total, found = sum(weight for size, weight in sizes), {}
+    for size, weight in sizes:
+        if weight:
+            found[size] = found.get(size, 0) + weight
+    for size, weight in found.items():
+        if weight * 100 % total:
+            raise unsupported("A workload", f"{variable}: share of {size} bytes", f"{weight / total:.2%}", "Choose shares that give whole percents.")
+    return {size: weight * 100 // total for size, weight in found.items()}
+
+
+def disk_range(start_sector: int, size_sectors: int) -> dict:
+    """{range: …} of 'starting sector' and 'disk maximum size' (0 = to the end); nothing when it is everything.
+
+    IOMeter counts sectors of the device; 512 bytes is what all but native 4 KiB disks have.
+    """
+    if not start_sector and not size_sectors:
+        return {}
+    return {"range": {"offset_bytes": start_sector * SECTOR_BYTES, "size_bytes": size_sectors * SECTOR_BYTES or None}}
+
+
+# ---------------------------------------------------------------- reading a file
+
+
+def _unreadable(where: str, why: str) -> Failure:
+    return Failure("icf_unreadable", f"The IOMeter configuration cannot be read at {where}: {why}.",
+                   "Use a file that IOMeter 2006.07.27 to 1.1.0 saved, or correct the line.", where=where)
+
+
+_IGNORED = ("results display", "end results display", "test setup", "end test setup", "access specifications", "end access specifications",
+            "manager list", "end manager list", "default disk workers to spawn", "default network workers to spawn", "record results",
+            "hours minutes seconds", "start step step type", "start end step step type", "manager network address", "end manager",
+            "end worker", "end default target settings for worker", "default target settings for worker", "end assigned access specs",
+            "target assignments", "target type", "end target", "end target assignments", "disk cycling", "update frequency,update type",
+            "record last update results,update frequency,update type")
+_VALUES_BELOW_A_COMMENT = ("run time", "worker cycling", "queue depth cycling", "disk cycling")
+
+
+def read(text: str) -> dict:
+    """What the file says, as it says it:
+
+    {description, runtime_s, ramp_s, test_type, cycling: {<key>: [words]}, specs: {name: [access_line]},
+    workers: [{manager, name, type, queue_depth, reconnects, size_sectors, start_sector, data_pattern, specs: [name], targets: [name]}]}
+    """
+    found: dict = {"description": "", "runtime_s": None, "ramp_s": None, "test_type": "NORMAL", "cycling": {}, "specs": {}, "workers": []}
+    key = manager = spec = None
+    waiting = None
+    if not re.match(r"\s*Version \d", text):
+        raise _unreadable("line 1", "it does not start with a line 'Version …'")
+    for number, raw in enumerate(text.splitlines(), 1):
+        where, line = f"line {number}", raw.strip()
+        if not line or line.startswith("Version "):
+            continue
+        if line.startswith("'"):
+            key = re.sub(r"\s*=+$", "", " ".join(line[1:].split()).lower())
+            if key in _VALUES_BELOW_A_COMMENT:
+                waiting = key
+            if key == "worker":
+                found["workers"].append({"manager": manager, "name": "", "type": "DISK", "queue_depth": 1, "reconnects": False, "size_sectors": 0,
+                                         "start_sector": 0, "data_pattern": 0, "specs": [], "targets": []})
+        elif key == "hours minutes seconds" and waiting == "run time":
+            hours, minutes, seconds = _numbers(line.split(), 3, where)
+            found["runtime_s"] = hours * 3600 + minutes * 60 + seconds
+        elif key in ("start step step type", "start end step step type"):
+            found["cycling"][waiting] = line.split()
+        elif key == "test description":
+            found["description"] = line
+        elif key == "ramp up time (s)":
+            found["ramp_s"] = _numbers([line], 1, where)[0]
+        elif key == "test type":
+            found["test_type"] = line
+        elif key == "access specification name,default assignment":
+            spec = found["specs"][line.rsplit(",", 1)[0]] = []
+        elif key == LINE_COMMENT[1:] and spec is not None:
+            spec.append(access_line(line, where))
+        elif key == "manager id, manager name":
+            manager = line.split(",", 1)[-1]
+        elif found["workers"] and _of_worker(found["workers"][-1], key, line, where):
+            continue
+        elif key not in _IGNORED and not (key or "").startswith("bar chart "):
+            raise _unreadable(where, f"there is no key {key!r} here")
+    return found
+
+
+def _of_worker(worker: dict, key, line: str, where: str) -> bool:
+    """Take up a value of a worker; False when the key is none of a worker's."""
+    if key == "worker":
+        worker["name"] = line
+    elif key == "worker type":
+        worker["type"] = line
+    elif (key or "").startswith("number of outstanding ios,"):
+        cells = line.split(",")
+        worker["queue_depth"] = _numbers(cells[:1], 1, where)[0]
+        worker["reconnects"] = "ENABLED" in cells[1:2]
+    elif (key or "").startswith("disk maximum size,starting sector"):
+        numbers = _numbers(line.split(","), None, where)
+        worker["size_sectors"], worker["start_sector"], worker["data_pattern"] = [*numbers, 0, 0][:3]
+    elif key == "assigned access specs":
+        worker["specs"].append(line)
+    elif key == "target":
+        worker["targets"].append(line)
+    else:
+        return False
+    return True
+
+
+def _numbers(cells: list, count, where: str) -> list:
+    if (count is not None and len(cells) != count) or not all(re.fullmatch(r"\s*\d{1,15}\s*", cell) for cell in cells):
+        raise _unreadable(where, f"{' '.join(cells)[:60]!r} is not {'a number' if count == 1 else 'numbers'}")
+    return [int(cell) for cell in cells]
+
+
+def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None) -> list:
+    """[{name, workload (normalised), targets, notes}] of a file, in the order in which IOMeter would run them.
+
+    runtime_s and ramp_s replace the file's own; the first is needed where the file says 'run until stopped'.
+    Without workers the file is a library, and every specification is one workload at queue depth 1.
+    notes: what IOMeter would do otherwise than an engine that is given the workload.
+    """
+    file = read(text)
+    common = {"runtime_s": file["runtime_s"] if runtime_s is None else runtime_s, "ramp_s": (file["ramp_s"] or 0) if ramp_s is None else ramp_s}
+    if not common["runtime_s"]:
+        raise bad_value("run time of the IOMeter configuration", common["runtime_s"], "The file says to run until stopped; give runtime_s.")
+    if file["test_type"] not in CYCLES:
+        raise unsupported("A workload", "test type", file["test_type"], "Save the file with test type NORMAL, or with outstanding I/Os or workers cycling.")
+    workers = [worker for worker in file["workers"] if worker["type"] == "DISK" and any(name != IDLE for name in worker["specs"])]
+    others = sorted({worker["type"] for worker in file["workers"]} - {"DISK"})
+    if others:
+        raise unsupported("A workload", "worker type", others, "Remove the network workers from the file.")
+    if not workers:
+        return [_entry(file, name, [], {**common, "queue_depth": 1, "workers": 1}, None) for name in file["specs"] if name != IDLE]
+    found = []
+    for position in range(max(len(worker["specs"]) for worker in workers)):
+        active = [worker for worker in workers if worker["specs"][position:position + 1] not in ([], [IDLE])]
+        if active:
+            found += _step(file, position, active, common)
+    return found
+
+
+def _step(file: dict, position: int, active: list, common: dict) -> list:
+    """The workloads of one step: what all active workers do at the same time."""
+    def one(what: str, values: list):
+        if any(value != values[0] for value in values):
+            raise unsupported("One workload", f"what the workers do at step {position + 1} at the same time ({what})", sorted(set(map(str, values))),
+                              "Give all workers the same, or one file each.")
+        return values[0]
+
+    name = one("access specification", [worker["specs"][position] for worker in active])
+    if name not in file["specs"]:
+        raise _unreadable(f"worker {active[0]['name']!r}", f"there is no access specification {name!r}")
+    depth = one("outstanding I/Os", [worker["queue_depth"] for worker in active])
+    span = one("maximum size and starting sector", [(worker["size_sectors"], worker["start_sector"]) for worker in active])
+    pattern = one("data pattern", [worker["data_pattern"] for worker in active])
+    if any(worker["reconnects"] for worker in active):
+        raise unsupported("A workload", "test connection rate", "ENABLED", "Save the file with it disabled.")
+    # Targets are layers, and a workload is of one layer: how many workers each target has is its number of workers.
+    assigned = [(worker["manager"], target) for worker in active for target in worker["targets"]]
+    shares = {place: assigned.count(place) for place in assigned}
+    count = one("workers a target", list(shares.values())) if shares else len(active)
+    targets = [target for manager, target in shares]
+    depths = _cycle(file, "queue depth cycling", None) if CYCLES[file["test_type"]] == "queue depth cycling" else [depth]
+    counts = _cycle(file, "worker cycling", count) if CYCLES[file["test_type"]] == "worker cycling" else [count]
+    common = {**common, **disk_range(span[1], span[0])}
+    return [_entry(file, name, targets, {**common, "queue_depth": each, "workers": number}, pattern) for number in counts for each in depths]
+
+
+def _cycle(file: dict, key: str, end) -> list:
+    """The values of a cycle: start, then added to or multiplied by the step, up to the end."""
+    words = file["cycling"].get(key, [])
+    numbers = [int(word) for word in words if re.fullmatch(r"\d{1,6}", word)]
+    kind = words[-1].upper() if words else ""
+    if len(numbers) != (3 if end is None else 2) or kind not in ("LINEAR", "EXPONENTIAL") or not numbers[0]:
+        raise _unreadable(key, f"{' '.join(words)!r} is no cycle")
+    start, step, last = numbers[0], numbers[-1], numbers[1] if end is None else end
+    if not step or (kind == "EXPONENTIAL" and step == 1):
+        raise _unreadable(key, f"{' '.join(words)!r} never ends")
+    found, value = [], start
+    while value <= last and len(found) <= 1000:
+        found.append(value)
+        value = value + step if kind == "LINEAR" else value * step
+    return found
+
+
+def _entry(file: dict, name: str, targets: list, common: dict, pattern) -> dict:
+    found = workload(name, file["specs"][name], common)
+    notes = []
+    if pattern not in (None, RANDOM_DATA) and found["read_percent"] < 100:
+        told = PATTERNS[pattern] if pattern < len(PATTERNS) else f"data pattern {pattern}"
+        notes.append(f"IOMeter writes {told}; this workload writes random data.")
+    return {"name": name, "workload": found, "targets": targets, "notes": notes}
+
+
+# ---------------------------------------------------------------- writing a file
+
+
+def group(normalised: list) -> list:
+    """The workloads in as few lists as files are needed, order kept: one file has one range, one duration and one number of workers.
+
+    Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all.
+    """
+    files: dict = {}
+    for one in normalised:
+        files.setdefault(_of_file(one), []).append(one)
+    found = []
+    for members in files.values():
+        if _depth_cycle(members):
+            found.append(members)
+            continue
+        depths: dict = {}
+        for one in members:
+            depths.setdefault(one["queue_depth"], []).append(one)
+        found += depths.values()
+    return found
+
+
+def _of_file(one: dict) -> tuple:
+    return one["workers"], one["runtime_s"], one["ramp_s"], one["range"]["offset_bytes"], one["range"]["size_bytes"]
+
+
+def _depth_cycle(members: list):
+    """(start, end, step, kind) when all run at one depth, or every access specification at the same depths in the order of a cycle; else None."""
+    if len({one["queue_depth"] for one in members}) == 1:
+        return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
+    depths: dict = {}
+    for one in members:
+        depths.setdefault(tuple(_lines(one)), []).append(one["queue_depth"])
+    values = next(iter(depths.values()))
+    if any(other != values for other in depths.values()):
+        return None
+    start, second, end = values[0], values[1], values[-1]
+    if values == list(range(start, end + 1, max(1, second - start))):
+        return start, end, second - start, "LINEAR"
+    step = second // start
+    if step > 1 and values == [start * step ** power for power in range(len(values))]:
+        return start, end, step, "EXPONENTIAL"
+    return None
+
+
+def write(normalised: list, targets: list, description: str = "storlab.testbed", manager: str = "localhost") -> str:
+    """The .icf that runs the workloads (normalised, see group) on targets named as IOMeter names them.
+
+    Targets are '<n>: "<name>"' for physical drive n, 'G: "<label>"' for the file iobw.tst on drive G, or a device's name on Linux. Every
+    worker gets all of them. Failure 'workload_unsupported' for what IOMeter cannot do.
+    """
+    for label, value in (("description", description), ("manager", manager), *(("target", target) for target in targets)):
+        if not isinstance(value, str) or not value.strip() or re.search(r"[\r\n]", value) or value.startswith("'"):
+            raise bad_value(label, value, "Give one line of text that does not start with '.")
+    if not targets or not normalised:
+        raise bad_value("targets" if normalised else "workloads", targets if normalised else normalised, "Give at least one.")
+    for one in normalised:
+        _refuse(one)
+    if len({_of_file(one) for one in normalised}) > 1:
+        raise unsupported("One IOMeter configuration", "workers, run time, ramp and range", sorted({str(_of_file(one)) for one in normalised}),
+                          "Write one file for each, as group() divides them.")
+    cycle = _depth_cycle(normalised)
+    if not cycle:
+        raise unsupported("One IOMeter configuration", "queue_depth", [one["queue_depth"] for one in normalised],
+                          "Give every access pattern the same evenly or geometrically spaced depths, or write one file a depth.")
+    steps = [tuple(_lines(one)) for one in normalised]
+    specs = _named(dict.fromkeys(steps))
+    first = normalised[0]
+    cycles = cycle[0] != cycle[1]
+    # Where depths cycle, one assignment of a specification stands for all of them.
+    names = {lines: name for name, lines in specs.items()}
+    assigned = list(specs) if cycles else [names[lines] for lines in steps]
+    lines = [f"Version {VERSION} ", *_setup(description, first, cycle, cycles), "'ACCESS SPECIFICATIONS " + "=" * 57]
+    for name, rows in specs.items():
+        lines += ["'Access specification name,default assignment", f"\t{name},NONE", LINE_COMMENT, *("\t" + ",".join(map(str, row)) for row in rows)]
+    lines += ["'END access specifications", "'MANAGER LIST " + "=" * 66, "'Manager ID, manager name", f"\t1,{manager}", "'Manager network address", "\t"]
+    for number in range(first["workers"]):
+        lines += _worker(f"Worker {number + 1}", first, assigned, targets)
+    return "\n".join([*lines, "'End manager", "'END manager list", f"Version {VERSION} ", ""])
+
+
+def _setup(description: str, first: dict, cycle: tuple, cycles: bool) -> list:
+    hours, minutes, seconds = first["runtime_s"] // 3600, first["runtime_s"] // 60 % 60, first["runtime_s"] % 60
+    start, end, step, kind = cycle if cycles else (1, 32, 2, "EXPONENTIAL")
+    row = "{:<11}{:<11}{}".format
+    return [
+        "'TEST SETUP " + "=" * 68, "'Test Description", "\t" + description.replace(",", "-"),
+        "'Run Time", "'\t" + row("hours", "minutes", "seconds"), "\t" + row(hours, minutes, seconds),
+        "'Ramp Up Time (s)", f"\t{first['ramp_s']}", "'Default Disk Workers to Spawn", f"\t{first['workers']}",
+        "'Default Network Workers to Spawn", "\t0", "'Record Results", "\tALL",
+        "'Worker Cycling", "'\t" + row("start", "step", "step type"), "\t" + row(1, 1, "LINEAR"),
+        "'Disk Cycling", "'\t" + row("start", "step", "step type"), "\t" + row(1, 1, "LINEAR"),
+        "'Queue Depth Cycling", "'\t{:<11}{:<11}{:<11}{}".format("start", "end", "step", "step type"), f"\t{start:<11}{end:<11}{step:<11}{kind}",
+        "'Test Type", "\tCYCLE_OUTSTANDING_IOS" if cycles else "\tNORMAL", "'END test setup",
+        "'RESULTS DISPLAY " + "=" * 63, "'Record Last Update Results,Update Frequency,Update Type", "\tDISABLED,1,WHOLE_TEST", "'END results display",
+    ]
+
+
+def _worker(name: str, first: dict, specs: list, targets: list) -> list:
+    found = [
+        "'Worker", f"\t{name}", "'Worker type", "\tDISK", "'Default target settings for worker",
+        "'Number of outstanding IOs,test connection rate,transactions per connection,use fixed seed,fixed seed value",
+        f"\t{first['queue_depth']},DISABLED,1,DISABLED,0", "'Disk maximum size,starting sector,Data pattern",
+        f"\t{(first['range']['size_bytes'] or 0) // SECTOR_BYTES},{first['range']['offset_bytes'] // SECTOR_BYTES},{RANDOM_DATA}",
+        "'End default target settings for worker", "'Assigned access specs", *("\t" + spec for spec in specs), "'End assigned access specs",
+        "'Target assignments",
+    ]
+    for target in targets:
+        found += ["'Target", f"\t{target}", "'Target type", "\tDISK", "'End target"]
+    return [*found, "'End target assignments", "'End worker"]
+
+
+def _refuse(one: dict) -> None:
+    """Failure 'workload_unsupported' when the workload says what IOMeter has no word for."""
+    for key in one:
+        if key not in EXPRESSIBLE:
+            raise unsupported("IOMeter", key, one[key], "Leave it out, or use another engine.")
+    if not one["direct"]:
+        raise unsupported("IOMeter", "direct", False, "It always bypasses the cache; set direct to true.")
+    if one.get("think_time_us", 0) % 1000:
+        raise unsupported("IOMeter", "think_time_us", one["think_time_us"], "It pauses for whole milliseconds; use a multiple of 1000.")
+    if not one["random_percent"] and one["alignment_bytes"] > block_bounds(one)[0]:
+        raise unsupported("IOMeter", "alignment_bytes", one["alignment_bytes"], "Sequential I/O aligned to more than a block leaves gaps; use the block size.")
+
+
+def _lines(one: dict) -> list:
+    """The lines of the access specification, as tuples by LINE_KEYS."""
+    tail = (one["random_percent"], one.get("think_time_us", 0) // 1000, one.get("burst", 1), one["alignment_bytes"], 0)
+    if "block_sizes" not in one:
+        return [(one["block_size_bytes"], 100, one["read_percent"], *tail)]
+    mixes = {name: one["block_sizes"][name] for name in directions(one)}
+    if len({str(mix) for mix in mixes.values()}) == 1:
+        mix = next(iter(mixes.values()))
+        return [(part["size_bytes"], part["percent"], one["read_percent"], *tail) for part in mix]
+    found = []
+    for name, share, reads in (("read", one["read_percent"], 100), ("write", 100 - one["read_percent"], 0)):
+        for part in mixes[name]:
+            if share * part["percent"] % 100:
+                raise unsupported("IOMeter", "block_sizes", one["block_sizes"], f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
+                                  "choose shares that are.")
+            found.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))
+    return sorted(found)
+
+
+def _named(specs) -> dict:
+    """{name: lines} with a name that says what it is; IOMeter's names have no comma and fewer than 128 characters."""
+    found: dict = {}
+    for lines in specs:
+        size, _share, reads, random, delay, burst, align, _reply = lines[0]
+        mixed = len(lines) > 1
+        reads = sum(line[1] * line[2] for line in lines) // 100
+        name = f"{f'mix of {len(lines)}' if mixed else f'{size} B'}; {reads}% Read; {random}% random"
+        if (align != size) if not mixed else True:
+            name += f"; aligned {align} B"
+        if delay:
+            name += f"; {delay} ms after {burst}"
+        number = 2
+        unique = name
+        while unique in found:
+            unique, number = f"{name} #{number}", number + 1
+        found[unique] = lines
+    return found

@@ -1,0 +1,367 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""IOMeter: results out of its CSV file, from 2006.07.27 to 1.1.0. What it is told to do is in icf.py.
+
+The file is what IOMeter appends, so it may hold several runs, and runs that broke off. Columns are found by their names, because every
+release has others. The grammar is that of IOMeter's own writer (PageSetup, AccessSpecList, ManagerList and Worker of its source).
+
+What IOMeter does not tell: how long a run was asked to take, its ramp, and exact percentiles. Its 21 latency counters give bounds for a
+percentile, and those are what is reported.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import math
+import re
+
+from .. import histogram
+from .. import result as schema
+from ..failure import Failure
+from . import icf
+
+# Name of each counter, and the bounds of what it holds in nanoseconds. IOMeter prints round names but compares with fractions of its timer:
+# 1/67 s, 1/33 s and 4 s where the names say 15 ms, 30 ms and 4.7 s. A bound must hold either way, so the wider one is taken.
+_MS = 1_000_000
+BINS = {
+    "0 to 50 uS": (0, 50_000),
+    "50 to 100 uS": (50_000, 100_000),
+    "100 to 200 uS": (100_000, 200_000),
+    "200 to 500 uS": (200_000, 500_000),
+    "0.5 to 1 mS": (500_000, _MS),
+    "1 to 2 mS": (_MS, 2 * _MS),
+    "2 to 5 mS": (2 * _MS, 5 * _MS),
+    "5 to 10 mS": (5 * _MS, 10 * _MS),
+    "10 to 15 mS": (10 * _MS, 15 * _MS),
+    "15 to 20 mS": (1000 * _MS // 67, 20 * _MS),
+    "20 to 30 mS": (20 * _MS, math.ceil(1000 * _MS / 33)),
+    "30 to 50 mS": (30 * _MS, 50 * _MS),
+    "50 to 100 mS": (50 * _MS, 100 * _MS),
+    "100 to 200 mS": (100 * _MS, 200 * _MS),
+    "200 to 500 mS": (200 * _MS, 500 * _MS),
+    "0.5 to 1 S": (500 * _MS, 1000 * _MS),
+    "1 to 2 s": (1000 * _MS, 2000 * _MS),
+    "2 to 4.7 s": (2000 * _MS, 4700 * _MS),
+    "4.7 to 5 s": (4000 * _MS, 5000 * _MS),
+    "5 to 10 s": (5000 * _MS, 10000 * _MS),
+    ">= 10 s": (10000 * _MS, None),
+}
+# An unset 64-bit counter; and -1, which stands where workers differ.
+_UNSET = (1 << 64) - 1
+_AMBIGUOUS = -1
+# Rates and counts are of one measurement, printed with six decimals: what differs more was not written together.
+_AGREES = 0.01
+
+
+def results(text: str) -> list:
+    """One result of schema storlab.result/1 for every test in the file, without the keys that only a testbed knows.
+
+    Besides: ``targets`` (what was written to or read from), ``clients`` (one a manager when there are several), and ``latency_bins``
+    ``{unit, lower, upper, counts}`` with ``latency_p50_lower_ns`` and ``latency_p50_upper_ns`` … in ``total``.
+    Failure 'no_result' when the text is no result of IOMeter, 'iometer_output_unreadable' when it is damaged.
+    """
+    runs = _runs(text)
+    if not runs:
+        raise Failure("no_result", "This is no result file of IOMeter: it has no line that starts with 'Test Type or 'Results.",
+                      "Give the CSV file that IOMeter was told to write with /r.")
+    return [found for run in runs for found in _of_run(run)]
+
+
+def series(text: str) -> list:
+    """One ``{interval_s, columns, rows}`` for every test in an ``inst*`` file: the updates that IOMeter showed while it ran.
+
+    The interval is the median distance between two updates, absent when there are fewer than two.
+    """
+    return [_series(block) for run in _runs(text) for block in run["blocks"]]
+
+
+# ---------------------------------------------------------------- the lines of the file
+
+
+def _runs(text: str) -> list:
+    """[{version, specs, blocks: [{header, rows, specs}], ended, errors}] in the order of the file."""
+    runs: list = []
+    section, rows = None, []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line:
+            continue
+        if line.startswith("ERROR:"):
+            _current(runs)["errors"].append(line[len("ERROR:"):].strip())
+            continue
+        if re.match(r"(TimeStamp,)?'Target Type[;\t]", line):
+            raise _unreadable(number, "it is separated by other characters than commas")
+        if re.match(r"(TimeStamp,)?'Target Type,", line):
+            header = [name.strip() for name in _cells(line, number)]
+            run = _current(runs)
+            rows = []
+            run["blocks"].append({"header": header, "rows": rows, "specs": run["specs"]})
+            section = "rows"
+        elif line.startswith("'"):
+            section = line
+            if line.startswith(("'Test Type", "'Iometer Output File")):
+                runs.append(_new_run(closes=line.startswith("'Test Type")))
+            elif line == "'Access specifications":
+                _current(runs)["specs"] = []
+            elif line == "'End Test":
+                _current(runs)["ended"] = True
+        elif section == "rows":
+            rows.append((number, _cells(line, number)))
+        elif section == "'Version":
+            _current(runs)["version"] = line
+        elif section == "'Access specification name,default assignment":
+            _current(runs)["specs"].append({"name": line.rsplit(",", 1)[0], "lines": []})
+        elif section == icf.LINE_COMMENT and runs and runs[-1]["specs"]:
+            runs[-1]["specs"][-1]["lines"].append(icf.access_line(line.rstrip(","), f"line {number}"))
+        elif line.startswith("Version ") and runs:
+            runs[-1]["version"] = line[len("Version "):].strip()
+    # IOMeter appends its errors, perhaps to nothing; but any log may have a line that starts with ERROR.
+    return [run for run in runs if run["blocks"] or run["announced"] or text.lstrip().startswith("ERROR:")]
+
+
+def _new_run(announced: bool = True, closes: bool = False) -> dict:
+    """closes: it has IOMeter's own header, not that of a fork."""
+    return {"announced": announced, "closes": closes, "version": None, "specs": [], "blocks": [], "ended": False, "errors": []}
+
+
+def _current(runs: list) -> dict:
+    """The run that a line belongs to. A file may start in the middle of one."""
+    if not runs:
+        runs.append(_new_run(announced=False))
+    return runs[-1]
+
+
+def _cells(line: str, number: int) -> list:
+    try:
+        return next(csv.reader([line]))
+    except (csv.Error, StopIteration) as error:
+        raise _unreadable(number, f"it is not a line of a CSV file: {error}") from error
+
+
+def _unreadable(number: int, why: str) -> Failure:
+    return Failure("iometer_output_unreadable", f"Line {number} of the IOMeter file cannot be read: {why}.",
+                   "Use the file as IOMeter wrote it; a spreadsheet that saves it changes separators and numbers.", line=number)
+
+
+class _Row:
+    """One row, its cells by the names of the header."""
+
+    def __init__(self, header: list, number: int, cells: list):
+        if len(cells) > len(header) + 1 or (len(cells) == len(header) + 1 and cells[-1]):
+            raise _unreadable(number, f"it has {len(cells)} fields, but its header names {len(header)}")
+        self.number = number
+        self.cells = dict(zip(header, cells))
+
+    def text(self, name: str) -> str:
+        return self.cells.get(name, "").strip()
+
+    def number_of(self, name: str):
+        """The number in a column; None when there is no such column, nothing in it, or IOMeter's mark for 'unset' or 'several'."""
+        cell = self.text(name)
+        if not cell:
+            return None
+        if not re.fullmatch(r"-?\d{1,25}(\.\d{1,12})?(e[+-]?\d{1,3})?", cell, re.IGNORECASE):
+            # What a C++ stream makes of 0/0.
+            if re.fullmatch(r"[+-]?(nan|inf|1\.#\w{2,6})(\(\w*\))?", cell, re.IGNORECASE):
+                return None
+            raise _unreadable(self.number, f"{name} is {cell[:40]!r}")
+        value = int(cell) if re.fullmatch(r"-?\d+", cell) else float(cell)
+        if value in (_AMBIGUOUS, _UNSET):
+            return None
+        if not 0 <= value < _UNSET:
+            raise _unreadable(self.number, f"{name} is {cell[:40]!r}")
+        return value
+
+    def count(self, name: str) -> int:
+        value = self.number_of(name) or 0
+        if value != int(value):
+            raise _unreadable(self.number, f"{name} is {value!r}, which is no count")
+        return int(value)
+
+
+# ---------------------------------------------------------------- one test
+
+
+def _of_run(run: dict) -> list:
+    engine = schema.without_none({"name": "iometer", "version": run["version"], "latency": "total"})
+    found = [_of_block(block, engine) for block in run["blocks"]]
+    if run["errors"]:
+        found.append(_broken(engine, "engine_error", f"IOMeter said: {' '.join(run['errors'])[:400]}"))
+    elif not run["ended"] and (not found or (run["closes"] and _ends_its_runs(run["version"]))):
+        found.append(_broken(engine, "no_result", "The run was aborted: IOMeter did not write that it ended."))
+    return found
+
+
+def _ends_its_runs(version) -> bool:
+    """1.1.0 closes a run that ended with 'End Test; the releases that are named by a date do not."""
+    return bool(re.match(r"1\.1\.", version or ""))
+
+
+def _broken(engine: dict, code: str, message: str) -> dict:
+    return {"schema": schema.SCHEMA, "engine": engine, "flags": [], "status": "failed", "failures": [{"code": code, "message": message}]}
+
+
+def _of_block(block: dict, engine: dict) -> dict:
+    rows = [_Row(block["header"], number, cells) for number, cells in block["rows"]]
+    everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
+    if everything is None:
+        return _broken(engine, "no_result", "The test was broken off: its results have no row for ALL.")
+    found: dict = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
+    spec = _spec(everything.text("Access Specification Name"), block["specs"])
+    if spec:
+        found["job_name"] = spec["name"]
+    if not everything.count("# Disks"):
+        found["failures"].append({"code": "no_target", "message": "No worker had a target, so IOMeter did no I/O."})
+        return {**found, "status": "failed"}
+    figures, failures = _figures(everything)
+    found.update(figures)
+    found["failures"] += failures
+    found.update(_places(rows))
+    if spec:
+        try:
+            found["workload"] = _workload(spec, everything, found)
+        except Failure as failure:
+            found["workload_unknown"] = str(failure)
+    expected = tuple(name for name in schema.DIRECTIONS if any(_asks(line, name) for line in (spec or {"lines": []})["lines"]))
+    found["failures"] += schema.failures(found, 0, expected, None)
+    if not expected and not failures and not any(name in found for name in schema.DIRECTIONS):
+        found["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    found["status"] = "failed" if found["failures"] else "measured"
+    return found
+
+
+def _asks(line: dict, direction: str) -> bool:
+    return bool(line["of_size"] and (line["reads"] if direction == "read" else 100 - line["reads"]))
+
+
+def _spec(name: str, specs: list):
+    """The access specification of a test. The name is blank in inst files and where workers run different ones."""
+    named = [spec for spec in specs if spec["name"] == name]
+    return named[-1] if named else specs[0] if not name and len(specs) == 1 else None
+
+
+def _figures(row: _Row) -> tuple:
+    """(keys of a result, failures) of one row."""
+    parts, runtimes = {}, []
+    for name, counted, size in (("read", "Read I/Os", "Bytes Read"), ("write", "Write I/Os", "Bytes Written")):
+        ios, rate = row.count(counted), row.number_of(f"{name.capitalize()} IOps") or 0
+        if bool(ios) != bool(rate):
+            return {}, [{"code": "figures_incomplete", "message": f"The file has {rate:g} {name} IOps, but counts {ios} {name} I/Os."}]
+        if not ios:
+            continue
+        runtimes.append(ios / rate)
+        title = name.capitalize()
+        latency = {"samples": ios, "mean": _nanoseconds(row, f"Average {title} Response Time"), "max": _nanoseconds(row, f"Maximum {title} Response Time")}
+        # From the bytes, because MBps is binary in some releases and decimal in others.
+        parts[name] = schema.direction(ios, row.count(size), rate, row.count(size) / runtimes[-1], latency)
+    found = dict(parts)
+    if not parts:
+        return found, []
+    if max(runtimes) - min(runtimes) > _AGREES * max(runtimes):
+        return {}, [{"code": "figures_disagree", "message": "Counts and rates of reads and of writes belong to times that differ."}]
+    found["runtime_s"] = max(runtimes)
+    found["total"] = schema.merge_directions(list(parts.values()))
+    bins = _bins(row, found["total"]["ios"])
+    if bins:
+        found["latency_bins"] = bins
+        found["total"].update(_bounds(bins, found["total"].get("latency_max_ns")))
+    if row.count("# Managers") <= 1:
+        busy = row.number_of("% CPU Utilization")
+        found["cpu"] = schema.without_none({"host_busy_percent": busy})
+    errors = row.count("Errors")
+    found["errors"] = {"total": errors}
+    return found, []
+
+
+def _nanoseconds(row: _Row, name: str):
+    """Response times are in milliseconds with six decimals; one that rounds to nothing was not measured."""
+    return (row.number_of(name) or 0) * _MS or None
+
+
+def _bins(row: _Row, ios: int):
+    """The latency counters, when the release has them and they count every I/O."""
+    counts = [row.count(name) for name in BINS]
+    if not ios or sum(counts) != ios:
+        return None
+    return {"unit": "ns", "lower": [low for low, high in BINS.values()], "upper": [high for low, high in BINS.values()], "counts": counts}
+
+
+def _bounds(bins: dict, longest) -> dict:
+    """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
+    found = {}
+    positions = histogram.percentiles({str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES)
+    for percent, name in schema.PERCENTILES.items():
+        low, high, stem = bins["lower"][positions[percent]], bins["upper"][positions[percent]], name[: -len("_ns")]
+        found[f"{stem}_lower_ns"] = low
+        upper = min((value for value in (high, longest) if value is not None), default=None)
+        if upper is not None:
+            found[f"{stem}_upper_ns"] = max(low, upper)
+    return found
+
+
+def _places(rows: list) -> dict:
+    """Who did the I/O, and on what."""
+    managers = [row for row in rows if row.text("'Target Type") == "MANAGER"]
+    found: dict = {"targets": sorted({row.text("Target Name") for row in rows if row.text("'Target Type") == "DISK"})}
+    if not found["targets"]:
+        del found["targets"]
+    if len(managers) == 1:
+        found["host"] = managers[0].text("Target Name")
+    elif managers:
+        found["clients"] = [_client(row) for row in managers]
+    return found
+
+
+def _client(row: _Row) -> dict:
+    figures, failures = _figures(row)
+    kept = {key: figures[key] for key in ("read", "write", "total") if key in figures}
+    if not kept and not failures:
+        failures = [{"code": "no_io", "message": "No I/O was done."}]
+    return {"host": row.text("Target Name"), "status": "failed" if failures else "measured", "failures": failures, **kept}
+
+
+def _workload(spec: dict, row: _Row, found: dict) -> dict:
+    """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
+    depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
+    if not depth or not workers or disks % workers:
+        raise Failure("workload_unknown", f"Workers of the test {spec['name']!r} differ in targets or outstanding I/Os.",
+                      "Give all workers the same settings to have one workload.")
+    # IOMeter counts outstanding I/Os a target, and a worker may have several.
+    return icf.workload(spec["name"], spec["lines"], {"queue_depth": int(depth) * disks // workers, "workers": workers,
+                                                      "runtime_s": max(1, round(found.get("runtime_s", 0))), "ramp_s": 0, **_range(row)})
+
+
+def _range(row: _Row) -> dict:
+    return icf.disk_range(int(row.number_of("Starting Sector") or 0), int(row.number_of("Maximum Size") or 0))
+
+
+# ---------------------------------------------------------------- inst files
+
+
+def _series(block: dict) -> dict:
+    columns = ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"]
+    rows, first = [], None
+    for number, cells in block["rows"]:
+        row = _Row(block["header"], number, cells)
+        if row.text("'Target Type") != "ALL":
+            continue
+        at = _seconds(row)
+        first = at if first is None else first
+        decimal = row.number_of("MBps (Decimal)")
+        # IOMeter records updates of the measured time only; the ramp is over when the first one comes.
+        rows.append([round(at - first, 3), "measure", row.number_of("IOps"), None if decimal is None else decimal * 1e6,
+                     _nanoseconds(row, "Average Response Time"), row.number_of("% CPU Utilization")])
+    steps = sorted(later[0] - earlier[0] for earlier, later in zip(rows, rows[1:]))
+    return schema.without_none({"interval_s": steps[len(steps) // 2] if steps else None, "columns": columns, "rows": rows})
+
+
+def _seconds(row: _Row) -> float:
+    """Seconds of an update's time stamp, for differences: 'YYYY-MM-DD hh:mm:ss:mmm' in local time."""
+    match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d):(\d{1,3})", row.text("TimeStamp"))
+    try:
+        parts = [int(part) for part in match.groups()]
+        return datetime.datetime(*parts[:6]).timestamp() + parts[6] / 1000
+    except (AttributeError, ValueError) as error:
+        raise _unreadable(row.number, f"TimeStamp is {row.text('TimeStamp')[:40]!r}") from error

@@ -1,0 +1,27 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes a Jinja2 filter out of a reader of text. On the controller only: it knows Ansible's errors, which module_utils must not."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleFilterError
+
+from ..module_utils.failure import Failure, bad_value
+from ..module_utils.importer import decode
+
+
+def text_filter(read, name: str, what: str):
+    """The filter ``name`` that hands text (or bytes) to ``read`` and turns its Failure into a filter error."""
+
+    def apply(text, **options):
+        try:
+            if isinstance(text, bytes):
+                text = decode(text)
+            if not isinstance(text, str):
+                raise bad_value(f"the input of {name}", type(text).__name__, f"Give it the text of {what}.")
+            return read(text, **options)
+        except Failure as failure:
+            raise AnsibleFilterError(str(failure)) from failure
+
+    return apply
