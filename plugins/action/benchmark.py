@@ -28,6 +28,8 @@ ARGUMENTS = {
     "run_id": {"type": "str", "required": True},
     "results_dir": {"type": "path", "required": True},
     "layers": {"type": "raw"},
+    "servers": {"type": "list", "elements": "dict", "default": []},
+    "servers_layer": {"type": "str"},
     "profile": {"type": "str"},
     "profile_dirs": {"type": "list", "elements": "path", "default": []},
     "workload": {"type": "dict"},
@@ -66,8 +68,8 @@ display = Display()
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("allow_device", "engine", "exclude", "force", "layers", "only_repetitions", "order", "prepare", "profile", "profile_dirs",
-                             "progress", "repetitions", "results_dir", "run_id", "search", "seed", "series", "steady_state", "sweep", "testbed_id",
-                             "variant", "workload", "workloads"))
+                             "progress", "repetitions", "results_dir", "run_id", "search", "seed", "series", "servers", "servers_layer", "steady_state",
+                             "sweep", "testbed_id", "variant", "workload", "workloads"))
 
     def run(self, tmp=None, task_vars=None):
         if self._task.async_val:
@@ -87,7 +89,9 @@ class ActionModule(ActionBase):
         self.profile = self._profile()
         self.asked = plan.validate(args, self.profile)
         facts = task_vars.get("ansible_facts", {})
-        self.layers = plan.choose_layers(args["layers"], facts.get("storlab_layers", {}), self.host)
+        known = facts.get("storlab_layers", {})
+        self.layers = plan.choose_servers(args["servers"], args["servers_layer"], args["layers"], known, self.host) if args["servers"] \
+            else plan.choose_layers(args["layers"], known, self.host)
         self.run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
         answer = {"changed": False, "run_id": args["run_id"], "run_dir": self.run_dir, "skipped_layers": self.layers["skipped"]}
         if not self.layers["measured"]:

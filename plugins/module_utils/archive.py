@@ -11,7 +11,7 @@ import json
 import tarfile
 
 from . import result as schema
-from .engines import fio
+from .engines import fio, fio_distributed
 from .failure import Failure
 from .run_folder import FILES
 
@@ -37,9 +37,11 @@ def unpack(archive: bytes, point_ids: set) -> tuple:
 def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
     """The result of a point out of the files its host left."""
     meta = json.loads(files["meta.json"]) if "meta.json" in files else None
-    identity = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"], **{key: value for key, value in point.items() if key != "seed"},
+    servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
+    path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
+    identity = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"], **kept,
                 "layer_kind": layer["kind"], "host": layer["host"], "path": layer["path"],
-                "engine": {"name": asked["engine"], "ioengine": fio.ioengine(layer["path"], point["workload"]), "randseed": point["seed"]}}
+                "engine": {"name": asked["engine"], "ioengine": fio.ioengine(path, point["workload"]), "randseed": point["seed"]}}
     for name, key, where in (("fio.json", "raw_sha256", "raw"), ("job.fio", "job_sha256", "job"), ("series.json", "series_sha256", "series")):
         if name in files:
             digest = hashlib.sha256(files[name]).hexdigest()
@@ -50,7 +52,7 @@ def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
     text = files.get("fio.json", b"").decode("utf-8", "surrogateescape")
     if text:
         try:
-            measured = fio.results(text)
+            measured = fio_distributed.results(text, servers) if servers else fio.results(text)
         except Failure as failure:
             if meta and not meta["failures"]:
                 meta["failures"].append({"code": failure.code, "message": str(failure)})

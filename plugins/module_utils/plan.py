@@ -11,7 +11,7 @@ import re
 
 from . import search as searches
 from . import steady_state
-from .engines import fio
+from .engines import fio, fio_distributed
 from .failure import bad_value
 from .layers import validate_layer
 from .sweep import expand, expand_all, refuse_repeated
@@ -36,7 +36,10 @@ def validate(args: dict, profile: dict | None = None) -> dict:
     only = sorted(set(args["only_repetitions"] or range(1, args["repetitions"] + 1)))
     if only[0] < 1 or only[-1] > args["repetitions"]:
         raise bad_value("only_repetitions", args["only_repetitions"], f"Use numbers from 1 to repetitions, which is {args['repetitions']}.")
-    asked = {key: args[key] for key in ("testbed_id", "run_id", "engine", "repetitions", "order", "variant", "series", "allow_device")}
+    if args["servers"] and validate_steady_state(args["steady_state"]) is not None:
+        raise bad_value("steady_state", args["steady_state"], "It is judged on one host only; measure many hosts without it.")
+    fio_distributed.check_servers(args["servers"])
+    asked = {key: args[key] for key in ("testbed_id", "run_id", "engine", "repetitions", "order", "variant", "series", "allow_device", "servers")}
     asked.update(only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
                  seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
                  search=None if args["search"] is None else searches.validate(args["search"]), workloads=wanted_workloads(args, profile))
@@ -123,6 +126,16 @@ def choose_layers(given, known: dict, host: str) -> dict:
     return {"measured": measured, "skipped": [layer["name"] for layer in here if layer not in measured], "known": list(everything.values())}
 
 
+def choose_servers(servers: list, name: str | None, given, known: dict, host: str) -> dict:
+    """What choose_layers returns, for one layer that stands for the layers of all servers and is coordinated by this host."""
+    found = choose_layers(given, known, host)
+    layers = {layer["name"]: layer for layer in found["known"]}
+    group = fio_distributed.group_layer(name, [fio_distributed.layer_of(server, layers) for server in servers], host)
+    if group["name"] in layers or not NAME.fullmatch(group["name"]):
+        raise bad_value("servers_layer", group["name"], "Use letters, digits, dot, dash and underscore, and a name that no layer has.")
+    return {"measured": [group], "skipped": [], "known": [*found["known"], group]}
+
+
 # ---------------------------------------------------------------- points
 
 
@@ -176,7 +189,8 @@ def numbered(points: list, first: int) -> list:
 def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dict:
     short, variant = workload_id(workload), asked["variant"]
     point = {"point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]), "layer": layer["name"], "workload": workload,
-             "workload_id": short, "repetition": repetition, **({"variant": variant} if variant else {})}
+             "workload_id": short, "repetition": repetition, **({"variant": variant} if variant else {}),
+             **({"servers": asked["servers"]} if asked["servers"] else {})}
     point["seed"] = _number(f"{asked['run_id']}/{point['point_id']}")
     prepare = asked["prepare"]
     same = {"layer": {key: layer[key] for key in ("name", "kind", "host", "size_bytes", "identity")}, "workload": workload,
@@ -190,7 +204,8 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
     same.update({key: value for key, value in (("prepare", used), ("steady_state", _steady(asked, workload)), ("variant", variant)) if value})
     point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
     # What cannot be expressed is said now, not in the middle of the run.
-    fio.job_file({**point, "path": layer["path"], "size_bytes": layer["size_bytes"]})
+    for place in layer["detail"]["members"] if asked["servers"] else [layer]:
+        fio.job_file({**point, "path": place["path"], "size_bytes": place["size_bytes"]})
     return point
 
 
@@ -224,6 +239,8 @@ def request(asked: dict, profile: dict | None) -> dict:
             if asked[key] is not None}
     if asked["allow_device"]:
         kept["allow_device"] = asked["allow_device"]
+    if asked["servers"]:
+        kept["servers"] = [{key: server[key] for key in ("host", "layer", "version")} for server in asked["servers"]]
     if profile is not None:
         kept["profile"] = {key: value for key, value in profile.items() if key not in ("workloads", "sweep", "exclude")}
     return kept

@@ -95,7 +95,7 @@ def in_a_row(rounds: list) -> dict:
             found[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
     errors = [one["errors"] for one in rounds]
     found["errors"] = {**next((error for error in errors if "first" in error), {}), "total": sum(error["total"] for error in errors)}
-    found["cpu"] = {key: sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s for key in rounds[0]["cpu"]
+    found["cpu"] = {key: round(sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s, 3) for key in rounds[0]["cpu"]
                     if all(key in one["cpu"] for one in rounds)}
     return found
 
@@ -140,7 +140,9 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
         window = _window(meta, measured)
         if window:
             own = in_a_row(window)
-            found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors") if key in own})
+            found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients") if key in own})
+            # Of several clients, which of them failed.
+            found["failures"] += own["failures"] if "clients" in own else []
             found["engine"] = {**own["engine"], **identity["engine"]}
             found["flags"] += own["flags"]
             found["cpu"] = own["cpu"]
@@ -222,7 +224,8 @@ def against_ceiling(results: dict, host: dict) -> dict:
 
 
 def _against(one: dict, ceiling_iops, copy_bytes_s) -> dict:
-    if one["layer_kind"] == "ceiling" or "total" not in one:
+    # What several hosts do together is not bound by what one can do.
+    if one["layer_kind"] == "ceiling" or "total" not in one or "clients" in one:
         return one
     iops, bandwidth = one["total"]["iops"], one["total"]["bandwidth_bytes_s"]
     checks, flags = [], []

@@ -49,6 +49,20 @@ options:
     type: list
     elements: path
     default: []
+  servers:
+    description:
+      - Measure the layers of many hosts at once through their fio servers, instead of this host's own layers. This host only coordinates and adds up.
+      - Each entry has C(host), C(address), C(port), C(version) and C(layer), as M(storlab.testbed.benchmark_server) returns them on those hosts in
+        C(ansible_facts.storlab_servers); O(layers) tells about their layers. See C(docs/many_hosts.md).
+      - There is one result for all, with what each host did in C(clients). When one of them fails or is lost it is named and the point fails.
+    type: list
+    elements: dict
+    default: []
+    version_added: 0.2.0
+  servers_layer:
+    description: The name under which the layers of all O(servers) are one layer. By default their kind followed by C(-many).
+    type: str
+    version_added: 0.2.0
   workload:
     description:
       - What I/O is issued, a mapping. Any value may be a list; lists are multiplied out.

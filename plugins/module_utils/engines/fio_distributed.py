@@ -60,8 +60,11 @@ def check_versions(servers: list, engine: str) -> None:
                       "Install one version of fio on all of them.", own=own, servers={server["host"]: server["version"] for server in servers})
 
 
-def group_layer(name: str, layers: list, coordinator: str) -> dict:
-    """The layer that many layers measured at once are: {name, kind, host, path: null, size_bytes (of all) …}."""
+def group_layer(name: str | None, layers: list, coordinator: str) -> dict:
+    """The layer that many layers measured at once are: {name, kind, host, path: null, size_bytes (of all) …}; '<kind>-many' unless it has a name.
+
+    Its identity is that of all its members, whose paths are in ``detail``.
+    """
     kinds = sorted({layer["kind"] for layer in layers})
     if len(kinds) > 1:
         raise bad_value("servers", [layer["name"] for layer in layers], f"Their layers are of kinds {', '.join(kinds)}; measure one kind at a time.")
@@ -69,9 +72,10 @@ def group_layer(name: str, layers: list, coordinator: str) -> dict:
     if unfit:
         raise bad_value("servers", unfit, "Name scratch layers that have a path; what holds data is measured through a file on it.")
     parents = {layer["parent"] for layer in layers}
-    return {"name": name, "kind": kinds[0], "host": coordinator, "path": None, "parent": parents.pop() if len(parents) == 1 else None, "purpose": "scratch",
-            "size_bytes": sum(layer["size_bytes"] for layer in layers), "identity": {"layers": [layer["name"] for layer in layers]},
-            "detail": {"hosts": [layer["host"] for layer in layers]}}
+    return {"name": name or f"{kinds[0]}-many", "kind": kinds[0], "host": coordinator, "path": None,
+            "parent": parents.pop() if len(parents) == 1 else None, "purpose": "scratch", "size_bytes": sum(layer["size_bytes"] for layer in layers),
+            "identity": {"layers": {layer["name"]: {key: layer[key] for key in ("host", "size_bytes", "identity")} for layer in layers}},
+            "detail": {"members": [{key: layer[key] for key in ("name", "host", "path", "size_bytes")} for layer in layers]}}
 
 
 # ---------------------------------------------------------------- jobs
