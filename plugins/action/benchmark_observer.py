@@ -70,8 +70,8 @@ class ActionModule(ActionBase):
                 missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
                 continue
             intervals = {name: observer.measured_interval(result) for name, result in results.items()}
-            missed.update({name: "Its measured time cannot be told exactly enough." for name, interval in intervals.items() if interval is None})
-            asked = {name: interval[:2] for name, interval in intervals.items() if interval}
+            missed.update({name: "Nobody counted how long it was measured without a pause." for name, interval in intervals.items() if interval is None})
+            asked = {name: interval for name, interval in intervals.items() if interval}
             if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
                 missed.update(dict.fromkeys(asked, f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only."))
                 self._flag(run_dir, asked, "clock_unknown")
@@ -79,7 +79,7 @@ class ActionModule(ActionBase):
             found = self._module({"action": "collect", "intervals": asked, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars)
             missed.update(found["missed"])
             for name, figures in found["observed"].items():
-                told = {**figures, **clock, "edges_uncertain_s": round(intervals[name][2] + clock["clock_uncertain_s"], 3)}
+                told = {**figures, **clock}
                 change_result(run_dir, name, lambda result, told=told: observer.add_to(result, host, told))
                 added.append(name)
             if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:

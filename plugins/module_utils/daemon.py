@@ -43,8 +43,9 @@ def read_json(path: str):
         return None
 
 
-def utc() -> str:
-    now = time.time()
+def utc(now: float | None = None) -> str:
+    """ISO 8601 to the millisecond; of a moment in seconds since 1970, or of now."""
+    now = time.time() if now is None else now
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now % 1 * 1000):03d}Z"
 
 

@@ -29,6 +29,8 @@ FILE_BYTES = 16 << 20
 MOST_GAP_S = 3 * INTERVAL_S
 # A clock that was set in the middle, or that cannot be compared better than this, does not say which samples are the benchmark's.
 CLOCK_TOLERANCE_S = 0.5
+# So much of a measured time may be pauses between rounds before the figures of other hosts are of something else.
+MOST_PAUSE_SHARE = 0.1
 
 
 def observer_dir(testbed_id: str, base: str | None = None) -> str:
@@ -192,19 +194,18 @@ def unix_s(utc: str) -> float:
 
 
 def measured_interval(result: dict) -> tuple | None:
-    """(started_s, finished_s, uncertain_s) of what a result's figures are of, by the clock of its host; None where it cannot be told to a tenth.
+    """(started_s, finished_s) of what the host that measured counted itself, by its clock; None where that is not told or was interrupted.
 
-    The engine says how long it measured, the runner when it started and ended the engine. What is left over besides the ramp is the engine's
-    own start and end, and of that half is taken to be on either side.
+    It lies within the time that the engine measured, so what other hosts counted then is of the same I/O.
     """
-    if "total" not in result or "finished_utc" not in result or "started_utc" not in result:
+    told = result.get("counters", {})
+    if not {"started_utc", "finished_utc", "interval_s"} <= set(told):
         return None
-    started_s, finished_s = unix_s(result["started_utc"]), unix_s(result["finished_utc"])
-    runtime_s = result["runtime_s"]
-    uncertain_s = (finished_s - started_s - result["workload"].get("ramp_s", 0) - runtime_s) / 2
-    if not 0 <= uncertain_s <= max(runtime_s / 10, CLOCK_TOLERANCE_S):
+    started_s, finished_s = unix_s(told["started_utc"]), unix_s(told["finished_utc"])
+    # Rounds have pauses between them, and the clock may have been set.
+    if abs(finished_s - started_s - told["interval_s"]) > MOST_PAUSE_SHARE * told["interval_s"]:
         return None
-    return finished_s - uncertain_s - runtime_s, finished_s - uncertain_s, uncertain_s
+    return started_s, finished_s
 
 
 def clock_offset(exchanges: list) -> tuple:

@@ -151,7 +151,11 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
             found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
         elif not found["failures"]:
             found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and ended with exit code {meta.get('exit_code')}."})
-        _add_counters(found, meta)
+        if "clients" in found:
+            # What a host counts that only coordinates others says nothing of their I/O, but when that was.
+            found["counters"] = {key: meta["counters"][key] for key in ("interval_s", "started_utc", "finished_utc") if key in meta.get("counters", {})}
+        else:
+            _add_counters(found, meta)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             found["flags"].append("not_steady")
         if found["failures"] and said:

@@ -95,20 +95,19 @@ def test_times_of_results_are_read_as_utc():
     assert observer.unix_s("2026-11-21T16:33:10Z") == 1795278790
 
 
-def result(started, finished, runtime_s=4.0, ramp_s=1, **other):
-    return {"schema": schema.SCHEMA, "host": "initiator", "started_utc": started, "finished_utc": finished, "runtime_s": runtime_s, "flags": [],
-            "workload": {"ramp_s": ramp_s}, "total": {"iops": 500.0, "ios": 2000}, **other}
+def result(**other):
+    return {"schema": schema.SCHEMA, "host": "initiator", "flags": [], "total": {"iops": 500.0, "ios": 2000}, **other}
 
 
-def test_the_measured_time_lies_behind_the_ramp():
-    started_s, finished_s, uncertain_s = observer.measured_interval(result("2026-11-21T16:33:10.000Z", "2026-11-21T16:33:15.300Z"))
-    assert (started_s, finished_s) == (pytest.approx(1795278791.15), pytest.approx(1795278795.15))
-    assert uncertain_s == pytest.approx(0.15)
+def test_the_time_to_cut_to_is_what_the_measuring_host_counted_itself():
+    counted = {"started_utc": "2026-11-21T16:33:11.250Z", "finished_utc": "2026-11-21T16:33:15.000Z", "interval_s": 3.75}
+    assert observer.measured_interval(result(counters=counted)) == (pytest.approx(1795278791.25), pytest.approx(1795278795.0))
 
 
-@pytest.mark.parametrize("finished", ["2026-11-21T16:33:14.000Z", "2026-11-21T16:33:18.000Z"])
-def test_a_measured_time_that_nobody_can_tell_is_none(finished):
-    assert observer.measured_interval(result("2026-11-21T16:33:10.000Z", finished)) is None
+@pytest.mark.parametrize("counted", [{}, {"interval_s": 3.75}, {"started_utc": "2026-11-21T16:33:11.250Z", "finished_utc": "2026-11-21T16:33:15.000Z",
+                                                               "interval_s": 3.0}])
+def test_a_time_that_nobody_counted_or_that_has_pauses_is_none(counted):
+    assert observer.measured_interval(result(counters=counted)) is None
 
 
 def test_the_quickest_exchange_tells_the_clocks_difference():
@@ -120,10 +119,10 @@ def test_the_processors_cost_is_of_the_results_io():
     """2 busy seconds in 4 s are half a processor: at 500 IOPS 1000 us an I/O, and with 2400 MHz 2.4 MHz for each I/O a second."""
     figures = observer.cut(SAMPLES, BOOT + 103, BOOT + 107)
     figures["cpu"]["mhz"] = 2400.0
-    found = observer.add_to(result("", "", counters={"interrupts": 5}), "target", figures)["counters"]
+    found = observer.add_to(result(counters={"interrupts": 5}), "target", figures)["counters"]
     assert found["interrupts"] == 5
     assert (found["hosts"]["target"]["cpu"]["us_per_io"], found["hosts"]["target"]["cpu"]["mhz_per_iops"]) == (1000.0, 2.4)
-    again = observer.add_to({**result("", ""), "counters": found}, "other", figures)["counters"]["hosts"]
+    again = observer.add_to({**result(), "counters": found}, "other", figures)["counters"]["hosts"]
     assert sorted(again) == ["other", "target"]
 
 
@@ -135,7 +134,7 @@ def test_results_of_others_that_lack_this_host_are_found(tmp_path):
     for name, one in {"a": {"host": "initiator"}, "b": {"host": "target"}, "c": {"host": "initiator", "counters": {"hosts": {"target": {}}}},
                       "d": {"host": "initiator", "total": None}}.items():
         (folder / name).mkdir(parents=True)
-        content = {**result("", ""), **one}
+        content = {**result(), **one}
         (folder / name / "result.json").write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
     assert {host: list(points) for host, points in action.unobserved(str(tmp_path), "target").items()} == {"initiator": ["a"]}
     assert action.unobserved(str(tmp_path / "none"), "target") == {}
@@ -143,7 +142,7 @@ def test_results_of_others_that_lack_this_host_are_found(tmp_path):
 
 def test_a_result_keeps_everything_else_when_hosts_are_added(tmp_path):
     (tmp_path / "points" / "a").mkdir(parents=True)
-    before = result("2026-11-21T16:33:10.000Z", "2026-11-21T16:33:15.300Z", unknown={"kept": 1})
+    before = result(unknown={"kept": 1})
     (tmp_path / "points" / "a" / "result.json").write_text(schema.dump(before))
     action.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
     action.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
