@@ -231,7 +231,8 @@ def _device_told(device: dict, interval_s: float) -> dict:
     if interval_s > 0:
         found["busy_percent"] = round(min(100 * counts[BUSY_MS] / 1000 / interval_s, 100), 1)
     ios, spent_ms = (sum(counts[start + field] for start in DIRECTIONS.values()) for field in (0, 3))
-    if ios:
+    # None that took a whole millisecond together: too fast for this clock.
+    if ios and spent_ms:
         found["latency_mean_ns"] = round(1e6 * spent_ms / ios)
     return found
 

@@ -19,7 +19,8 @@ EDGE_S = 0.1
 EARLY_S = 0.03
 INTERVAL_S = 1
 MOST_ROWS = 3600
-# The engine speaks once a second; what it said longer ago is not the rate of this second.
+# The engine speaks once a second; what it said longer ago is not the rate of this second, and what it says first after the ramp, when it has
+# begun to count anew, is no rate.
 STALE_S = 1.5
 COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent")
 
@@ -43,7 +44,8 @@ class Meter:
         edges = [ramp_s - EARLY_S, *(ramp_s + EDGE_S * step for step in range(1, 11))] if device and ramp_s else []
         self.due = sorted([(moment, True) for moment in due] + [(moment, False) for moment in edges])
         before = counters.device_counts(device) if device else None
-        self.counts = [(0.0, before["counts"])] if before else []
+        # (begin and end of the reading, what it said)
+        self.counts = [(0.0, 0.0, before["counts"])] if before else []
 
     def elapsed_s(self) -> float:
         return time.monotonic() - self.begun
@@ -60,19 +62,24 @@ class Meter:
         if whole:
             self.sample(pid)
         elif whole is False:
-            self._count(counters.device_counts(self.device), self.elapsed_s())
+            begun = self.elapsed_s()
+            self._count(counters.device_counts(self.device), begun)
 
     def sample(self, pid: int) -> dict:
-        found, at = counters.sample(self.device, pid), self.elapsed_s()
-        self._count(found.get("device"), at)
-        # What began before its moment and ended after it belongs to neither side of it.
-        if self.inside[0] <= found["monotonic_s"] - self.begun and at <= self.inside[1] and "engine_ticks" in found:
+        found = counters.sample(self.device, pid)
+        begun, ended = found["monotonic_s"] - self.begun, self.elapsed_s()
+        self._count(found.get("device"), begun)
+        if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in found:
             self.first, self.last = self.first or found, found
         return found
 
-    def _count(self, device: dict | None, at: float) -> None:
+    def _count(self, device: dict | None, begun: float) -> None:
         if device and self.counts:
-            self.counts.append((at, device["counts"]))
+            self.counts.append((begun, self.elapsed_s(), device["counts"]))
+
+    def span_unix_s(self) -> tuple | None:
+        """(begin, end) of what ``changed`` is of, in seconds since 1970; other hosts' counters are cut to it."""
+        return None if self.first is None else (self.first["unix_s"], self.last["unix_s"])
 
     def changed(self) -> dict | None:
         """What the host counted in measured time, as a difference of two samples; None when it was too short to say."""
@@ -89,10 +96,10 @@ class Meter:
         after, ended_s = counters.device_counts(self.device) if self.device else None, self.elapsed_s()
         if not after or not self.counts or (self.ramp_s and self.runtime_s is None):
             return None
-        earliest, latest = self.counts[0][1], self.counts[0][1]
+        earliest = latest = self.counts[0][2]
         if self.ramp_s:
-            later = [counts for at, counts in self.counts if at >= ended_s - self.runtime_s]
-            earliest = [counts for at, counts in self.counts if at <= self.ramp_s][-1]
+            later = [counts for begun, _ended, counts in self.counts if begun >= ended_s - self.runtime_s]
+            earliest = [counts for _begun, ended, counts in self.counts if ended <= self.ramp_s][-1]
             latest = later[0] if later else after["counts"]
         return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}
 
@@ -113,26 +120,37 @@ def added(seen: list) -> dict:
 
 
 class Series:
-    """One row a second of a point, whatever number of engine runs it takes: the engine's own rates, the device's latency, the processors.
+    """One row a second of a point, whatever number of engine runs it takes.
 
+    Rates and latency are the device's own where it does nothing but the workload's I/O (on_device), request for request (ios_too). Where it
+    does not, rates are what the engine says of itself, to three digits, and there is no latency.
     Longer points keep every second, fourth … row, so that a series has at most MOST_ROWS; a row is always of one second.
     """
 
-    def __init__(self):
+    def __init__(self, on_device: bool = False, ios_too: bool = False):
         self.rows: list = []
+        self.on_device, self.ios_too = on_device, ios_too
+        self.begun = time.monotonic()
         self.step, self.ticks, self.previous = 1, 0, None
 
     def started(self, sample: dict) -> None:
         """The engine was started: the next row is of the time since this sample."""
         self.previous = sample
 
-    def add(self, t_s: float, phase: str, sample: dict, iops, bandwidth_bytes_s) -> None:
-        figures, self.previous = counters.delta(self.previous, sample), sample
+    def add(self, phase: str, sample: dict, iops, bandwidth_bytes_s) -> None:
+        """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
+        moved, latency = counters.difference(self.previous, sample), None
+        figures, self.previous = counters.told(moved), sample
         self.ticks += 1
         if self.ticks % self.step:
             return
-        self.rows.append([round(t_s, 2), phase, iops, bandwidth_bytes_s, figures.get("device", {}).get("latency_mean_ns"),
-                          figures["cpu"].get("host_busy_percent")])
+        if self.on_device and "device" in figures:
+            device, interval_s = figures["device"], moved["monotonic_s"]
+            latency = device.get("latency_mean_ns")
+            bandwidth_bytes_s = round(sum(device[name]["bytes"] for name in counters.DIRECTIONS) / interval_s)
+            if self.ios_too:
+                iops = round(sum(device[name]["ios"] for name in counters.DIRECTIONS) / interval_s, 1)
+        self.rows.append([round(sample["monotonic_s"] - self.begun, 2), phase, iops, bandwidth_bytes_s, latency, figures["cpu"].get("host_busy_percent")])
         if len(self.rows) > MOST_ROWS:
             self.step *= 2
             self.rows = self.rows[1::2]

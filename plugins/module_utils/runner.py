@@ -189,7 +189,7 @@ class Supervisor:
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict = {"status": "running", "points": len(plan["points"]), "failed": 0}
         self.steps_s = duration.steps_s(plan)
-        self.begun = self.point_begun = self.measure_begun = time.monotonic()
+        self.begun = self.point_begun = time.monotonic()
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -321,8 +321,9 @@ class Supervisor:
 
     def _measure(self, folder: str, job: dict, meta: dict) -> None:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
-        self.measure_begun = time.monotonic()
-        device, series = counters.device_number(job["path"]), Series() if self.plan.get("series", True) else None
+        device = counters.device_number(job["path"])
+        seen_by_device = _seen_by_device(job, device)
+        series = Series(*seen_by_device) if self.plan.get("series", True) else None
         if self.plan.get("steady_state") is None:
             runs = window = [self._fio(folder, job, device=device, series=series)]
         else:
@@ -330,8 +331,9 @@ class Supervisor:
             runs, values = self._rounds(folder, job, limits, device, series)
             window = runs[-limits["window"]:]
             meta["steady_state"] = steady_state.told(values, limits)
-        meta.update({"exit_code": runs[-1]["exit_code"], "timed_out": runs[-1]["timed_out"], "started_utc": runs[0]["started_utc"],
-                     "finished_utc": runs[-1]["finished_utc"], "wall_s": round(runs[-1]["ended"] - runs[0]["begun"], 3), **self._counted(window, job, device)})
+        first, last = runs[0], runs[-1]
+        meta.update({**{key: last[key] for key in ("exit_code", "timed_out", "finished_utc")}, "started_utc": first["started_utc"],
+                     "wall_s": round(last["ended"] - first["begun"], 3), **self._counted(window, seen_by_device)})
         if series is not None:
             write_json(os.path.join(folder, "series.json"), series.told())
         for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256"), ("series.json", "series_sha256")):
@@ -358,18 +360,18 @@ class Supervisor:
                 break
         return runs, values
 
-    def _counted(self, runs: list, job: dict, device: str | None) -> dict:
+    def _counted(self, runs: list, seen_by_device: tuple) -> dict:
         """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
         found = {}
         if all(run["changed"] for run in runs):
             found["counters"] = counters.told(counters.total([run["changed"] for run in runs]))
+            # When that was, so that what other hosts counted can be cut to it.
+            found["counters"].update(started_utc=utc(runs[0]["span_unix_s"][0]), finished_utc=utc(runs[-1]["span_unix_s"][1]))
             if self.mhz and found["counters"]["cpu"]:
                 found["counters"]["cpu"]["mhz"] = self.mhz
-        # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
-        comparable = job["workload"]["direct"] and "verify" not in job["workload"] and job["path"] is not None and is_block_device(job["path"])
-        if comparable and all(run["seen"] and not run["exit_code"] for run in runs):
-            whole = counters.unsplit_bytes(device)
-            found["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": bool(whole) and block_bounds(job["workload"])[1] <= whole}
+        on_device, ios_too = seen_by_device
+        if on_device and all(run["seen"] and not run["exit_code"] for run in runs):
+            found["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": ios_too}
         return found
 
     # ------------------------------------------------------------ one run of the engine
@@ -398,7 +400,7 @@ class Supervisor:
         if os.path.getsize(os.path.join(folder, "stderr.txt")) == 0:
             os.unlink(os.path.join(folder, "stderr.txt"))
         return {"exit_code": process.returncode, "timed_out": timed_out, "started_utc": started, "finished_utc": utc(), "begun": meter.begun, "ended": ended,
-                "changed": meter.changed(), "seen": seen}
+                "changed": meter.changed(), "span_unix_s": meter.span_unix_s(), "seen": seen}
 
     def _watch(self, process, meter: Meter, lengths: tuple, phase: str, series) -> bool:
         """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when told to stop."""
@@ -409,14 +411,15 @@ class Supervisor:
             elapsed = meter.elapsed_s()
             if elapsed >= tick_s:
                 in_ramp, sample = elapsed < ramp_s, meter.sample(process.pid)
-                now_in = phase or ("ramp" if in_ramp else "measure")
                 if series is not None and tick_s == 0:
                     series.started(sample)
                 elif series is not None:
-                    fresh = recent if elapsed - heard_s <= STALE_S else b""
-                    series.add(time.monotonic() - self.measure_begun, now_in, sample, fio.live_iops(fresh), fio.live_bandwidth_bytes_s(fresh))
-                self._tell(phase=now_in, elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1), phase_s=round(ramp_s if in_ramp else runtime_s, 1),
-                           iops=fio.live_iops(recent), remaining_s=self._remaining())
+                    fresh = recent if elapsed - heard_s <= STALE_S and not 0 < ramp_s > elapsed - STALE_S else b""
+                    # A row is of the second that has gone by, and belongs to where most of it was.
+                    series.add("ramp" if elapsed - STATE_INTERVAL_S / 2 < ramp_s else "measure", sample,
+                               fio.live_iops(fresh), fio.live_bandwidth_bytes_s(fresh))
+                self._tell(phase=phase or ("ramp" if in_ramp else "measure"), elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1),
+                           phase_s=round(ramp_s if in_ramp else runtime_s, 1), iops=fio.live_iops(recent), remaining_s=self._remaining())
                 tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
             if elapsed > deadline_s or self.stopping:
                 _end_group(process)
@@ -430,8 +433,13 @@ class Supervisor:
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
 
 
-def is_block_device(path: str) -> bool:
-    return stat.S_ISBLK(os.stat(path).st_mode)
+def _seen_by_device(job: dict, device: str | None) -> tuple:
+    """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
+    # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
+    if device is None or not job["workload"]["direct"] or "verify" in job["workload"] or not stat.S_ISBLK(os.stat(job["path"]).st_mode):
+        return False, False
+    whole = counters.unsplit_bytes(device)
+    return True, whole is not None and block_bounds(job["workload"])[1] <= whole
 
 
 def _text(path: str) -> str:
