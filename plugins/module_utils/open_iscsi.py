@@ -475,7 +475,11 @@ def layers_of(targets: list, disks: dict, provider: str = "open_iscsi") -> list:
                     "purpose": lun["purpose"],
                     "size_bytes": disk.get("size_bytes") or lun.get("size_bytes"),
                     "identity": {key: value for key, value in identity.items() if value not in (None, "")},
-                    "detail": {"provider": provider, "portal": portal_text(**target["portal"]), **({"queue_depth": disk["queue_depth"]} if disk else {})},
+                    "detail": {
+                        "provider": provider,
+                        "portal": portal_text(**target["portal"]),
+                        **{key: disk[key] for key in ("queue_depth", "adapter", "device") if disk.get(key)},
+                    },
                 }
             )
     return found

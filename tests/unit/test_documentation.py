@@ -88,7 +88,7 @@ def test_implementation_takes_exactly_what_is_documented(path):
         return
     code = path.read_text(encoding="utf-8").split("EXAMPLES")[-1]
     shared = "".join((ROOT / "plugins" / "module_utils" / f"{name}.py").read_text(encoding="utf-8")
-                     for name in ("iscsi_target",) if f"{name}.SPEC" in code)
+                     for name in ("iscsi_target", "esxi") if f"{name}.SPEC" in code or f"{name}.spec()" in code)
     assert [name for name in documented_names if f'"{name}"' not in code + shared] == []
 
 

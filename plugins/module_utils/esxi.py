@@ -1,0 +1,224 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One session with an ESXi host, directly or through its vCenter, and what every module needs of it.
+
+pyVmomi is imported when a session is opened, so that pure functions and tests do without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from .failure import Failure, bad_value
+
+# What proves that a VM, a datastore or an adapter belongs to a testbed.
+STAMP_KEY = "storlab.testbed"
+TASK_PATIENCE_S = 3600
+POLL_S = 0.2
+
+
+def spec() -> dict:
+    """The connection's part of every module's argument_spec."""
+    from ansible.module_utils.basic import env_fallback
+
+    return {
+        "hostname": {"type": "str", "required": True, "fallback": (env_fallback, ["VMWARE_HOST"])},
+        "port": {"type": "int", "default": 443, "fallback": (env_fallback, ["VMWARE_PORT"])},
+        "username": {"type": "str", "required": True, "fallback": (env_fallback, ["VMWARE_USER"])},
+        "password": {"type": "str", "required": True, "no_log": True, "fallback": (env_fallback, ["VMWARE_PASSWORD"])},
+        "validate_certs": {"type": "bool", "default": True},
+        "ca_path": {"type": "path"},
+        "timeout_s": {"type": "int", "default": 60},
+        "esxi_host": {"type": "str"},
+    }
+
+
+def stamp(testbed_id: str) -> str:
+    return f"storlab-{testbed_id}"
+
+
+class Session:
+    """A logged-in connection; ends with the ``with`` block. Everything that the host refuses becomes a Failure."""
+
+    def __init__(self, params: dict):
+        self.params = params
+        try:
+            from pyVim import connect
+            from pyVmomi import vim, vmodl
+        except ImportError:
+            raise Failure("pyvmomi_missing", "The Python library pyVmomi is not installed where this task runs.",
+                          "Install it there: pip install pyvmomi.") from None
+        self.vim, self.vmodl, self._connect = vim, vmodl, connect
+
+    def __enter__(self) -> Session:
+        where = f"{self.params['hostname']}:{self.params['port']}"
+        try:
+            context = ssl.create_default_context(cafile=self.params["ca_path"])
+        except OSError as error:
+            raise bad_value("ca_path", self.params["ca_path"], f"Name a file with certificates in PEM format ({error}).") from None
+        if not self.params["validate_certs"]:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.context = context
+        try:
+            self.instance = self._connect.SmartConnect(host=self.params["hostname"], port=self.params["port"], user=self.params["username"],
+                                                       pwd=self.params["password"], sslContext=context, httpConnectionTimeout=self.params["timeout_s"])
+        except self.vim.fault.InvalidLogin:
+            raise Failure("login_refused", f"{where} refuses the login of {self.params['username']}.", "Correct username and password.") from None
+        except ssl.SSLCertVerificationError as error:
+            raise Failure("certificate_untrusted", f"The certificate of {where} is not trusted: {error.verify_message}.",
+                          "Name its authority's file in ca_path; validate_certs: false does without the check.") from None
+        except (OSError, http.client.HTTPException, self.vmodl.MethodFault) as error:
+            raise Failure("host_unreachable", f"{where} cannot be reached: {said(error)}.", "Check hostname, port and the network.") from None
+        self.content = self.instance.RetrieveContent()
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        with contextlib.suppress(Exception):
+            self._connect.Disconnect(self.instance)
+
+    @property
+    def about(self) -> dict:
+        about = self.content.about
+        return {"product": about.fullName, "version": about.version, "build": about.build, "api": about.apiVersion, "kind": about.apiType}
+
+    def all(self, kind, *names) -> list:
+        """[(object, {name: value})] of every managed object of this kind, in one request."""
+        view = self.content.viewManager.CreateContainerView(self.content.rootFolder, [kind], True)
+        query = self.vmodl.query.PropertyCollector
+        step = query.TraversalSpec(name="view", path="view", skip=False, type=self.vim.view.ContainerView)
+        found = self.content.propertyCollector.RetrieveContents([query.FilterSpec(
+            objectSet=[query.ObjectSpec(obj=view, skip=True, selectSet=[step])],
+            propSet=[query.PropertySpec(type=kind, pathSet=list(names) or ["name"])])])
+        view.Destroy()
+        return [(item.obj, {value.name: value.val for value in item.propSet}) for item in found]
+
+    def host(self):
+        """The HostSystem that is meant: the one named, or the only one there is."""
+        hosts = self.all(self.vim.HostSystem, "name")
+        names = sorted(values["name"] for _host, values in hosts)
+        wanted = self.params["esxi_host"]
+        if wanted is None and len(hosts) == 1:
+            return hosts[0][0]
+        for host, values in hosts:
+            if values["name"] == wanted:
+                return host
+        raise bad_value("esxi_host", wanted, f"{self.params['hostname']} knows {', '.join(names) or 'no host'}; name one of them.")
+
+    def datacenter(self, entity):
+        """The datacenter above a managed entity."""
+        while entity is not None and not isinstance(entity, self.vim.Datacenter):
+            entity = entity.parent
+        return entity
+
+    @contextlib.contextmanager
+    def doing(self, what: str):
+        """What the host refuses inside, said as 'what' could not be done."""
+        try:
+            yield
+        except Failure:
+            raise
+        except self.vmodl.fault.NotAuthenticated:
+            raise Failure("session_lost", f"{self.params['hostname']} ended the session while trying to {what}.", "Run again.") from None
+        except self.vim.fault.NoPermission as fault:
+            raise _no_permission(what, fault, self.params) from None
+        except self.vim.fault.ResourceInUse as fault:
+            raise Failure("in_use", f"Cannot {what}: {fault.name or 'it'} is in use.", "End what uses it, and run again.", name=fault.name) from None
+        except self.vmodl.MethodFault as fault:
+            if type(fault).__name__.endswith("NoPermission"):
+                raise _no_permission(what, fault, self.params) from None
+            raise Failure("refused", f"The host could not {what}: {said(fault)}.", "Look at the host's events and run again.",
+                          fault=type(fault).__name__) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure("connection_lost", f"The connection to {self.params['hostname']} broke while trying to {what}: {said(error)}.",
+                          "Run again: what is there already is kept.") from None
+
+    def wait(self, task, what: str):
+        """The result of a task, or its fault."""
+        deadline = time.monotonic() + TASK_PATIENCE_S
+        with self.doing(what):
+            while task.info.state not in ("success", "error"):
+                if time.monotonic() > deadline:
+                    raise Failure("task_timeout", f"The host has been trying to {what} for {TASK_PATIENCE_S} s.", "Look at its tasks.")
+                time.sleep(POLL_S)
+            if task.info.state == "error":
+                raise task.info.error
+            return task.info.result
+
+    # -------------------------------------------------------- files on datastores, over HTTPS
+
+    def file(self, method: str, datastore, path: str, content=None) -> bytes | None:
+        """GET, PUT or DELETE of a file on a datastore; None when there is no such file."""
+        query = {"dcPath": self._inventory_path(self.datacenter(datastore)), "dsName": datastore.name}
+        url = f"https://{self.params['hostname']}:{self.params['port']}/folder/{urllib.parse.quote(path)}?{urllib.parse.urlencode(query)}"
+        cookie = self.instance._stub.cookie.split(";", 1)[0]
+        request = urllib.request.Request(url, data=content, method=method, headers={"Cookie": cookie, "Content-Type": "application/octet-stream"})
+        if content is not None and hasattr(content, "fileno"):
+            request.add_header("Content-Length", str(os.fstat(content.fileno()).st_size))
+        try:
+            with urllib.request.urlopen(request, context=self.context, timeout=self.params["timeout_s"]) as answer:  # noqa: S310, the scheme is ours
+                return answer.read()
+        except urllib.error.HTTPError as error:
+            if error.code == 404 and method != "PUT":
+                return None
+            raise Failure("file_refused", f"{method} of {path} on datastore {datastore.name} was refused with HTTP status {error.code}.",
+                          "Check that the datastore is accessible and that the user may browse it.", status=error.code) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Failure("connection_lost", f"{method} of {path} on datastore {datastore.name} broke off: {said(error)}.", "Run again.") from None
+
+    def _inventory_path(self, entity) -> str:
+        parts = []
+        while entity is not None and entity != self.content.rootFolder:
+            parts.append(entity.name)
+            entity = entity.parent
+        return "/".join(reversed(parts))
+
+
+def _no_permission(what: str, fault, params: dict) -> Failure:
+    privilege = getattr(fault, "privilegeId", None) or "unknown"
+    return Failure("no_permission", f"{params['username']} may not {what}: the privilege {privilege} is missing.",
+                   "Give the user this privilege on the host.", privilege=privilege)
+
+
+def said(error) -> str:
+    """What a fault or an error tells, in one line."""
+    texts = [getattr(error, "msg", None), *(getattr(message, "message", None) for message in getattr(error, "faultMessage", None) or [])]
+    text = "; ".join(str(text) for text in texts if text)
+    if isinstance(error, (socket.timeout, TimeoutError)):
+        text = text or "it does not answer in time"
+    return " ".join((text or str(error) or type(error).__name__).split()).rstrip(".")[:300]
+
+
+class Memory:
+    """What a host looked like before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
+
+    def __init__(self, state_dir: str, area: str, name: str):
+        self.path = os.path.join(state_dir, "esxi", f"{area}-{name}.json")
+        self.data: dict = {}
+        with contextlib.suppress(FileNotFoundError), open(self.path, encoding="utf-8") as handle:
+            try:
+                self.data = json.load(handle)
+            except ValueError:
+                raise Failure("record_damaged", f"The testbed's record {self.path} is not JSON.",
+                              "Restore it, or remove it when nothing of the testbed is left on this host.", path=self.path) from None
+
+    def save(self) -> None:
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        handle = os.open(f"{self.path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(self.data, stream, indent=1, sort_keys=True)
+        os.replace(f"{self.path}.new", self.path)
+
+    def forget(self) -> None:
+        self.data = {}
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
