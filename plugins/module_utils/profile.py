@@ -24,7 +24,7 @@ FROM_MEMORY = "memory"
 def find(name: str, directories: list, load) -> dict:
     """The validated profile of this name. Of two in several directories the last directory's counts, so that a user's comes before ours.
 
-    load: turns the path of a YAML file into what it says; whatever it raises means that the file is damaged.
+    load: turns the text of a YAML file into what it says (yaml.safe_load); whatever it raises means that the file is damaged.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise bad_value("profile", name, "Use the name of a profile: lower-case letters, digits and underscores.")
@@ -35,7 +35,8 @@ def find(name: str, directories: list, load) -> dict:
                       f"{directories[-1] if directories else 'a directory of profiles'}.", profile=name, directories=directories)
     path = there[-1]
     try:
-        content = load(path)
+        with open(path, encoding="utf-8") as handle:
+            content = load(handle.read())
     except Exception as error:
         raise Failure("profile_unreadable", f"The profile {path} cannot be read as YAML: {' '.join(str(error).split())[:300]}.",
                       "Correct the file.", path=path) from error
@@ -70,14 +71,17 @@ def _validated(content, file_name: str) -> dict:
         _source(f"source[{index}]", source)
     for index, figure in enumerate(_list("published", content.get("published", []), empty=True)):
         _published(f"published[{index}]", figure)
-    if ("workload" in content) + ("workloads" in content) == 2:
+    given = [key for key in ("workload", "workloads", "sweep") if content.get(key) is not None]
+    if given[:2] == ["workload", "workloads"]:
         raise bad_value("workload", content["workload"], "Give workload or workloads, not both.")
-    if not set(content) & {"workload", "workloads", "sweep"}:
+    if not given:
         raise bad_value("workload", None, "Give workload, workloads or sweep.")
-    several = "workloads" in content
+    # YAML makes a date of a day that is not quoted.
+    source = [{**one, "read": str(one["read"])} for one in content["source"]]
+    several = "workloads" in given
     found = (expand_all if several else expand)(content.get("workloads" if several else "workload"), content.get("sweep"),
                                                 "workloads" if several else "workload", content.get("exclude"))
-    return {**{key: content[key] for key in (*REQUIRED, "description", "published") if key in content}, "workloads": found}
+    return {**{key: content[key] for key in (*REQUIRED, "description", "published") if key in content}, "source": source, "workloads": found}
 
 
 def _source(variable: str, source) -> None:

@@ -223,7 +223,7 @@ def test_fio_takes_every_job_file(tmp_path):
             continue
         files.append(tmp_path / f"{len(files)}.fio")
         files[-1].write_text(text)
-    done = subprocess.run(["fio", "--parse-only", *files], capture_output=True, text=True)
+    done = subprocess.run(["fio", "--parse-only", *files], capture_output=True, text=True, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
 
@@ -242,7 +242,7 @@ def run(disk, *arguments, fill=False, **workload) -> tuple:
     path = disk.with_suffix(".fio")
     path.write_text(fio.fill_file(point) if fill else fio.job_file(point))
     output = disk.with_suffix(".json")
-    done = subprocess.run(["fio", "--output-format=json", f"--output={output}", *arguments, path], capture_output=True, text=True)
+    done = subprocess.run(["fio", "--output-format=json", f"--output={output}", *arguments, path], capture_output=True, text=True, cwd=disk.parent)
     text = output.read_text()
     return json.JSONDecoder().raw_decode(text, text.index("{\n"))[0]["jobs"][0], done.stdout + done.stderr + text
 
@@ -389,6 +389,7 @@ def test_what_was_written_is_read_back_and_counts_as_written_only(disk, how):
     (found,) = fio.results(disk.with_suffix(".json").read_text())
     assert (found["status"], "read" in found, found["total"]["ios"]) == ("measured", False, record["write"]["total_ios"])
     assert found["runtime_s"] == record["write"]["runtime"] / 1000
+    assert {path.suffix for path in disk.parent.iterdir()} == {"", ".fio", ".json"}
 
 
 def test_damage_is_found(disk):

@@ -10,7 +10,7 @@ import random
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.sweep import expand
+from ansible_collections.storlab.testbed.plugins.module_utils.sweep import expand, expand_all
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import (
     KEYS,
     by_time,
@@ -316,3 +316,56 @@ def test_bad_sweeps(workload, sweep, variable):
     with pytest.raises(Failure) as caught:
         expand(workload, sweep)
     assert caught.value.details["variable"] == variable
+
+
+def test_a_sweep_of_a_value_within_another():
+    found = expand({"read_percent": 0, "sync": {"mode": "dsync"}}, {"sync.fsync_every": [1, 8], "data.compress_percent": [30]})
+    assert [one["sync"] for one in found] == [{"mode": "dsync", "fsync_every": 1}, {"mode": "dsync", "fsync_every": 8}]
+    assert {one["data"]["compress_percent"] for one in found} == {30}
+
+
+def test_mixes_are_an_axis():
+    assert [workload_id(one)[:3] for one in expand({}, {"block_size": ["8k", {"4k": 50, "8k": 50}, "4k-8k"]})] == ["8k-", "mix", "4k_"]
+
+
+@pytest.mark.parametrize(("exclude", "left"), [
+    ([{"queue_depth": 32}], [("4k", 1), ("8k", 1)]),
+    ([{"queue_depth": "32", "block_size": 4096}], [("4k", 1), ("8k", 1), ("8k", 32)]),
+    ([{"block_size_bytes": 8192}, {"queue_depth": 1}], [("4k", 32)]),
+    ([{"block_size": {"4k": 100}, "alignment": "4k"}, {"block_size": "8k", "direct": True, "queue_depth": 1}], [("8k", 32)]),
+    ([], [("4k", 1), ("4k", 32), ("8k", 1), ("8k", 32)]),
+    (None, [("4k", 1), ("4k", 32), ("8k", 1), ("8k", 32)]),
+])
+def test_exclusions_are_compared_by_what_they_mean(exclude, left):
+    found = expand({"block_size": ["4k", "8k"], "queue_depth": [1, 32]}, exclude=exclude)
+    assert [(one["block_size_bytes"], one["queue_depth"]) for one in found] == [(parse_size(size), depth) for size, depth in left]
+
+
+def test_an_exclusion_is_of_all_workloads():
+    found = expand_all([{"queue_depth": [1, 2]}, {"read_percent": 0, "sync": {"mode": "dsync"}}, {"read_percent": 0}], exclude=[
+        {"queue_depth": 2}, {"sync": {"mode": "dsync"}}])
+    assert [workload_id(one) for one in found] == ["4k-r100-rnd100-qd1-w1", "4k-r0-rnd100-qd1-w1"]
+
+
+@pytest.mark.parametrize(("exclude", "variable"), [
+    ([{"queue_depth": 5}], "exclude[0]"),
+    ([{"queue_depth": 1}, {"block_size": "8k"}], "exclude[1]"),
+    ([{"queue_depth": [1]}], "exclude[0].queue_depth"),
+    ([{"queue_depth": "many"}], "exclude[0].queue_depth"),
+    ([{"depth": 1}], "exclude[0].depth"),
+    ([{}], "exclude[0]"),
+    (["queue_depth"], "exclude[0]"),
+    ({"queue_depth": 1}, "exclude"),
+    ([{"queue_depth": 1}, {"queue_depth": 32}], "exclude"),
+])
+def test_bad_exclusions(exclude, variable):
+    with pytest.raises(Failure) as caught:
+        expand({}, {"queue_depth": [1, 32]}, exclude=exclude)
+    assert (caught.value.code, caught.value.details["variable"]) == ("bad_value", variable)
+
+
+@pytest.mark.parametrize("workloads", [[], {}, None, [{"queue_depth": 1}, {"queue_depth": [1, 2]}]])
+def test_bad_lists_of_workloads(workloads):
+    with pytest.raises(Failure) as caught:
+        expand_all(workloads)
+    assert caught.value.details["variable"] == "workloads"

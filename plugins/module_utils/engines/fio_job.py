@@ -267,8 +267,8 @@ def _verify(workload: dict, path) -> dict:
         raise unsupported("fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0.")
     if "block_size_bytes" not in workload:
         raise unsupported("fio", "verify", value, "Blocks of several sizes overlap, and it compares some only; use one block size.")
-    # Of two writes to one block on their way at once either may be the last.
-    return {"verify": value, "serialize_overlap": 1}
+    # Of two writes to one block on their way at once either may be the last. fio would leave a file of its state wherever it was started.
+    return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
 def _refuse_options(workload: dict) -> None:
