@@ -50,6 +50,20 @@ def test_examples_of_report_run(root, tmp_path):
     assert "Before the change of the queue depth" in page
 
 
+def test_examples_of_compare_run(root, tmp_path):
+    sys.path.insert(0, str(root / "tests" / "unit"))
+    from fixtures.compare import make_runs
+
+    workload = next(iter(make_runs.WORKLOADS))
+    for seed, run_id in enumerate(("before", "after")):
+        rates = {("target-bench", workload): 9000, ("initiator-bench", workload): 5000}
+        folder = make_runs.write_run(tmp_path / "made", make_runs.results(5, rates, seed=seed, run_id=run_id))
+        shutil.copytree(folder, tmp_path / "results" / "embedded" / run_id)
+    play(root, tmp_path, examples(root, "compare"))
+    assert sorted(path.name for path in (tmp_path / "results" / "embedded" / "compare").iterdir()) == [
+        "after-vs-before", "after.initiator-bench-vs-after.target-bench"]
+
+
 def test_examples_of_benchmark_list_their_points(root, tmp_path):
     shown = play(root, tmp_path, yaml.safe_dump(yaml.safe_load(examples(root, "benchmark"))[1:]), "--check", "-v")
     assert shown.count("4k-r100-rnd100-qd32-w1.r3") >= 1 and "4k-r0-rnd100-qd4-w1.r1" in shown

@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compares two stored runs; documentation in plugins/modules/compare.py."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import comparison
+from ..module_utils.failure import Failure, bad_value
+from ..module_utils.report import compare_render, load
+from .report import apply, plan
+
+SELECTOR = {"type": "dict", "required": True, "options": {
+    "run_dir": {"type": "path"}, "results_dir": {"type": "path"}, "testbed_id": {"type": "str"}, "run_id": {"type": "str", "default": "latest"},
+    "layer": {"type": "str"}, "variant": {"type": "str"}, "workload": {"type": "str"}}}
+ARGUMENTS = {
+    "baseline": SELECTOR,
+    "candidate": SELECTOR,
+    "under_test": {"type": "list", "elements": "str", "default": []},
+    "metrics": {"type": "list", "elements": "str"},
+    "margin_percent": {"type": "float", "default": comparison.MARGIN_PERCENT},
+    "fail_on": {"type": "list", "elements": "str", "default": []},
+    "output_dir": {"type": "path"},
+}
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("baseline", "candidate", "fail_on", "margin_percent", "metrics", "output_dir", "under_test"))
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
+        try:
+            result.update(self._compare(args))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        except OSError as error:
+            unwritable = Failure("report_unwritable", f"The comparison cannot be written: {error}.", "Give the controller's user the right to write there.",
+                                 path=error.filename)
+            result.update(failed=True, **unwritable.as_result())
+        return result
+
+    def _compare(self, args: dict) -> dict:
+        # First what can be wrong without reading anything.
+        rules = comparison.rules(args["fail_on"], args["metrics"])
+        sides = [self._side(name, args[name]) for name in comparison.SIDES]
+        if len({side["run"].testbed_id for side in sides}) > 1:
+            sides = [{**side, "label": f"{safe(side['run'].testbed_id)}.{side['label']}"} for side in sides]
+        found = comparison.compare_runs(*sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"])
+        found.update(fail_on=args["fail_on"], hits=comparison.hits(found, rules))
+        folder = os.path.join(self._output_dir(args, sides[1]), f"{sides[1]['label']}-vs-{sides[0]['label']}")
+        desired = compare_render.render(found)
+        steps = plan(folder, desired)
+        answer = {"changed": bool(steps), "written": [step["path"] for step in steps], "compare_dir": folder, "index": os.path.join(folder, "index.html"),
+                  "files": {name: os.path.join(folder, name) for name in desired}, "table": compare_render.table(found),
+                  **{key: found[key] for key in ("verdict", "headline", "counts", "design", "rows", "unmatched", "damaged", "under_test_same", "hits")},
+                  # Not 'failed': a task that returns it has failed.
+                  "failed_points": found["failed"], "differences": [entry for entry in found["environment"] if entry["status"] != "ignored"]}
+        if self._task.diff:
+            answer["diff"] = [{"before_header": step["path"], "after_header": step["path"], "before": _text(step["path"]), "after": step["text"]}
+                              for step in steps if step["path"].endswith(".md")]
+        if not self._task.check_mode:
+            apply(folder, steps)
+        if found["hits"]:
+            first = found["hits"][0]
+            stop = Failure("regression", f"{len(found['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
+                           f"{first['text']}.", f"Read {answer['index']}, and repair it or raise the limit.", hits=found["hits"])
+            answer.update(failed=True, **stop.as_result())
+        return answer
+
+    def _side(self, name: str, given: dict) -> dict:
+        run_dir, results_dir, testbed_id = (given[key] for key in ("run_dir", "results_dir", "testbed_id"))
+        if bool(run_dir) == bool(results_dir and testbed_id) or (run_dir and (results_dir or testbed_id)):
+            raise bad_value(name, given, "Give either run_dir, or results_dir and testbed_id.")
+        folder = run_dir or load.find_run(self._loader.path_dwim(results_dir), testbed_id, given["run_id"])
+        run = load.read_run(os.path.abspath(self._loader.path_dwim(folder)))
+        selector = {key: given[key] for key in comparison.SELECTORS.values()}
+        parts = [run.run_id, *(selector[key] for key in ("layer", "variant", "workload") if selector[key])]
+        return {"run": run, "selector": selector, "label": safe(".".join(parts))}
+
+    def _output_dir(self, args: dict, candidate: dict) -> str:
+        """Beside the runs of the candidate's testbed, where no run has this name because it holds no points."""
+        return self._loader.path_dwim(args["output_dir"]) if args["output_dir"] else os.path.join(os.path.dirname(candidate["run"].folder), "compare")
+
+
+def safe(name: str) -> str:
+    """Fit for the name of a folder: names come out of files that anybody may have written."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
+def _text(path: str) -> str:
+    if not os.path.exists(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        return handle.read()

@@ -1,0 +1,219 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: compare
+short_description: Says whether a change is real, from the stored results of two runs
+version_added: 0.2.0
+description:
+  - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
+    difference larger than the margin, or cannot tell and how many repetitions more it would take.
+  - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
+    difference that the comparison could have seen. With fewer than 4 repetitions a side there is no verdict. C(docs/comparison.md)
+    explains the methods and how often they are wrong.
+  - Refuses unlike things. What the two were measured on is compared first; a difference that is not named in O(under_test) stops the task with
+    code V(unlike_runs), and the message names every one.
+  - Two layers, variants or workloads of one run are compared by naming them in O(baseline) and O(candidate).
+  - Writes a folder with C(index.html), C(report.md), C(comparison.json), C(comparison.csv) and C(junit.xml). The same results give the same
+    bytes, so a second run changes nothing.
+  - Runs on the controller. No host of the testbed is needed.
+options:
+  baseline:
+    description: What the candidate is compared with.
+    type: dict
+    required: true
+    suboptions: &selector
+      run_dir:
+        description:
+          - Folder of the run on the controller.
+          - Either this, or C(results_dir) and C(testbed_id).
+        type: path
+      results_dir:
+        description: Folder on the controller that holds one folder a testbed and in it one folder a run.
+        type: path
+      testbed_id:
+        description: Name of the testbed in C(results_dir).
+        type: str
+      run_id:
+        description: Name of the run in C(results_dir), or V(latest) for the run that started last.
+        type: str
+        default: latest
+      layer:
+        description: Takes this layer only. When the other side names another, the two layers are compared.
+        type: str
+      variant:
+        description: Takes this variant only. When the other side names another or none, the two are compared.
+        type: str
+      workload:
+        description: Takes the workload of this C(workload_id) only. When the other side names another, the two are compared.
+        type: str
+  candidate:
+    description: What is judged, with the same keys as O(baseline).
+    type: dict
+    required: true
+    suboptions: *selector
+  under_test:
+    description:
+      - Names of facts that are meant to differ, as patterns in which C(*) stands for anything, for example
+        C(hosts.*.devices.*.queue.scheduler).
+    type: list
+    elements: str
+    default: []
+  metrics:
+    description:
+      - Metrics to compare. Those that a point has not measured are left out for it.
+      - A metric of the total such as V(latency_p95_ns), of one direction such as V(write.iops), or any number in a result with what is
+        good, such as V(database.orders_s higher).
+      - By default IOPS, bandwidth, latency (mean, p50, p99, p99.9), processor cost (C(us_per_io), C(mhz_per_iops)), C(tpm) and C(nopm).
+    type: list
+    elements: str
+  margin_percent:
+    description: Differences up to this size do not matter.
+    type: float
+    default: 5.0
+  fail_on:
+    description:
+      - Makes the task fail, after the files are written, when a figure meets one of these.
+      - V(regression) is a verdict of worse, V(regression > 5 %) one whose estimate is worse by more, V(cannot_tell) a figure
+        without a verdict, V(missing) a point that the candidate lacks or failed. All but the last can stand after a
+        metric, as in V(latency_p99_ns regression > 10 %).
+    type: list
+    elements: str
+    default: []
+  output_dir:
+    description: Folder in which the folder of the comparison is made. By default C(compare) beside the candidate's run.
+    type: path
+attributes:
+  check_mode:
+    description: Returns the verdicts and says which files would be written, without writing.
+    support: full
+  diff_mode:
+    description: Shows the difference of the Markdown file; the other files say the same.
+    support: partial
+  platform:
+    description: Runs on the controller.
+    support: full
+    platforms: posix
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Is the new queue scheduler any better?
+  storlab.testbed.compare:
+    baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: before}
+    candidate: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: after}
+    under_test: ["hosts.*.devices.*.queue.scheduler"]
+  register: comparison
+
+- name: Stop the pipeline when the tail gets worse, or when nobody can tell
+  storlab.testbed.compare:
+    baseline: {run_dir: /tmp/storlab-example/results/embedded/before}
+    candidate: {run_dir: /tmp/storlab-example/results/embedded/after}
+    under_test: ["hosts.*.devices.*.queue.scheduler"]
+    fail_on: [regression > 10 %, latency_p99_ns regression > 20 %, missing]
+
+- name: What does the network cost? Two layers of one run
+  storlab.testbed.compare:
+    baseline: {run_dir: /tmp/storlab-example/results/embedded/after, layer: target-bench}
+    candidate: {run_dir: /tmp/storlab-example/results/embedded/after, layer: initiator-bench}
+    metrics: [iops, latency_mean_ns, write.latency_p99_ns]
+"""
+
+RETURN = r"""
+verdict:
+  description: Over all figures, the first that any has of V(worse), V(cannot_tell), V(no_verdict), V(better), else V(no_difference).
+  returned: success
+  type: str
+headline:
+  description: The comparison in a sentence or two.
+  returned: success
+  type: str
+counts:
+  description: Number of figures with each verdict.
+  returned: success
+  type: dict
+design:
+  description: V(interleaved) when baseline and candidate took turns for at least 6 rounds and are compared round by round, else V(apart).
+  returned: success
+  type: str
+rows:
+  description: One row a point and metric. What could not be said is absent.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {point: initiator-bench 4k-r70-rnd100-qd8-w1, layer: initiator-bench, workload_id: 4k-r70-rnd100-qd8-w1, variant: "", metric: iops, better: higher,
+       baseline: {value: 6958.4, low: 6801.2, high: 7044.9, repetitions: 5, variation_percent: 1.4},
+       candidate: {value: 6011.7, low: 5903.3, high: 6120.8, repetitions: 5, variation_percent: 1.2},
+       change_percent: -13.6, change_low_percent: -15.7, change_high_percent: -11.0, confidence_percent: 96.8, p: 0.0079, p_corrected: 0.0079,
+       visible_percent: 4.1, verdict: worse}
+table:
+  description: The same as lines of text for a terminal.
+  returned: success
+  type: list
+  elements: str
+differences:
+  description: Facts in which the two sides differ and that are under test, each with C(fact), C(baseline), C(candidate) and C(status).
+  returned: success
+  type: list
+  elements: dict
+under_test_same:
+  description: Patterns of O(under_test) that no difference matches, so that what was to be tested is probably not different.
+  returned: success
+  type: list
+  elements: str
+unmatched:
+  description: Points and metrics that only one side has measured.
+  returned: success
+  type: list
+  elements: dict
+failed_points:
+  description: Points that failed in either run and count in no figure.
+  returned: success
+  type: list
+  elements: dict
+damaged:
+  description: Files of the runs that could not be used.
+  returned: success
+  type: list
+  elements: dict
+hits:
+  description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text).
+  returned: success
+  type: list
+  elements: dict
+compare_dir:
+  description: Folder of the comparison.
+  returned: success
+  type: str
+index:
+  description: Path of the HTML file.
+  returned: success
+  type: str
+files:
+  description: Path of each file, by name.
+  returned: success
+  type: dict
+written:
+  description: Files that were written, or would be in check mode.
+  returned: success
+  type: list
+  elements: str
+failure:
+  description: Stable code and facts of the failure.
+  returned: failure
+  type: dict
+  contains:
+    code:
+      description:
+        - One of V(unlike_runs), V(regression), V(nothing_to_compare), V(metric_missing), V(run_missing), V(run_empty), V(report_unwritable),
+          V(bad_value).
+      type: str
+    details:
+      description: Facts for scripts.
+      type: dict
+"""
