@@ -10,17 +10,22 @@ are never averaged.
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
+from bisect import bisect_left
+from itertools import accumulate
 
 
 def merge(histograms) -> dict:
     """The sum of several bins mappings, keys in ascending order."""
     total: dict = {}
     for bins in histograms:
-        for key, count in bins.items():
-            total[int(key)] = total.get(int(key), 0) + count
-    return {str(key): total[key] for key in sorted(total)}
+        if not total:
+            total = dict(bins)
+            continue
+        for key, found in bins.items():
+            total[key] = total.get(key, 0) + found
+    edges = list(map(int, total))
+    # fio writes them in this order, and sorting numbers that are sorted costs nothing.
+    return total if edges == sorted(edges) else {key: total[key] for key in sorted(total, key=int)}
 
 
 def count(bins: dict) -> int:
@@ -38,13 +43,14 @@ def percentiles(bins: dict, percents) -> dict:
     found = dict.fromkeys(percents)
     if not total:
         return found
-    # Exactly, because where the rank is a whole number a rounding error picks the neighbouring bin. The percent itself is the
-    # double that fio was given: 99.9 is a little more than 99.9.
-    wanted = [(math.ceil(Fraction(percent) * total / 100), percent) for percent in sorted(percents)]
-    position = cumulative = 0
-    for key in sorted(bins, key=int):
-        cumulative += bins[key]
-        while position < len(wanted) and cumulative >= wanted[position][0]:
-            found[wanted[position][1]] = int(key)
-            position += 1
+    edges, counts = list(map(int, bins)), list(bins.values())
+    if edges != sorted(edges):
+        edges, counts = zip(*sorted(zip(edges, counts)))
+    cumulative = list(accumulate(counts))
+    for percent in percents:
+        # Exactly, because where the rank is a whole number a rounding error picks the neighbouring bin. The percent itself is the
+        # double that fio was given: 99.9 is a little more than 99.9. That of 0 is the first bin that holds anything.
+        above, below = float(percent).as_integer_ratio()
+        rank = max(1, -(-above * total // (below * 100)))
+        found[percent] = edges[bisect_left(cumulative, rank)]
     return found

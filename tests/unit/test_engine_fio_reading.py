@@ -312,7 +312,8 @@ def test_rates_that_are_not_the_counts_over_the_time_are_not_measured():
     assert (found["status"], [failure["code"] for failure in found["failures"]]) == ("failed", ["rates_disagree"])
 
 
-@pytest.mark.parametrize("bins", [{"5": 1, "05": 2}, {"5.5": 1}, {"-5": 1}, {"1e3": 1}])
+@pytest.mark.parametrize("bins", [{"5": 1, "05": 2}, {"5.5": 1}, {"-5": 1}, {"1e3": 1}, {"5,6": 1}, {"": 1}, {"\u0665": 1},
+                                  {"5": 1.5}, {"5": None}, {"5": True}, {"5": -1}])
 def test_bins_that_could_be_two_things_are_refused(bins):
     document = json.loads(text("mixed_group.json"))
     document["jobs"][0]["read"]["lat_ns"]["bins"] = bins

@@ -35,6 +35,8 @@ _NOT_CONNECTED = re.compile(r"^fio: failed to connect to (\S+?):(\d+)$", re.MULT
 # What C prints for a number that is none; JSON has no word for it.
 _NOT_A_NUMBER = re.compile(r"-?(?:nan|inf)\b")
 _STRING_OR_NOT_A_NUMBER = re.compile(rf'"(?:[^"\\]|\\.)*"|{_NOT_A_NUMBER.pattern}', re.DOTALL)
+# Without leading zeros: 5 and 05 would be one bin, and one of their counts lost.
+_EDGES = re.compile(r"(?:0|[1-9][0-9]{0,18})(?:,(?:0|[1-9][0-9]{0,18}))*")
 # The options as the user wrote them: a later one wins, as it does in fio.
 _OPTION_LISTS = ("job options", "global options")
 # fio 2.x and 3.0-3.1 fill a percentile list that is shorter than theirs with it, as often as it takes.
@@ -47,7 +49,12 @@ def parse(text: str) -> list:
     Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
     the missing part said, nobody knows.
     """
-    documents, position, repeated = [], 0, {}
+    return _read(text)[0]
+
+
+def _read(text: str) -> tuple:
+    """(documents, what is said in plain words before, between and after them)."""
+    documents, said, position, repeated = [], [], 0, {}
 
     def mapping(pairs: list) -> dict:
         found = dict(pairs)
@@ -64,6 +71,7 @@ def parse(text: str) -> list:
         match = _START.search(text, position)
         if not match:
             break
+        said.append(text[position:match.start()])
         document, position = _document(decoder, text, match.start(), bool(documents))
         if "fio version" in document:
             where = _repeated(document, repeated) if repeated else None
@@ -74,7 +82,7 @@ def parse(text: str) -> list:
         repeated.clear()
     if not documents:
         raise Failure("no_result", f"fio left no result: {_first_line(text)}", "Look at what fio says; its output must be of --output-format=json or json+.")
-    return documents
+    return documents, "\n".join([*said, text[position:]])
 
 
 def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple:
@@ -144,19 +152,20 @@ def results(text: str) -> list:
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list = []
-    for document in parse(text):
+    documents, said = _read(text)
+    for document in documents:
         if last and _same_run(last[-1], document):
             last[-1] = document
         else:
             last.append(document)
     found = [[{**_result(record, document), **_when(document), "run": number} for record in records(document)] for number, document in enumerate(last)]
     if not any(found):
-        raise Failure("no_result", f"fio left a document without any job: {_first_line(text)}", "Look at what fio says.")
+        raise Failure("no_result", f"fio left a document without any job: {_first_line(said)}", "Look at what fio says.")
     # A run that was ended early has a sound document and error 0; only this line tells.
-    ended = _ENDED.search(text)
+    ended = _ENDED.search(said)
     for one in found[-1] if ended else ():
         _fail(one, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
-    return [one for row in found for one in row] + _lost(text, last[-1])
+    return [one for row in found for one in row] + _lost(said, last[-1])
 
 
 def _when(document: dict) -> dict:
@@ -172,11 +181,11 @@ def _fail(one: dict, code: str, message: str) -> None:
     one["status"] = "failed"
 
 
-def _lost(text: str, document: dict) -> list:
+def _lost(said: str, document: dict) -> list:
     """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
-    return [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(text)] + [
-        _lost_client(closed or silent, "The connection to it broke off.", engine) for closed, silent in _BROKE_OFF.findall(text)]
+    return [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(said)] + [
+        _lost_client(closed or silent, "The connection to it broke off.", engine) for closed, silent in _BROKE_OFF.findall(said)]
 
 
 def _same_run(one: dict, other: dict) -> bool:
@@ -393,7 +402,7 @@ def _latency(raw: dict, release: tuple, total: bool) -> tuple:
     bins = None
     # Before 2.20 the keys are positions in an array whose layout is not told.
     if isinstance(chosen.get("bins"), dict) and release >= (2, 20):
-        bins = {str(_bin(key) * scale): int(_number(chosen["bins"], key) or 0) for key in chosen["bins"]}
+        bins = _bins(chosen["bins"], scale)
     return values, bins, "total" if kind == "lat" else "completion"
 
 
@@ -411,11 +420,15 @@ def _key(text: str) -> float:
     return float(text)
 
 
-def _bin(text: str) -> int:
-    # Without leading zeros: 5 and 05 would be one bin, and one of their counts lost.
-    if not re.fullmatch(r"0|[1-9]\d{0,18}", text):
-        raise _unreadable("a key of bins", text)
-    return int(text)
+def _bins(raw: dict, scale: int) -> dict:
+    """{"<ns>": count}, checked as a whole: there are a thousand in a document."""
+    edges = ",".join(raw)
+    if raw and not (_EDGES.fullmatch(edges) and edges.count(",") == len(raw) - 1):
+        raise _unreadable("a key of bins", next(key for key in raw if "," in key or not _EDGES.fullmatch(key)))
+    counts = raw.values()
+    if not set(map(type, counts)) <= {int} or not 0 <= min(counts, default=0) <= max(counts, default=0) < 1 << 64:
+        raise _unreadable("bins", raw)
+    return raw if scale == 1 else {str(int(key) * scale): raw[key] for key in raw}
 
 
 def _scaled(value, scale: int):
