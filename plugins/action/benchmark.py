@@ -106,6 +106,7 @@ class ActionModule(ActionBase):
         if self.asked["search"]:
             answer["estimated_most_s"] = round(plan.most_s(self.asked, self.layers["measured"]), 1)
         if self._task.check_mode:
+            self._list(answer)
             return answer
         answer["ansible_facts"] = {"storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)}
         if failed:
@@ -159,6 +160,17 @@ class ActionModule(ActionBase):
             results.update(self._measure(missing, expected_s))
             self.measured.update(point["point_id"] for point in missing)
         return all(results.get(point["point_id"], {}).get("status") == "measured" for point in points)
+
+    def _list(self, answer: dict) -> None:
+        """Check mode: the points in their order, and how long all of them take."""
+        if self.args["progress"] == "none":
+            return
+        for line in progress.listed(self.host, answer["points"], self.asked["repetitions"]):
+            display.display(line)
+        missing = [point for point in answer["points"] if point["status"] == "planned"]
+        display.display(progress.ahead(self.host, len(missing), answer["estimated_s"], None))
+        if missing and self.asked["search"]:
+            display.display(progress.at_most(self.host, answer["estimated_most_s"]))
 
     def _announce(self, points: list, expected_s: float) -> None:
         batch, forks = len(self.vars.get("ansible_play_batch", ())), self.vars.get("ansible_forks")

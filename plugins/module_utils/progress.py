@@ -33,7 +33,7 @@ def style(asked: str, terminal: bool) -> str:
 
 def line(host: str, state: dict) -> str:
     """[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"""
-    return " ".join([f"[{host}] {state['point']}/{state['points']}", *_doing(state), f"{_duration(state.get('remaining_s', 0))} left", *_failed(state)])
+    return " ".join([f"[{host}] {state['point']}/{state['points']}", *_doing(state), f"{duration(state.get('remaining_s', 0))} left", *_failed(state)])
 
 
 def bar(host: str, state: dict) -> str:
@@ -42,12 +42,28 @@ def bar(host: str, state: dict) -> str:
     # By time, not by points: the first one may have to write the whole layer.
     full = int(BAR_CELLS * elapsed / (elapsed + left)) if elapsed + left > 0 else 0
     return " ".join([f"[{host}] [{'#' * full}{'.' * (BAR_CELLS - full)}] {state['point']}/{state['points']}", *_doing(state),
-                     f"{_duration(elapsed)} gone {_duration(left)} left", *_failed(state)])
+                     f"{duration(elapsed)} gone {duration(left)} left", *_failed(state)])
 
 
-def ahead(host: str, points: int, expected_s: float, end_utc: str) -> str:
+def ahead(host: str, points: int, expected_s: float, end_utc: str | None = None) -> str:
     """What will be measured, said before it is."""
-    return f"[{host}] {points} point{'' if points == 1 else 's'}, about {_duration(expected_s)}, until {end_utc}"
+    until = f", until {end_utc}" if end_utc else ""
+    return f"[{host}] {points} point{'' if points == 1 else 's'} to measure, about {duration(expected_s)}{until}"
+
+
+def at_most(host: str, most_s: float) -> str:
+    return f"[{host}] then what the search decides, about {duration(most_s)} altogether at most"
+
+
+def listed(host: str, points: list, repetitions: int) -> list:
+    """Lines that say in which order the points of a plan come, how long each takes, and which are there already."""
+    lines = []
+    for point in points:
+        words = [f"[{host}] {point['order']:>{len(str(points[-1]['order']))}}", point["layer"], point["workload_id"]]
+        words += [point["variant"]] if "variant" in point else []
+        words += [f"rep {point['repetition']}/{repetitions}"] if repetitions > 1 else []
+        lines.append(" ".join([*words, "stored" if point["status"] == "stored" else duration(point["duration_s"])]))
+    return lines
 
 
 def _doing(state: dict) -> list:
@@ -67,7 +83,7 @@ def _failed(state: dict) -> list:
     return [f"({state['failed']} failed)"] if state.get("failed") else []
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """41 s, 6 min 20 s, 2 h 5 min."""
     whole = round(seconds)
     if whole < 100:

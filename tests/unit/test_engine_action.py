@@ -245,5 +245,13 @@ def test_no_style_speaks_more_often_than_every_five_seconds(style, said):
 
 
 def test_what_lies_ahead():
-    assert progress.ahead("target01", 36, 380, "2026-01-02 03:04 UTC") == "[target01] 36 points, about 6 min 20 s, until 2026-01-02 03:04 UTC"
-    assert progress.ahead("target01", 1, 12.5, "x") == "[target01] 1 point, about 12 s, until x"
+    assert progress.ahead("target01", 36, 380, "2026-01-02 03:04 UTC") == "[target01] 36 points to measure, about 6 min 20 s, until 2026-01-02 03:04 UTC"
+    assert progress.ahead("target01", 1, 12.4) == "[target01] 1 point to measure, about 12 s"
+
+
+def test_points_are_listed_in_their_order():
+    points = [{"order": number, "layer": "backing-bench", "workload_id": "4k", "repetition": number, "duration_s": 12.4, "status": status, **more}
+              for number, status, more in ((9, "stored", {}), (10, "planned", {"variant": "tuned"}))]
+    assert progress.listed("a", points, 10) == ["[a]  9 backing-bench 4k rep 9/10 stored", "[a] 10 backing-bench 4k tuned rep 10/10 12 s"]
+    assert progress.listed("a", points[:1], 1) == ["[a] 9 backing-bench 4k stored"]
+    assert progress.listed("a", [], 1) == []
