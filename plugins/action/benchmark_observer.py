@@ -70,7 +70,7 @@ class ActionModule(ActionBase):
                 missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
                 continue
             intervals = {name: observer.measured_interval(result) for name, result in results.items()}
-            missed.update({name: "Nobody counted how long it was measured without a pause." for name, interval in intervals.items() if interval is None})
+            missed.update({name: "No time is known that certainly was measured without a pause; measure longer." for name, interval in intervals.items() if interval is None})
             asked = {name: interval for name, interval in intervals.items() if interval}
             if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
                 missed.update(dict.fromkeys(asked, f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only."))

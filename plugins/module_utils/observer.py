@@ -29,6 +29,8 @@ FILE_BYTES = 16 << 20
 MOST_GAP_S = 3 * INTERVAL_S
 # A clock that was set in the middle, or that cannot be compared better than this, does not say which samples are the benchmark's.
 CLOCK_TOLERANCE_S = 0.5
+# Less says little where processor time is counted in hundredths of a second.
+LEAST_INTERVAL_S = 0.5
 # So much of a measured time may be pauses between rounds before the figures of other hosts are of something else.
 MOST_PAUSE_SHARE = 0.1
 
@@ -194,10 +196,16 @@ def unix_s(utc: str) -> float:
 
 
 def measured_interval(result: dict) -> tuple | None:
-    """(started_s, finished_s) of what the host that measured counted itself, by its clock; None where that is not told or was interrupted.
+    """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
 
-    It lies within the time that the engine measured, so what other hosts counted then is of the same I/O.
+    It is what that host counted itself, so that what others counted is of the same I/O. Of many hosts it is only known when their client was
+    started and when it had ended, and how long they measured: the latest possible beginning, and the earliest possible end.
     """
+    if "clients" in result:
+        runtime_s = min((client["runtime_s"] for client in result["clients"] if "runtime_s" in client), default=0)
+        latest_s = unix_s(result["finished_utc"]) - runtime_s
+        earliest_s = unix_s(result["started_utc"]) + result["workload"]["ramp_s"] + runtime_s
+        return (latest_s, earliest_s) if earliest_s - latest_s >= LEAST_INTERVAL_S else None
     told = result.get("counters", {})
     if not {"started_utc", "finished_utc", "interval_s"} <= set(told):
         return None

@@ -9,19 +9,17 @@ import hashlib
 import json
 import re
 
+from . import duration, preparation, steady_state
 from . import search as searches
-from . import steady_state
 from .engines import fio, fio_distributed
 from .failure import bad_value
 from .layers import validate_layer
 from .sweep import expand, expand_all, refuse_repeated
-from .workload import expected_s as point_expected_s
 from .workload import parse_size, workload_id
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ORDERS = ("interleaved", "random", "as_listed")
-# SNIA SSS PTS: 128 KiB sequential writes for what precedes the measurement.
-PREPARE = {"fill": True, "precondition_passes": 0, "precondition_block_bytes": 128 << 10, "warmup_s": 0, "drop_caches": True}
+PREPARE = {**preparation.DEFAULTS, "drop_caches": True}
 
 
 def validate(args: dict, profile: dict | None = None) -> dict:
@@ -40,7 +38,8 @@ def validate(args: dict, profile: dict | None = None) -> dict:
         raise bad_value("steady_state", args["steady_state"], "It is judged on one host only; measure many hosts without it.")
     fio_distributed.check_servers(args["servers"])
     asked = {key: args[key] for key in ("testbed_id", "run_id", "engine", "repetitions", "order", "variant", "series", "allow_device", "servers")}
-    asked.update(only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
+    # A coordinating host sees nothing of the others' seconds.
+    asked.update(series=asked["series"] and not asked["servers"], only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
                  seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
                  search=None if args["search"] is None else searches.validate(args["search"]), workloads=wanted_workloads(args, profile))
     for workload in asked["workloads"]:
@@ -209,28 +208,34 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
     return point
 
 
+def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
+    """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
+    used = {point["layer"] for point in points}
+    return {"points": [{key: value for key, value in point.items() if key != "fingerprint"} for point in points],
+            "layers": [layer for layer in layers["measured"] if layer["name"] in used], "known_layers": layers["known"],
+            "prepared": {name: known for name, known in prepared.items() if name in used},
+            **{key: asked[key] for key in ("repetitions", "prepare", "steady_state", "series", "allow_device")}}
+
+
+def prepared_by(results: dict) -> dict:
+    """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
+    found: dict = {}
+    for result in sorted((one for one in results.values() if "prepared" in one), key=lambda one: one["prepared"]["utc"]):
+        told = {key: value for key, value in result["preparation"].items() if key in ("filled", "preconditioned_passes")}
+        found[result["layer"]] = {**result["prepared"], **told}
+    return found
+
+
 def shown(point: dict, asked: dict, status: str) -> dict:
     """A point as the task returns it."""
     return {**{key: point[key] for key in ("order", "point_id", "layer", "workload_id", "repetition", "variant") if key in point},
-            "duration_s": point_s(point["workload"], asked), "status": status}
-
-
-def point_s(workload: dict, asked: dict) -> float:
-    """How long a point takes, as far as can be said before; at most, when it is to become steady."""
-    limits = _steady(asked, workload)
-    return point_expected_s(workload) + (limits["budget_s"] - workload["runtime_s"] if limits else 0)
-
-
-def expected_s(points: list, asked: dict) -> float:
-    """How long these points take, as far as can be said before: how fast a layer is written once, for one, is not known."""
-    warmed = {(point["layer"], point["workload_id"]) for point in points}
-    return sum(point_s(point["workload"], asked) for point in points) + asked["prepare"]["warmup_s"] * len(warmed)
+            "duration_s": duration.point_s(point["workload"], asked["steady_state"]), "status": status}
 
 
 def most_s(asked: dict, layers: list) -> float:
     """How long a search may take from its beginning, unless a device contradicts itself."""
     each = searches.most_points(asked["search"], asked["repetitions"]) * len(layers)
-    return sum(each * point_s(workload, asked) for workload in asked["workloads"])
+    return sum(each * duration.point_s(workload, asked["steady_state"]) for workload in asked["workloads"])
 
 
 def request(asked: dict, profile: dict | None) -> dict:

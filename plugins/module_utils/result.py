@@ -132,7 +132,7 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
     if meta is None:
         found["failures"].append({"code": "stopped", "message": "The run ended before this point."})
     else:
-        found.update({key: meta[key] for key in ("started_utc", "finished_utc", "wall_s", "preparation", "steady_state") if key in meta})
+        found.update({key: meta[key] for key in ("started_utc", "finished_utc", "wall_s", "preparation", "prepared", "steady_state") if key in meta})
         found["failures"] += meta["failures"]
         found["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
         if meta["overridden"]:
@@ -151,10 +151,8 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
             found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
         elif not found["failures"]:
             found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and ended with exit code {meta.get('exit_code')}."})
-        if "clients" in found:
-            # What a host counts that only coordinates others says nothing of their I/O, but when that was.
-            found["counters"] = {key: meta["counters"][key] for key in ("interval_s", "started_utc", "finished_utc") if key in meta.get("counters", {})}
-        else:
+        # What a host counts that only coordinates others says nothing of their I/O.
+        if "clients" not in found:
             _add_counters(found, meta)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             found["flags"].append("not_steady")

@@ -110,6 +110,15 @@ def test_a_time_that_nobody_counted_or_that_has_pauses_is_none(counted):
     assert observer.measured_interval(result(counters=counted)) is None
 
 
+def test_of_many_hosts_the_time_that_all_certainly_measured():
+    """Started at 10, a ramp of 2 s, measured for 9 and 9.5 s, ended at 24.5: it began before 15.5 and went on until 21 at least."""
+    times = {"started_utc": "2026-11-21T16:33:10.000Z", "finished_utc": "2026-11-21T16:33:24.500Z", "workload": {"ramp_s": 2}}
+    told = result(clients=[{"runtime_s": 9.5}, {"runtime_s": 9.0}], **times)
+    assert observer.measured_interval(told) == (pytest.approx(1795278795.5), pytest.approx(1795278801.0))
+    assert observer.measured_interval({**told, "clients": [{"runtime_s": 6.0}]}) is None
+    assert observer.measured_interval({**told, "clients": [{"host": "lost"}]}) is None
+
+
 def test_the_quickest_exchange_tells_the_clocks_difference():
     """The host's clock is 2 s ahead; the answer of the slow exchange was late by 3 s."""
     assert observer.clock_offset([(10.0, 15.0, 16.0), (20.0, 22.1, 20.2)]) == (pytest.approx(2.0), pytest.approx(0.1))
