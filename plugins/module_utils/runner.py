@@ -299,7 +299,7 @@ class Supervisor:
         if "preconditioned_passes" in wanted:
             phase, fill = "precondition", {"passes": wanted["preconditioned_passes"], "block_bytes": self.prepare["precondition_block_bytes"]}
         folder = self._preparation_folder(f"{phase}-{name}")
-        error = _exit_error(self._fio(folder, job, phase=phase, fill=fill))
+        error = _exit_error(self._fio(folder, job, phase=phase, fill=fill), folder)
         if error is None:
             written = sum(found.get("write", {}).get("bytes", 0) for found in fio.results(_text(os.path.join(folder, "fio.json"))))
             asked = job["size_bytes"] * fill["passes"]
@@ -308,7 +308,8 @@ class Supervisor:
 
     def _warm_up(self, job: dict) -> None:
         workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(self.prepare["warmup_s"])}
-        error = _exit_error(self._fio(self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}"), {**job, "workload": workload}, phase="warmup"))
+        folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
+        error = _exit_error(self._fio(folder, {**job, "workload": workload}, phase="warmup"), folder)
         if error:
             raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", "Look at the device and the host's kernel log.")
 
@@ -447,10 +448,14 @@ def _text(path: str) -> str:
         return handle.read()
 
 
-def _exit_error(done: dict) -> str | None:
-    if done["timed_out"] or done["exit_code"]:
-        return f"fio ended with exit code {done['exit_code']}{' after it was told to' if done['timed_out'] else ''}."
-    return None
+def _exit_error(done: dict, folder: str) -> str | None:
+    """Why a preparation failed, with fio's own words, which it puts before the JSON; None when it did not."""
+    if not done["timed_out"] and not done["exit_code"]:
+        return None
+    paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
+    words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
+    said = next((f" It says: {line.strip()[:200]}" for line in words if line.strip()), "")
+    return f"fio ended with exit code {done['exit_code']}{' after it was told to' if done['timed_out'] else ''}.{said}"
 
 
 def _metric(path: str, metric: str):

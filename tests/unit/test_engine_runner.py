@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils import daemon, runner
+from ansible_collections.storlab.testbed.plugins.module_utils import counters, daemon, memory, result, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise, workload_id
@@ -269,3 +269,310 @@ def test_collecting_what_is_not_there():
     with pytest.raises(Failure) as caught:
         runner.collect("t", "nothing", base="/nonexistent")
     assert caught.value.code == "run_missing"
+
+
+# ---------------------------------------------------------------- with the result that the controller makes of it
+
+
+def results(plan, base):
+    """{point_id: result} as the controller makes them, and the host's fingerprint."""
+    folder, layers, found = Path(runner.state_dir("t", plan["run_id"], base)), {layer["name"]: layer for layer in plan["layers"]}, {}
+    for point in plan["points"]:
+        own = folder / "points" / point["point_id"]
+        layer = layers[point["layer"]]
+        text = (own / "fio.json").read_text(encoding="utf-8") if (own / "fio.json").exists() else ""
+        identity = {**point, "layer_kind": layer["kind"], "host": "here", "path": layer["path"], "engine": {"name": "fio"}}
+        try:
+            measured = fio.results(text)
+        except Failure:
+            measured = []
+        found[point["point_id"]] = result.of_point(identity, json.loads((own / "meta.json").read_text(encoding="utf-8")), measured)
+    return found, json.loads((folder / "host.json").read_text(encoding="utf-8"))
+
+
+def documents(path):
+    """The JSON documents in a file, one after another, with nothing else between them."""
+    text, found, decoder = path.read_text(encoding="utf-8").strip(), [], json.JSONDecoder()
+    while text:
+        document, end = decoder.raw_decode(text)
+        found.append(document)
+        text = text[end:].lstrip()
+    return found
+
+
+def series(base, point_id):
+    return json.loads(Path(runner.state_dir("t", "one", base), "points", point_id, "series.json").read_text(encoding="utf-8"))
+
+
+def test_counters_and_series_beside_a_point(base, loop):
+    plan = make_plan(loop, CEILING, workloads=({"ramp_s": 1, "runtime_s": 3, "read_percent": 60, "queue_depth": 4},))
+    runner.start(plan, base)
+    finished(base)
+    found, host = results(plan, base)
+    on_loop, on_ceiling = found.values()
+    assert on_loop["status"] == "measured"
+    assert 3.9 < on_loop["wall_s"] < 8
+    # From half a second after the ramp to the end of the measured time.
+    assert 2.0 <= on_loop["counters"]["interval_s"] <= 2.5
+    device = on_loop["counters"]["device"]
+    assert device["name"] == os.path.basename(loop["path"])
+    assert device["read"]["bytes"] / device["write"]["bytes"] == pytest.approx(1.5, rel=0.1)
+    cpu = on_loop["cpu"]
+    assert 0 < cpu["engine_busy_s"] <= cpu["host_busy_s"] <= cpu["cores"] * on_loop["counters"]["interval_s"] * 1.05
+    assert cpu["us_per_io"] == pytest.approx(1e6 * cpu["host_busy_s"] / on_loop["counters"]["interval_s"] / on_loop["total"]["iops"], rel=0.01)
+    assert cpu["mhz_per_iops"] == pytest.approx(cpu["us_per_io"] * cpu["mhz"] / 1e6, rel=0.01)
+    assert "device" not in on_ceiling["counters"]
+    assert host["memory_copy_bytes_s"] > 1e8
+    told = series(base, plan["points"][0]["point_id"])
+    assert told["columns"] == ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"]
+    assert [row[1] for row in told["rows"]][:4] == ["ramp", "measure", "measure", "measure"]
+    assert all(row[2] > 0 and row[3] > 0 for row in told["rows"])
+    # Each second's rate is of I/O of one size.
+    assert all(row[3] / row[2] == pytest.approx(4096, rel=0.01) for row in told["rows"])
+
+
+def test_series_can_be_switched_off(base):
+    plan = make_plan(CEILING, series=False)
+    started = runner.start(plan, base)
+    finished(base)
+    assert not os.path.exists(os.path.join(started["state_dir"], "points", plan["points"][0]["point_id"], "series.json"))
+    assert "series_sha256" not in meta(base, plan["points"][0]["point_id"])
+
+
+def test_the_device_confirms_what_the_engine_says(base, loop):
+    plan = make_plan(loop, workloads=({"read_percent": 50, "queue_depth": 8}, {"read_percent": 0, "ramp_s": 1, "block_size": "64k"},
+                                      {"random_percent": 0, "block_size": "4k", "queue_depth": 16, "direct": False}))
+    runner.start(plan, base)
+    finished(base)
+    exact, ramped, buffered = results(plan, base)[0].values()
+    assert all(one["status"] == "measured" for one in (exact, ramped, buffered))
+    (check,) = exact["checks"]
+    assert (check["name"], check["ok"]) == ("device_counters", True)
+    for name in ("read", "write"):
+        assert check[name]["device_bytes_min"] == check[name]["device_bytes_max"] == exact[name]["bytes"]
+        assert check[name]["device_ios_min"] == check[name]["device_ios_max"] == exact[name]["ios"]
+    (check,) = ramped["checks"]
+    assert check["ok"]
+    assert check["write"]["device_bytes_min"] < check["write"]["device_bytes_max"]
+    assert "checks" not in buffered
+
+
+def test_io_that_went_elsewhere_is_found_out(base, loop, tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.write_bytes(bytes(SIZE))
+    idle = subprocess.run(["losetup", "--find", "--show", str(other)], check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        subprocess.run(["dd", f"if={idle}", "of=/dev/null", "bs=4k", "count=1", "iflag=direct"], check=True, capture_output=True)
+        number = counters.device_number(idle)
+        monkeypatch.setattr(counters, "device_number", lambda path: number)
+        plan = make_plan(loop)
+        runner.start(plan, base)
+        finished(base)
+    finally:
+        subprocess.run(["losetup", "--detach", idle], check=True)
+    (found,) = results(plan, base)[0].values()
+    assert (found["status"], found["flags"], found["failures"][0]["code"]) == ("failed", ["device_counters_differ"], "device_counters_differ")
+
+
+# ---------------------------------------------------------------- preparation
+
+
+def prepared_files(base):
+    return sorted(os.listdir(os.path.join(runner.state_dir("t", "one", base), "preparation")))
+
+
+def test_preconditioning_fills_and_is_done_once(base, loop):
+    plan = make_plan(loop, workloads=({"read_percent": 0}, {"block_size": "8k"}),
+                     prepare={"precondition_passes": 2, "precondition_block_bytes": 65536, "warmup_s": 1}, repetitions=2)
+    started = runner.start(plan, base)
+    finished(base)
+    found = list(results(plan, base)[0].values())
+    assert [one["status"] for one in found] == ["measured"] * 4
+    assert found[0]["preparation"] == {"filled": True, "preconditioned_passes": 2, "warmup_s": 1, "page_cache": "not_used"}
+    assert {one["prepared"]["utc"] for one in found} == {found[3]["prepared"]["utc"]}
+    assert found[0]["prepared"]["utc"] < found[0]["started_utc"]
+    short = [point["workload_id"] for point in plan["points"][:2]]
+    assert prepared_files(base) == ["precondition-backing-x", *sorted(f"warmup-backing-x.{name}" for name in short)]
+    (done,) = documents(Path(started["state_dir"], "preparation", "precondition-backing-x", "fio.json"))
+    assert done["jobs"][0]["write"]["io_bytes"] == 2 * SIZE
+    assert done["jobs"][0]["write"]["total_ios"] == 2 * SIZE // 65536
+    (warm,) = documents(Path(started["state_dir"], "preparation", f"warmup-backing-x.{short[1]}", "fio.json"))
+    assert (warm["jobs"][0]["job options"]["bs"], warm["jobs"][0]["read"]["runtime"]) == ("8192", pytest.approx(1000, abs=50))
+
+
+def test_a_layer_is_written_before_its_first_point_and_not_between_points(base, loop):
+    plan = make_plan(loop, workloads=({"read_percent": 0}, {}))
+    runner.start(plan, base)
+    finished(base)
+    wrote, read = results(plan, base)[0].values()
+    assert wrote["preparation"] == read["preparation"] == {"filled": True, "page_cache": "not_used"}
+    assert wrote["prepared"]["utc"] < wrote["started_utc"]
+
+
+def test_what_is_only_written_needs_no_fill(base, loop):
+    plan = make_plan(loop, workloads=({"read_percent": 0},))
+    runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert found["preparation"] == {"page_cache": "not_used"}
+    assert "prepared" not in found
+
+
+def test_a_resumed_run_writes_again_only_when_the_device_is_another(base, loop):
+    plan = make_plan(loop)
+    runner.start(plan, base)
+    finished(base)
+    (first,) = results(plan, base)[0].values()
+    earlier = {"backing-x": {**first["preparation"], **first["prepared"]}}
+    runner.stop("t", remove=True, base=base)
+    runner.start({**plan, "prepared": earlier}, base)
+    finished(base)
+    (second,) = results(plan, base)[0].values()
+    assert not os.path.exists(os.path.join(runner.state_dir("t", "one", base), "preparation"))
+    assert (second["prepared"], second["flags"]) == (first["prepared"], [])
+    # The same number, the same file, another instance: what was written may be gone.
+    image = Path(subprocess.run(["losetup", "--noheadings", "--output", "BACK-FILE", loop["path"]], check=True, capture_output=True, text=True).stdout.strip())
+    subprocess.run(["losetup", "--detach", loop["path"]], check=True)
+    subprocess.run(["losetup", loop["path"], str(image)], check=True)
+    runner.stop("t", remove=True, base=base)
+    runner.start({**plan, "prepared": earlier}, base)
+    finished(base)
+    (third,) = results(plan, base)[0].values()
+    assert prepared_files(base) == ["fill-backing-x"]
+    assert third["prepared"]["instance"] != first["prepared"]["instance"]
+
+
+@pytest.mark.parametrize(("dropping", "cache", "flags"), [
+    (True, "dropped", ["buffered_io"]),
+    (False, "not_dropped", ["page_cache_not_dropped", "buffered_io"]),
+])
+def test_the_page_cache_is_dropped_and_looked_at(base, loop, monkeypatch, dropping, cache, flags):
+    if not dropping:
+        monkeypatch.setattr(memory, "drop_page_cache", lambda: True)
+    plan = make_plan(loop, prepare={"drop_caches": True}, workloads=({"direct": False, "random_percent": 0, "block_size": "64k"},))
+    with open(loop["path"], "rb") as held:
+        # A device that nobody has open loses its cache by itself.
+        held.read()
+        runner.start(plan, base)
+        finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert (found["preparation"]["page_cache"], found["flags"]) == (cache, flags)
+
+
+def test_a_cache_that_nobody_wants_dropped_is_no_flag(base, loop):
+    plan = make_plan(loop, workloads=({"direct": False},))
+    runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert (found["preparation"]["page_cache"], found["flags"]) == ("not_dropped", ["buffered_io"])
+
+
+# ---------------------------------------------------------------- steady state
+
+
+def steady(**limits):
+    return {"metric": "iops", "window": 2, "round_s": 1, "excursion_percent": 190, "slope_percent": 190, **limits}
+
+
+def test_rounds_until_steady_and_merged_exactly(base, loop):
+    plan = make_plan(loop, steady_state=steady(window=3), workloads=({"ramp_s": 1, "runtime_s": 60, "read_percent": 50},))
+    started = runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    folder = Path(started["state_dir"], "points", plan["points"][0]["point_id"])
+    rounds = [document["jobs"][0] for document in documents(folder / "fio.json")]
+    assert found["status"] == "measured"
+    assert found["steady_state"]["steady"]
+    assert found["steady_state"]["rounds"] == pytest.approx([one["read"]["iops"] + one["write"]["iops"] for one in rounds])
+    assert [one["job options"].get("ramp_time", "0") for one in rounds] == ["1", "0", "0"]
+    assert len({one["job options"]["randseed"] for one in rounds}) == 3
+    for name in ("read", "write"):
+        assert found[name]["ios"] == sum(one[name]["total_ios"] for one in rounds)
+        assert found[name]["bytes"] == sum(one[name]["io_bytes"] for one in rounds)
+        assert found[name]["iops"] == pytest.approx(found[name]["ios"] / (sum(one[name]["runtime"] for one in rounds) / 1000), rel=2e-3)
+        assert sum(found[name]["histogram"]["bins"].values()) == sum(sum(one[name]["lat_ns"]["bins"].values()) for one in rounds)
+        assert found[name]["latency_max_ns"] == max(one[name]["lat_ns"]["max"] for one in rounds)
+    assert found["runtime_s"] == pytest.approx(3, abs=0.05)
+    assert found["checks"][0]["ok"]
+    assert [line for line in (folder / "job.fio").read_text(encoding="utf-8").splitlines() if line.startswith(";")] == ["; round 1", "; round 2", "; round 3"]
+    phases = [row[1] for row in series(base, plan["points"][0]["point_id"])["rows"]]
+    assert phases[0] == "ramp"
+    assert set(phases[1:]) == {"measure"}
+    assert sorted(os.listdir(folder)) == ["fio.json", "job.fio", "meta.json", "series.json"]
+
+
+def test_what_does_not_become_steady_says_so_when_the_budget_is_used_up(base):
+    plan = make_plan(CEILING, steady_state=steady(excursion_percent=1e-9, slope_percent=1e-9, budget_s=3))
+    runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert (found["status"], found["flags"], found["steady_state"]["steady"]) == ("measured", ["not_steady"], False)
+    assert len(found["steady_state"]["rounds"]) == 3
+    # The figures are of the last two rounds.
+    assert found["runtime_s"] == pytest.approx(2, abs=0.05)
+    assert found["total"]["iops"] == pytest.approx(sum(found["steady_state"]["rounds"][1:]) / 2, rel=0.01)
+
+
+def test_an_engine_killed_in_a_later_round_fails_the_point(base):
+    plan = make_plan(CEILING, steady_state=steady(excursion_percent=1e-9, budget_s=60))
+    started = runner.start(plan, base)
+    folder = Path(started["state_dir"], "points", plan["points"][0]["point_id"])
+    until(lambda: (folder / "job.fio").exists() and "; round 2" in (folder / "job.fio").read_text(encoding="ascii"))
+    until(lambda: engine_processes(started["state_dir"]))
+    os.kill(engine_processes(started["state_dir"])[0], signal.SIGKILL)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert (found["status"], found["failures"][0]["code"]) == ("failed", "engine_exit")
+
+
+# ---------------------------------------------------------------- devices that fail
+
+
+@pytest.fixture
+def small_loop(tmp_path):
+    """A loop device whose backing file has holes, on a file system that is too small to fill them."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE // 2}", "none", str(folder)], check=True)
+    with open(folder / "image", "wb") as image:
+        image.truncate(SIZE)
+    name = subprocess.run(["losetup", "--find", "--show", str(folder / "image")], check=True, capture_output=True, text=True).stdout.strip()
+    number = os.stat(name).st_rdev
+    yield {"name": "backing-small", "kind": "backing", "host": "here", "path": name, "parent": None, "purpose": "scratch", "size_bytes": SIZE,
+           "identity": {"major_minor": f"{os.major(number)}:{os.minor(number)}"}}, folder / "image"
+    subprocess.run(["losetup", "--detach", name], check=False)
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_fails_its_points_with_the_reason_and_the_others_go_on(base, small_loop):
+    plan = make_plan(small_loop[0], CEILING, workloads=({}, {"read_percent": 0}))
+    runner.start(plan, base)
+    assert finished(base)["failed"] == 2
+    read, ceiling, wrote, other = results(plan, base)[0].values()
+    assert (ceiling["status"], other["status"]) == ("measured", "measured")
+    assert (read["failures"][0]["code"], wrote["failures"][0]["code"]) == ("fill_failed", "fill_failed")
+    assert "No space left on device" in read["failures"][0]["message"]
+    plan = make_plan(small_loop[0], workloads=({"read_percent": 0},), run_id="two")
+    runner.start(plan, base)
+    finished(base, "two")
+    (wrote,) = results(plan, base)[0].values()
+    # ENOSPC: what this loop device answers when its file cannot grow.
+    assert [failure["code"] for failure in wrote["failures"]][:2] == ["engine_exit", "io_errors"]
+    assert wrote["errors"]["first"] == 28
+
+
+def test_a_device_that_is_lost_in_the_middle(base, loop):
+    plan = make_plan(loop, CEILING, workloads=({"runtime_s": 3}, {"read_percent": 0}))
+    started = runner.start(plan, base)
+    until(lambda: runner.status("t", "one", base)["state"].get("phase") == "measure" and engine_processes(started["state_dir"]))
+    backing = subprocess.run(["losetup", "--noheadings", "--output", "BACK-FILE", loop["path"]], check=True, capture_output=True, text=True).stdout.strip()
+    os.truncate(backing, 0)
+    subprocess.run(["losetup", "--detach", loop["path"]], check=True)
+    finished(base)
+    subprocess.run(["losetup", loop["path"], backing], check=True)  # for the fixture to detach
+    lost, ceiling, gone, other = results(plan, base)[0].values()
+    assert (ceiling["status"], other["status"]) == ("measured", "measured")
+    assert {failure["code"] for failure in lost["failures"]} & {"engine_exit", "io_errors"}
+    # Detached for good when the engine and the runner had let go of it: the guard does not take it for the layer any more.
+    assert gone["failures"][0]["code"] in ("wrong_size", "device_unreadable", "device_missing")
+    assert len(gone["failures"]) == 1
