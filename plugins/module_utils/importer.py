@@ -34,6 +34,7 @@ _ABOUT_THE_WORKLOAD = re.compile(
     r"\d+[kmgKMG]?(i?[bB])?|(rand)?(read|write|rw|trim|readwrite)\d*|run-\d+|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
     r"|\d{8}|id-?[0-9a-f]+|results?|points?|raw")
 _CLIENT_FILES = (re.compile(r"(?P<stem>.+)-(?P<client>\d+-\d+)\.json"), re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"))
+_HCIBENCH_TEST = re.compile(r".+-\d{10}")
 # Suffixes of files that are expected to hold results, so that one without is worth a word.
 _EXPECTED = (".json", ".csv", ".xml")
 _READERS = (
@@ -56,8 +57,9 @@ def decode(content: bytes) -> str:
 
 
 def read(name: str, content: bytes) -> list:
-    """What one file holds: [{job, workload, told, ...}], see _entry. name: its path, relative to the folder that is imported, with /.
+    """What one file holds: [{job, workload, told, ...}], see _entry, or [{updates}] of an inst file.
 
+    name: its path, relative to the folder that is imported, with /.
     An empty list for a file that nobody takes for a result. Failure for one that is, or ought to be, and cannot be used.
     """
     text = decode(content)
@@ -66,14 +68,14 @@ def read(name: str, content: bytes) -> list:
         if name.lower().endswith(_EXPECTED):
             raise Failure("no_result", "It holds no result of fio, IOMeter or diskspd.", "Nothing needs to be done when it is something else.")
         return []
-    if engine == "iometer" and re.search(r"^\s*TimeStamp,'Target Type", text, re.MULTILINE):
-        # The updates shown while a test ran; they belong to the results in the file of the same name without 'inst'.
-        return []
-    entries = _fio_entries(text) if engine == "fio" else _plain_entries(reader, text)
     folder, base = name.rpartition("/")[::2]
+    origin = {"file": name, "sha256": hashlib.sha256(content).hexdigest(), "folder": folder}
+    if engine == "iometer" and re.search(r"^\s*TimeStamp,'Target Type", text, re.MULTILINE):
+        return [{**origin, "updates": iometer.series(text)}]
+    entries = _fio_entries(text) if engine == "fio" else _plain_entries(reader, text)
     match = next(filter(None, (pattern.fullmatch(base) for pattern in _CLIENT_FILES)), None)
     for entry in entries:
-        entry.update(file=name, sha256=hashlib.sha256(content).hexdigest(), folder=folder)
+        entry.update(origin)
         if match:
             entry.update(stem=match["stem"], client=match["client"])
     return entries
@@ -134,7 +136,7 @@ def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
     checked(testbed_id, "testbed_id")
     checked(run_id, "run_id")
     usable, unread = [], []
-    for entry in _of_clients(_without_copies(entries, unread)):
+    for entry in _of_clients(_with_updates(_without_copies(entries, unread), unread)):
         if entry["workload"] is None:
             told = entry["told"]
             reason = told.get("workload_unknown") or "; ".join(failure["message"] for failure in told["failures"]) or (
@@ -166,6 +168,30 @@ def _without_copies(entries: list, unread: list) -> list:
             kept.append(entry)
         elif not any(row["file"] == entry["file"] for row in unread):
             unread.append({"file": entry["file"], "reason": f"it is a copy of {original}, byte for byte"})
+    return kept
+
+
+def _with_updates(entries: list, unread: list) -> list:
+    """The entries, those of IOMeter with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
+    files: dict = {}
+    for entry in entries:
+        files.setdefault(entry["file"], []).append(entry)
+    kept = []
+    for rows in files.values():
+        if "updates" not in rows[0]:
+            kept += rows
+            continue
+        inst, folder = rows[0], rows[0]["folder"]
+        base = inst["file"][len(folder):].lstrip("/")
+        tests = files.get("/".join(filter(None, (folder, base[len("inst"):]))), []) if base.startswith("inst") else []
+        if len(tests) != len(inst["updates"]):
+            unread.append({"file": inst["file"], "reason": f"It has the updates of {len(inst['updates'])} tests, but the file that it belongs to has "
+                           f"{len(tests)}."})
+            continue
+        for test, series in zip(tests, inst["updates"]):
+            test["sources"] = [{key: row[key] for key in ("file", "sha256")} for row in (test, inst)]
+            if series["rows"] and "interval_s" in series:
+                test["series"] = series
     return kept
 
 
@@ -250,7 +276,7 @@ def bounds(parts: list, merged: dict) -> dict:
 
 def _layers(entries: list, root: str) -> list:
     """The name of each entry's layer: the folders that do not tell of the workload; the job, too, where jobs of one file would be one layer's."""
-    names = [_layer(entry["folder"], root) for entry in entries]
+    names = [_layer(entry, root) for entry in entries]
     jobs: dict = {}
     for entry, name in zip(entries, names):
         jobs.setdefault((entry["file"], name, workload_id(entry["workload"])), set()).add(entry["job"])
@@ -258,8 +284,11 @@ def _layers(entries: list, root: str) -> list:
             for entry, name in zip(entries, names)]
 
 
-def _layer(folder: str, root: str) -> str:
-    parts = [part for part in folder.split("/") if part and not _ABOUT_THE_WORKLOAD.fullmatch(part)]
+def _layer(entry: dict, root: str) -> str:
+    parts = [part for part in entry["folder"].split("/") if part and not _ABOUT_THE_WORKLOAD.fullmatch(part)]
+    if "stem" in entry and parts and _HCIBENCH_TEST.fullmatch(parts[-1]):
+        # The folder is the workload and when it began; the names of the files have the VMs' prefix and the data store.
+        parts[-1] = entry["stem"]
     return file_name("-".join(parts) or root)
 
 

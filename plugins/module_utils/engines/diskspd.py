@@ -128,7 +128,8 @@ def _spans(text: str) -> list:
     found = []
     for document in documents:
         try:
-            root = ElementTree.fromstring(document)  # noqa: S314, entities are refused above
+            # Paths come in the code page of the host, so a byte may be no text.
+            root = ElementTree.fromstring(document.encode("utf-8", "replace"))  # noqa: S314, entities are refused above
         except (ElementTree.ParseError, RecursionError) as error:
             raise _unreadable(f"it is no XML: {error}") from error
         # The profile has time spans of its own.
