@@ -31,6 +31,7 @@ STEAL_PERCENT = 1
 # What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
 SUMMARY_KEYS = ("point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "variant", "status", "failures", "flags", "overridden",
                 "started_utc", "runtime_s", "errors")
+SUMMARY_WITHOUT = ("histogram", "latency_min_ns")
 SUMMARY_CPU = ("user_percent", "system_percent", "host_busy_percent", "host_steal_percent", "us_per_io", "mhz_per_iops")
 
 
@@ -254,7 +255,7 @@ def summary(result: dict) -> dict:
         short["cpu"] = {key: round(result["cpu"][key], 4) for key in SUMMARY_CPU if key in result["cpu"]}
     for name in (*DIRECTIONS, "total"):
         if name in result:
-            short[name] = {key: round(value, 3) for key, value in result[name].items() if key != "histogram"}
+            short[name] = {key: round(value) if key.endswith("_ns") else round(value, 1) for key, value in result[name].items() if key not in SUMMARY_WITHOUT}
     if "steady_state" in result:
         short["steady"] = result["steady_state"]["steady"]
     if "raw" in result:

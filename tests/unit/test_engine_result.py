@@ -62,6 +62,15 @@ def test_what_cannot_be_merged_is_absent():
     assert "iops" not in result.merge_directions([part([5, 9]), part([1, 2])], concurrent=False)
 
 
+def test_rates_of_what_ran_one_after_another():
+    # 4 I/Os in 2 s, 6 in 3 s, and 5 s in which there was none in this direction
+    merged = result.merge_directions([part([1, 2, 3, 4], 2.0), part([5, 6, 7, 8, 9, 10], 3.0)], concurrent=False, runtime_s=10.0)
+    assert (merged["ios"], merged["iops"], merged["bandwidth_bytes_s"]) == (10, 1.0, 4096.0)
+    assert merged["latency_mean_ns"] == pytest.approx(5.5)
+    assert result.merge_directions([part([1, 2], 2.0)], concurrent=False, runtime_s=4.0)["iops"] == 0.5
+    assert result.merge_directions([part([1, 2], 2.0)])["iops"] == 1.0
+
+
 def of_point(meta=None, **changes):
     identity = {"point_id": "p", "layer": "l", "path": None, "workload": normalise({"read_percent": 70, "runtime_s": 10}),
                 "engine": {"name": "fio", "randseed": 3}}
@@ -110,12 +119,201 @@ def test_points_without_output():
     assert result.of_point(identity, meta, [])["failures"][0]["code"] == "no_result"
 
 
+# ---------------------------------------------------------------- rounds
+
+
+def a_round(reads, writes, runtime_s, **changes):
+    found = {"engine": ENGINE, "runtime_s": runtime_s, "errors": {"total": 0}, "cpu": {"user_percent": 10.0}, "flags": [], "status": "measured", "failures": []}
+    for name, values in (("read", reads), ("write", writes)):
+        if values:
+            found[name] = part(values, runtime_s)
+    found["total"] = part((reads or []) + (writes or []), runtime_s)
+    return {**found, **changes}
+
+
+def of_rounds(rounds, window, **told):
+    identity = {"point_id": "p", "workload": normalise({"read_percent": 90, "runtime_s": 60}), "engine": {"name": "fio"}}
+    steady = {"metric": "iops", "steady": True, "window": window, "rounds": [1.0] * len(rounds), "round_s": 2, **told}
+    meta = {"exit_code": 0, "failures": [], "flags": [], "overridden": [], "steady_state": steady}
+    return result.of_point(identity, meta, rounds)
+
+
+def test_the_figures_are_of_the_window():
+    rounds = [a_round([900, 901], [902, 903], 2.0), a_round([10, 20, 30], None, 2.0, cpu={"user_percent": 30.0}, flags=["buffered_io"]),
+              a_round([40, 50], [60, 70], 2.5, errors={"total": 0})]
+    found = of_rounds(rounds, 2)
+    assert (found["status"], found["runtime_s"], found["flags"]) == ("measured", 4.5, ["buffered_io"])
+    assert found["read"]["ios"] == 5
+    assert found["read"]["iops"] == pytest.approx(5 / 4.5)
+    # In one of two rounds nothing was written; the time counts all the same.
+    assert found["write"]["iops"] == pytest.approx(2 / 4.5)
+    assert found["total"]["latency_max_ns"] == 70
+    assert found["cpu"]["user_percent"] == pytest.approx((30 * 2.0 + 10 * 2.5) / 4.5, abs=1e-3)
+
+
+def test_not_steady_is_a_flag_and_keeps_the_figures():
+    found = of_rounds([a_round([1, 2], [3, 4], 2.0)] * 2, 5, steady=False)
+    assert (found["status"], found["flags"], found["read"]["ios"]) == ("measured", ["not_steady"], 4)
+
+
+def test_errors_and_short_rounds_fail_the_point():
+    wrong = [a_round([1, 2], [3, 4], 2.0), a_round([1, 2], [3, 4], 2.0, errors={"total": 3, "first": 5}), a_round([1, 2], [3, 4], 1.5)]
+    found = of_rounds(wrong, 3)
+    assert [failure["code"] for failure in found["failures"]] == ["io_errors", "too_short"]
+    assert found["errors"] == {"total": 3, "first": 5}
+
+
+def test_a_round_without_result_is_no_window():
+    identity = {"point_id": "p", "workload": normalise({}), "engine": {"name": "fio"}}
+    meta = {"exit_code": -9, "failures": [], "flags": [], "overridden": [], "steady_state": {"steady": False, "window": 2, "rounds": [1.0, 2.0], "round_s": 2}}
+    assert [failure["code"] for failure in result.of_point(identity, meta, [a_round([1, 2], None, 2.0)])["failures"]] == ["no_result"]
+
+
+def test_what_ends_after_an_amount_may_be_short():
+    identity = {"point_id": "p", "workload": normalise({"io_bytes": "1m", "runtime_s": 60}), "engine": {"name": "fio"}}
+    meta = {"exit_code": 0, "failures": [], "flags": [], "overridden": []}
+    assert result.of_point(identity, meta, [a_round([1, 2], None, 0.5)])["status"] == "measured"
+
+
+# ---------------------------------------------------------------- what the host counted
+
+
+COUNTED = {"interval_s": 4.0, "cpu": {"host_busy_s": 2.0, "host_busy_percent": 25.0, "host_steal_percent": 0.9, "cores": 2, "mhz": 2000.0},
+           "device": {"name": "sda", "read": {"ios": 4, "bytes": 16384}, "write": {"ios": 0, "bytes": 0}}, "interrupts": 9, "context_switches": 11}
+
+
+def test_counters_become_cpu_cost():
+    found = of_point({"counters": COUNTED, "wall_s": 12.5})
+    # 0.5 s a second for 2 I/Os a second, on a 2 GHz processor
+    assert (found["cpu"]["us_per_io"], found["cpu"]["mhz_per_iops"]) == (250000.0, 500.0)
+    assert found["cpu"]["user_percent"] == 7.5
+    assert (found["counters"]["interrupts"], found["wall_s"]) == (9, 12.5)
+    assert "cpu" not in found["counters"]
+    assert "steal" not in found["flags"]
+
+
+def test_steal_is_flagged():
+    assert "steal" in of_point({"counters": {**COUNTED, "cpu": {**COUNTED["cpu"], "host_steal_percent": 1.1}}})["flags"]
+
+
+def seen(read, write, least=1.0, ios_comparable=True):
+    """What a device saw of so many bytes read and written, in I/Os of 4096 bytes, and the lower bound as a share of it."""
+    most = {name: {"ios": size // 4096, "bytes": size} for name, size in (("read", read), ("write", write))}
+    return {"most": most, "least": {name: {key: int(value * least) for key, value in figures.items()} for name, figures in most.items()},
+            "ios_comparable": ios_comparable}
+
+
+def checked(told, ios=(1000, 500)):
+    measured = {"read": result.direction(ios[0], ios[0] * 4096, 10, 10), "write": result.direction(ios[1], ios[1] * 4096, 10, 10)}
+    measured["total"] = result.merge_directions(list(measured.values()))
+    found = of_point({"device_seen": told}, **measured)
+    return found["checks"][0], found
+
+
+@pytest.mark.parametrize(("told", "ok"), [
+    (seen(1000 * 4096, 500 * 4096), True),
+    (seen(1019 * 4096, 500 * 4096), True),
+    (seen(1021 * 4096, 500 * 4096), False),
+    (seen(1000 * 4096, 511 * 4096), False),
+    (seen(981 * 4096, 500 * 4096), True),
+    (seen(979 * 4096, 500 * 4096), False),
+    # Between the bounds of a ramp everything is possible.
+    (seen(1100 * 4096, 550 * 4096, least=0.9), True),
+    (seen(1200 * 4096, 600 * 4096, least=0.9), False),
+])
+def test_the_device_s_counters(told, ok):
+    check, found = checked(told)
+    assert (check["ok"], "device_counters_differ" in found["flags"], found["status"]) == (ok, not ok, "measured")
+
+
+def test_split_ios_are_not_compared():
+    told = seen(1000 * 4096, 500 * 4096, ios_comparable=False)
+    for bound in ("least", "most"):
+        told[bound]["read"]["ios"] = 4000
+    check, _found = checked(told)
+    assert check["ok"]
+    assert "ios" not in check["read"]
+    assert not checked({**told, "ios_comparable": True})[0]["ok"]
+
+
+def test_less_than_half_is_a_failure():
+    _check, found = checked(seen(500 * 4096, 260 * 4096))
+    assert (found["status"], found["flags"][-1]) == ("measured", "device_counters_differ")
+    _check, found = checked(seen(500 * 4096, 240 * 4096))
+    assert [failure["code"] for failure in found["failures"]] == ["device_counters_differ"]
+    assert "3031040" in found["failures"][0]["message"]
+
+
+# ---------------------------------------------------------------- ceilings
+
+
+def of_layer(name, kind, iops, bandwidth, workload_id="4k", status="measured"):
+    return {"layer": name, "layer_kind": kind, "workload_id": workload_id, "status": status, "flags": ["buffered_io"],
+            "total": {"iops": iops, "bandwidth_bytes_s": bandwidth}}
+
+
+def test_against_the_ceiling_and_the_memory():
+    found = result.against_ceiling({
+        "c1": of_layer("ceiling-x", "ceiling", 1000.0, 4e6), "c2": of_layer("ceiling-x", "ceiling", 900.0, 3e6),
+        "c3": of_layer("ceiling-x", "ceiling", 5000.0, 3e6, status="failed"),
+        "slow": of_layer("a", "backing", 290.0, 2e6), "bound": of_layer("b", "target", 310.0, 2e6), "cache": of_layer("c", "initiator", 1010.0, 2e6),
+        "memory": of_layer("d", "guest", 11.0, 8.1e6), "other": of_layer("e", "guest", 99999.0, 2e6, workload_id="8k"),
+        "nothing": {"layer_kind": "guest", "workload_id": "4k", "status": "failed", "flags": []}}, {"memory_copy_bytes_s": 8e6})
+    assert {name: one["flags"][1:] for name, one in found.items()} == {
+        "c1": [], "c2": [], "c3": [], "slow": [], "bound": ["generator_bound"], "cache": ["faster_than_ceiling", "generator_bound"],
+        "memory": ["faster_than_ceiling"], "other": [], "nothing": []}
+    assert found["bound"]["checks"] == [
+        {"name": "ceiling", "ok": True, "iops": 310.0, "bandwidth_bytes_s": 2e6, "ceiling_iops": 1000.0, "memory_copy_bytes_s": 8e6},
+        {"name": "generator", "ok": False, "share_percent": 31.0, "limit_percent": 30}]
+    assert [check["name"] for check in found["other"]["checks"]] == ["ceiling"]
+    assert "checks" not in found["nothing"]
+
+
+def test_judging_again_replaces_the_judgement():
+    ceiling = of_layer("ceiling-x", "ceiling", 1000.0, 4e6)
+    once = result.against_ceiling({"c": ceiling, "a": {**of_layer("a", "backing", 500.0, 1e6), "checks": [{"name": "device_counters", "ok": True}]}}, {})
+    twice = result.against_ceiling({"c": {**ceiling, "total": {"iops": 5000.0, "bandwidth_bytes_s": 1}}, "a": once["a"]}, {})
+    assert [check["name"] for check in twice["a"]["checks"]] == ["device_counters", "ceiling", "generator"]
+    assert (once["a"]["flags"], twice["a"]["flags"]) == (["buffered_io", "generator_bound"], ["buffered_io"])
+
+
+def test_without_any_ceiling_nothing_is_checked():
+    one = of_layer("a", "backing", 500.0, 1e6)
+    assert result.against_ceiling({"a": one}, {}) == {"a": one}
+
+
 def test_a_summary_is_small_and_has_no_bins():
     found = of_point(read=part(range(1, 5000)), total=part(range(1, 9000)))
     short = result.summary(found)
     assert "histogram" not in json.dumps(short)
     assert len(json.dumps(short)) < 2000
     assert short["total"]["latency_p99_ns"] == found["total"]["latency_p99_ns"]
+
+
+def test_a_summary_with_everything_on_is_small():
+    identity = {"testbed_id": "embedded-testbed", "run_id": "2026-11-21-first-run", "layer": "initiator-datastore1", "layer_kind": "initiator",
+                "point_id": "initiator-datastore1.4k-mix-r70-rnd100-qd128-w16-0a1b2c.r10", "host": "hypervisor01.lab.example.com",
+                "path": "/dev/disk/by-id/scsi-3600140500000000000",
+                "workload": normalise({"read_percent": 70, "runtime_s": 60}), "workload_id": "4k-mix-r70-rnd100-qd128-w16-0a1b2c", "repetition": 10,
+                "variant": "scheduler-none", "engine": {"name": "fio", "randseed": 123456789}, "fingerprint": "f" * 64,
+                "raw": {"file": "fio.json", "sha256": "a" * 64}, "job": {"file": "job.fio", "sha256": "b" * 64},
+                "series": {"file": "series.json", "sha256": "c" * 64}}
+    cpu = {"host_busy_s": 123456.78, "host_busy_percent": 99.87, "host_steal_percent": 12.34, "cores": 128, "busiest_core_percent": 99.9,
+           "engine_busy_s": 12345.67, "busiest_thread_percent": 99.9, "mhz": 2596.132}
+    meta = {"exit_code": 0, "failures": [], "flags": ["governor", "page_cache_not_dropped"], "overridden": ["device_held", "device_signature"],
+            "started_utc": "2026-11-21T16:52:37.158Z", "finished_utc": "2026-11-21T16:52:43.492Z", "wall_s": 300.123,
+            "preparation": {"filled": True, "preconditioned_passes": 2, "warmup_s": 60, "page_cache": "not_dropped"},
+            "prepared": {"utc": "x", "instance": "y" * 50},
+            "steady_state": {"metric": "iops", "steady": False, "window": 5, "rounds": [123456.789] * 5, "round_s": 60, "budget_s": 900},
+            "counters": {**COUNTED, "cpu": cpu, "network": {f"eth{number}": {"rx_bytes": 10 ** 12, "tx_bytes": 10 ** 12} for number in range(20)}},
+            "device_seen": seen(10 ** 12, 10 ** 12)}
+    rounds = [a_round([number * 1234567 + 1 for number in range(1, 3000)], [number * 2345678 + 3 for number in range(1, 3000)], 60.001,
+                      flags=["buffered_io", "synchronous_submission"])] * 5
+    found = result.against_ceiling({"p": result.of_point(identity, meta, rounds)}, {"memory_copy_bytes_s": 1})["p"]
+    assert found["flags"][-1] == "faster_than_ceiling"
+    short = result.summary(found)
+    assert len(json.dumps(short)) <= 2000
+    assert (short["steady"], short["cpu"]["us_per_io"] > 0, short["variant"]) == (False, True, "scheduler-none")
 
 
 def test_stored_results_are_read_back(tmp_path):
