@@ -142,6 +142,8 @@ def test_preconditioning_writes_more_than_once():
     ({"sync": {"fdatasync_every": 2}, "read_percent": 50}, "sync.fdatasync_every"),
     ({"verify": "crc32c", "read_percent": 0}, "verify"),
     ({"verify": "crc32c", "loops": 1, "read_percent": 50}, "verify"),
+    ({"verify": "crc32c", "loops": 1, "read_percent": 0, "alignment": "512"}, "verify"),
+    ({"random_percent": 50, "alignment": "512"}, "alignment"),
     ({"verify": "crc32c", "loops": 1, "read_percent": 0, "block_size": "4k-8k"}, "verify"),
     ({"block_size": {str(512 * number): 1 if number < 65 else 36 for number in range(1, 66)}}, "block_size"),
 ])

@@ -170,8 +170,8 @@ def _access(workload: dict) -> dict:
         options["percentage_random"] = random
     natural = workload["alignment_bytes"] == natural_alignment(workload)
     if not natural and random < 100:
-        raise Failure("workload_unsupported", f"fio cannot align sequential I/O to {workload['alignment_bytes']} bytes.",
-                      "Set alignment to the block size, or random_percent to 100.")
+        raise unsupported("fio", "alignment", workload["alignment_bytes"],
+                          "It aligns random I/O only; leave alignment to follow from the block size, or set random_percent to 100.")
     # Left alone, fio aligns each direction to that direction's smallest size.
     if not natural or ("block_size_bytes" not in workload and random == 100):
         options["blockalign"] = workload["alignment_bytes"]
@@ -265,8 +265,8 @@ def _verify(workload: dict, path) -> dict:
                                                   "give io_bytes or loops.")
     if workload["read_percent"]:
         raise unsupported("fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0.")
-    if "block_size_bytes" not in workload:
-        raise unsupported("fio", "verify", value, "Blocks of several sizes overlap, and it compares some only; use one block size.")
+    if "block_size_bytes" not in workload or workload["alignment_bytes"] % workload["block_size_bytes"]:
+        raise unsupported("fio", "verify", value, "Blocks that overlap are compared in part only; use one block size, and an alignment that is a multiple of it.")
     # Of two writes to one block on their way at once either may be the last. fio would leave a file of its state wherever it was started.
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
