@@ -40,7 +40,7 @@ _EXPECTED = (".json", ".csv", ".xml")
 _READERS = (
     ("fio", re.compile(r"^\d+;fio-\d|^fio-\d+\.\d+\S*\s*$|^Starting \d+ (?:process|thread)", re.MULTILINE), fio),
     ("diskspd", re.compile(r"<Results>|^\s*Command Line:[^\n]*diskspd", re.MULTILINE | re.IGNORECASE), diskspd),
-    ("iometer", re.compile(r"^\s*'(?:Test Type|Results|Iometer Output)|'Target Type[,;\t]", re.MULTILINE), iometer),
+    ("iometer", re.compile(r"^\s*'(?:Test Type,|Results\s*$|Iometer Output)|'Target Type[,;\t]", re.MULTILINE), iometer),
 )
 _HEAD_CHARS = 64 << 10
 # What a reader's result may hand on to a stored one; the rest is how it was read.
@@ -360,7 +360,7 @@ def files(results: list, unread: list, root: str) -> dict:
 
 def _published(found: dict) -> dict:
     """The layer of a result, as layers.json has layers; nothing proves what it was, so its identity is empty."""
-    return {"name": found["layer"], "kind": KIND, "host": found["host"], "path": found.get("path"), "parent": None, "purpose": "data", "size_bytes": None,
+    return {"name": found["layer"], "kind": KIND, "host": found["host"], "path": found.get("path"), "parent": None, "purpose": None, "size_bytes": None,
             "identity": {}, "detail": {}}
 
 

@@ -64,7 +64,7 @@ def results(text: str) -> list:
     """
     runs = _runs(text)
     if not runs:
-        raise Failure("no_result", "This is no result file of IOMeter: it has no line that starts with 'Test Type or 'Results.",
+        raise Failure("no_result", "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
                       "Give the CSV file that IOMeter was told to write with /r.")
     return [found for run in runs for found in _of_run(run)]
 
@@ -101,8 +101,8 @@ def _runs(text: str) -> list:
             section = "rows"
         elif line.startswith("'"):
             section = line
-            if line.startswith(("'Test Type", "'Iometer Output File")):
-                runs.append(_new_run(closes=line.startswith("'Test Type")))
+            if line.startswith(("'Test Type,", "'Iometer Output File")):
+                runs.append(_new_run(closes=line.startswith("'Test Type,")))
             elif line == "'Access specifications":
                 _current(runs)["specs"] = []
             elif line == "'End Test":
