@@ -576,3 +576,20 @@ def test_a_device_that_is_lost_in_the_middle(base, loop):
     # Detached for good when the engine and the runner had let go of it: the guard does not take it for the layer any more.
     assert gone["failures"][0]["code"] in ("wrong_size", "device_unreadable", "device_missing")
     assert len(gone["failures"]) == 1
+
+
+def test_a_warm_cache_stays_warm_unless_dropped(base, loop):
+    """fio itself must not empty the cache: then the device would be read again, as it is after dropping."""
+    workload = {"direct": False, "random_percent": 0, "block_size": "64k", "loops": 1}
+    for run_id, drop in (("warm", False), ("cold", True)):
+        plan = make_plan(loop, run_id=run_id, prepare={"drop_caches": drop, "warmup_s": 1}, workloads=(workload,))
+        with open(loop["path"], "rb") as held:
+            held.read()
+            before = counters.device_counts(counters.device_number(loop["path"]))["counts"]
+            runner.start(plan, base)
+            finished(base, run_id)
+            after = counters.device_counts(counters.device_number(loop["path"]))["counts"]
+        (found,) = results(plan, base)[0].values()
+        assert (found["status"], found["read"]["bytes"]) == ("measured", SIZE)
+        read_bytes = (after[2] - before[2]) * 512
+        assert read_bytes >= SIZE if drop else read_bytes < SIZE / 2

@@ -134,6 +134,9 @@ def _common(path, workload: dict, seed: int) -> dict:
     }
     if path is not None:
         options.update({"filename": escape(path), "direct": int(workload["direct"]), "allow_file_create": 0})
+        if not workload["direct"]:
+            # What is in the page cache is for the preparation to say; fio would drop it at every start, and no warm cache could be measured.
+            options["invalidate"] = 0
     return options
 
 
