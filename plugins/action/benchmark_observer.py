@@ -25,7 +25,7 @@ ARGUMENTS = {
 }
 RUN_MODULE = "storlab.testbed.benchmark_observer_run"
 # The quickest of these tells the clocks' difference best; the first one may have to connect.
-EXCHANGES = 5
+EXCHANGES = 8
 
 
 class ActionModule(ActionBase):

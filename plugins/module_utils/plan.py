@@ -39,7 +39,8 @@ def validate(args: dict, profile: dict | None = None) -> dict:
     fio_distributed.check_servers(args["servers"])
     asked = {key: args[key] for key in ("testbed_id", "run_id", "engine", "repetitions", "order", "variant", "series", "allow_device", "servers")}
     # A coordinating host sees nothing of the others' seconds.
-    asked.update(series=asked["series"] and not asked["servers"], only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
+    asked.update(series=asked["series"] and not asked["servers"])
+    asked.update(only_repetitions=only, prepare=validate_prepare(args["prepare"]), steady_state=validate_steady_state(args["steady_state"]),
                  seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
                  search=None if args["search"] is None else searches.validate(args["search"]), workloads=wanted_workloads(args, profile))
     for workload in asked["workloads"]:
