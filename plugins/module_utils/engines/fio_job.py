@@ -269,7 +269,7 @@ def _verify(workload: dict, path) -> dict:
     if workload["read_percent"]:
         raise unsupported("fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0.")
     if "block_size_bytes" not in workload or workload["alignment_bytes"] % workload["block_size_bytes"]:
-        raise unsupported("fio", "verify", value, "Blocks that overlap are compared in part only; use one block size, and an alignment that is a multiple of it.")
+        raise unsupported("fio", "verify", value, "Blocks that overlap are compared in part only; use one block size, and a multiple of it as alignment.")
     # Of two writes to one block on their way at once either may be the last. fio would leave a file of its state wherever it was started.
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
