@@ -70,8 +70,8 @@ class ActionModule(ActionBase):
                 missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
                 continue
             intervals = {name: observer.measured_interval(result) for name, result in results.items()}
-            missed.update({name: "No time is known that certainly was measured without a pause; measure longer." for name, interval in intervals.items() if interval is None})
             asked = {name: interval for name, interval in intervals.items() if interval}
+            missed.update(dict.fromkeys(set(results) - set(asked), "No time is known that certainly was measured without a pause; measure longer."))
             if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
                 missed.update(dict.fromkeys(asked, f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only."))
                 self._flag(run_dir, asked, "clock_unknown")
