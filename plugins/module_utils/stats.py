@@ -23,6 +23,8 @@ LARGEST_EXACT = 60
 # So many relabellings are enumerated; of more, a sample is drawn, always the same one.
 LARGEST_ENUMERATION = 3500
 SAMPLED = 1999
+# About so many of them tell what a cell has to reach.
+CRITICAL_SAMPLE = 500
 SEED = 20260101
 # More repetitions than these are not worth advising: less noise is.
 MOST_REPETITIONS = 100
@@ -162,7 +164,7 @@ def family(cells: list, paired: bool) -> dict:
     cells alike (paired: exchanged within each round). A cell's statistic is the share of its variance that the labels explain, which orders like
     Student's |t|. A corrected p is the share of relabellings in which *any* cell not yet rejected reaches the observed share: the chance of one
     false alarm in the whole comparison stays below it, and metrics that say the same cost nothing. ``critical`` is the share that a
-    cell must reach for a p of ALPHA, None when these repetitions cannot give one.
+    cell must reach for a p of ALPHA, None when these repetitions cannot give one; it is found on what is left when each group's mean is taken away.
     Source: Westfall and Young, Resampling-Based Multiple Testing, 1993, step-down maxT; algorithm as in Ge, Dudoit and Speed 2003.
     """
     if not cells:
@@ -170,74 +172,83 @@ def family(cells: list, paired: bool) -> dict:
     rounds = [sorted({name for cell in cells for name in cell[side]}) for side in (0, 1)]
     if paired:
         labellings = _exchanges(len(rounds[0]))
-        shares = [_paired_share([_difference(cell, name) for name in rounds[0]]) for cell in cells]
+        samples = [[[_difference(cell, name) for name in rounds[0]]] for cell in cells]
+        shares = _paired_shares
     else:
         labellings = _deals(len(rounds[0]), len(rounds[1]))
-        shares = [_share([cell[0].get(name) for name in rounds[0]] + [cell[1].get(name) for name in rounds[1]]) for cell in cells]
-    observed = [share(labellings[0]) for share in shares]
-    order = sorted(range(len(cells)), key=lambda index: -observed[index])
-    reached, highest = [0] * len(cells), []
-    for labelling in labellings:
-        most = 0.0
-        for index in reversed(order):
-            most = max(most, shares[index](labelling))
-            # Equal but for rounding counts as reached.
-            reached[index] += most >= observed[index] - 1e-12
-        highest.append(most)
-    corrected, floor = [1.0] * len(cells), 0.0
+        samples = [[[values.get(name) for name in names] for values, names in zip(cell, rounds)] for cell in cells]
+        shares = _shares
+    reached = [shares(_joined(sample), labellings) for sample in samples]
+    order = sorted(range(len(cells)), key=lambda index: reached[index][0])
+    corrected, most = [1.0] * len(cells), [0.0] * len(labellings)
     for index in order:
-        floor = corrected[index] = max(floor, reached[index] / len(labellings))
-    highest.sort(reverse=True)
-    allowed = math.floor(ALPHA * len(labellings))
-    # With equal groups every labelling has a mirror image of the same share, so a share reached by `allowed` labellings is the critical one.
+        most = list(map(max, most, reached[index]))
+        # Equal but for rounding counts as reached.
+        corrected[index] = sum(value >= reached[index][0] - 1e-12 for value in most) / len(labellings)
+    floor = 0.0
+    for index in reversed(order):
+        floor = corrected[index] = max(floor, corrected[index])
+    some = labellings[:: max(1, len(labellings) // CRITICAL_SAMPLE)]
+    calm = [shares(_joined([_centred(group) for group in sample]), some) for sample in samples]
+    highest = sorted((max(values) for values in zip(*calm)), reverse=True)
+    allowed = math.floor(ALPHA * len(some))
     critical = next((value for value in reversed(highest[:allowed]) if sum(other >= value - 1e-12 for other in highest) <= allowed), None)
     return {"p": corrected, "critical": critical}
 
 
-def _deals(count_a: int, count_b: int) -> list:
+@lru_cache(maxsize=8)
+def _deals(count_a: int, count_b: int) -> tuple:
     """Ways to give the label baseline (1) to count_a of all rounds, the true one first."""
     total = count_a + count_b
     true = (1,) * count_a + (0,) * count_b
     if math.comb(total, count_a) <= LARGEST_ENUMERATION:
         ways = [tuple(int(place in chosen) for place in range(total)) for chosen in map(set, itertools.combinations(range(total), count_a))]
-        return [true, *(way for way in ways if way != true)]
+        return (true, *(way for way in ways if way != true))
     generator = random.Random(SEED)  # noqa: S311 a sample, no secret
-    return [true, *(tuple(generator.sample(true, total)) for _index in range(SAMPLED))]
+    return (true, *(tuple(generator.sample(true, total)) for _index in range(SAMPLED)))
 
 
-def _exchanges(count: int) -> list:
+@lru_cache(maxsize=8)
+def _exchanges(count: int) -> tuple:
     """Ways to exchange (-1) the labels within rounds, the true one first. The first round stays: exchanging all changes no share."""
     if 2 ** (count - 1) <= LARGEST_ENUMERATION:
-        return [(1, *signs) for signs in itertools.product((1, -1), repeat=count - 1)]
+        return tuple((1, *signs) for signs in itertools.product((1, -1), repeat=count - 1))
     generator = random.Random(SEED)  # noqa: S311
-    return [(1,) * count, *((1, *generator.choices((1, -1), k=count - 1)) for _index in range(SAMPLED))]
+    return ((1,) * count, *((1, *generator.choices((1, -1), k=count - 1)) for _index in range(SAMPLED)))
 
 
-def _share(values: list):
-    """Labelling -> share of the variance of ``values`` (None: not measured) between the two groups it makes."""
+def _shares(values: list, labellings: tuple) -> list:
+    """For each labelling the share of the variance of ``values`` (None: not measured) that lies between the two groups it makes."""
     present = [int(value is not None) for value in values]
-    count = sum(present)
-    mean = sum(value for value in values if value is not None) / count
-    centred = [0.0 if value is None else value - mean for value in values]
-    whole = sum(value * value for value in centred)
-    complete = count == len(values)
-
-    def share(labelling: tuple) -> float:
-        inside = sum(labelling) if complete else sum(map(operator.mul, labelling, present))
-        if not whole or inside in (0, count):
-            return 0.0
-        # The other group's sum is the same with the other sign, because all of them together are 0.
-        return sum(map(operator.mul, labelling, centred)) ** 2 * count / (inside * (count - inside) * whole)
-
-    return share
+    count, known = sum(present), [value or 0.0 for value in _centred(values)]
+    whole = sum(value * value for value in known)
+    if not whole:
+        return [0.0] * len(labellings)
+    # The sum of the other group is the same with the other sign, because all of them together are 0.
+    if count == len(values):
+        inside = sum(labellings[0])
+        factor = count / (inside * (count - inside) * whole)
+        return [sum(map(operator.mul, labelling, known)) ** 2 * factor for labelling in labellings]
+    insides = [sum(map(operator.mul, labelling, present)) for labelling in labellings]
+    return [sum(map(operator.mul, labelling, known)) ** 2 * count / (inside * (count - inside) * whole) if 0 < inside < count else 0.0
+            for labelling, inside in zip(labellings, insides)]
 
 
-def _paired_share(differences: list):
+def _paired_shares(differences: list, labellings: tuple) -> list:
     """The same for differences within rounds: how much of their squares their common shift makes up."""
-    count = sum(value is not None for value in differences)
     known = [value or 0.0 for value in differences]
-    whole = sum(value * value for value in known) * count
-    return lambda signs: sum(map(operator.mul, signs, known)) ** 2 / whole if whole else 0.0
+    whole = sum(value * value for value in known) * sum(value is not None for value in differences)
+    return [sum(map(operator.mul, signs, known)) ** 2 / whole for signs in labellings] if whole else [0.0] * len(labellings)
+
+
+def _centred(values: list) -> list:
+    known = [value for value in values if value is not None]
+    mean = statistics.fmean(known) if known else 0.0
+    return [None if value is None else value - mean for value in values]
+
+
+def _joined(groups: list) -> list:
+    return [value for group in groups for value in group]
 
 
 def _difference(cell: tuple, name) -> float | None:
@@ -282,15 +293,17 @@ def repetitions_needed(estimate: float, scatter: float, each: float, margin: flo
 
     Either the difference becomes visible, or its interval fits into +-margin (all logarithms).
     """
-    for more in range(count + 1, MOST_REPETITIONS + 1):
-        passed = threshold(each, more, more, paired)
-        if math.isinf(passed):
-            continue
-        if abs(estimate) >= visible(scatter, passed, more, more, paired):
-            return more
-        if abs(estimate) + visible(scatter, threshold(ALPHA, more, more, paired), more, more, paired) <= margin:
-            return more
-    return None
+    def enough(number: int) -> bool:
+        seen, fitting = (visible(scatter, threshold(level, number, number, paired), number, number, paired) for level in (each, ALPHA))
+        return abs(estimate) >= seen or abs(estimate) + fitting <= margin
+
+    few, many = count, MOST_REPETITIONS
+    if many <= few or not enough(many):
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if enough(middle) else (middle, many)
+    return many
 
 
 def degrees(count_a: int, count_b: int, paired: bool) -> int:
