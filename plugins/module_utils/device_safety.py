@@ -94,17 +94,24 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> dict:
     facts = {"path": path, "resolved": resolved, "type": "missing"}
     try:
         status = system.stat(resolved)
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            facts.update(type="unknown", claim=errno.errorcode.get(error.errno, str(error.errno)))
         return facts
     facts["type"] = _type(status.st_mode)
+    if facts["type"] not in ("block", "file"):
+        return facts
+    facts["loops"] = [name for name in system.names("/sys/block") if system.read(f"/sys/block/{name}/loop/backing_file") == resolved]
+    folders = [system.resolve(f"/sys/block/{name}") for name in facts["loops"]]
     if facts["type"] == "block":
-        facts.update(_block_facts(system, resolved, status.st_rdev))
-    elif facts["type"] == "file":
+        folder = system.resolve(f"/sys/dev/block/{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}")
+        facts.update(_block_facts(system, resolved, folder, status.st_rdev))
+        folders.append(folder)
+    else:
         facts.update(_file_facts(system, resolved, status))
-    if facts["type"] in ("block", "file"):
-        facts["loops"] = [name for name in system.names("/sys/block") if system.read(f"/sys/block/{name}/loop/backing_file") == resolved]
-        facts["exports"] = _lio_exports(system, resolved) + _tgt_exports(system, resolved)
-        facts["writers"] = _writers(system, resolved)
+    facts.update(_in_use(system, resolved, folders))
+    facts["exports"] = _lio_exports(system, resolved) + _nvmet_exports(system, resolved) + _tgt_exports(system, resolved)
+    facts["writers"] = _writers(system, resolved)
     return facts
 
 
@@ -115,16 +122,31 @@ def _type(mode: int) -> str:
     return "special file"
 
 
-def _block_facts(system: System, resolved: str, rdev: int) -> dict:
-    number = f"{os.major(rdev)}:{os.minor(rdev)}"
-    folder = system.resolve(f"/sys/dev/block/{number}")
+def _in_use(system: System, resolved: str, folders: list) -> dict:
+    """Where the path, or what stands on it however high, is mounted, and whether it is swap: the volume group of a system may be on a partition of it.
+
+    folders: in sysfs, of the device itself and of loop devices on it.
+    """
+    above, todo = [], list(folders)
+    while todo:
+        folder = todo.pop()
+        above.append(folder)
+        upper = [f"{folder}/{entry}" for entry in system.names(folder) if system.read(f"{folder}/{entry}/partition")]
+        upper += [system.resolve(f"{folder}/holders/{name}") for name in system.names(f"{folder}/holders")]
+        todo += [folder for folder in upper if folder not in above + todo]
+    numbers = {system.read(f"{folder}/dev") for folder in above}
+    nodes = {resolved} | {f"/dev/{os.path.basename(folder)}" for folder in above}
+    return {
+        "mounts": [mount["mount_point"] for mount in _mounts(system) if mount["number"] in numbers or system.resolve(mount["source"]) in nodes],
+        "swap": any(system.resolve(line.split()[0]) in nodes for line in (system.read("/proc/swaps") or "").splitlines()[1:]),
+    }
+
+
+def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict:
     entries = system.names(folder)
     partitions = [entry for entry in entries if system.read(f"{folder}/{entry}/partition")]
-    numbers = {number} | {system.read(f"{folder}/{entry}/dev") for entry in partitions}
-    nodes = {resolved} | {f"/dev/{entry}" for entry in partitions}
-    claim = system.exclusive(resolved)
     facts = {
-        "major_minor": number,
+        "major_minor": f"{os.major(rdev)}:{os.minor(rdev)}",
         "name": os.path.basename(folder),
         "size_bytes": int(system.read(f"{folder}/size") or 0) * 512,
         "read_only": system.read(f"{folder}/ro") == "1",
@@ -134,9 +156,7 @@ def _block_facts(system: System, resolved: str, rdev: int) -> dict:
         "holders": system.names(f"{folder}/holders"),
         "mapped_uuid": system.read(f"{folder}/dm/uuid") or system.read(f"{folder}/md/uuid"),
         "mapped": "dm" in entries or "md" in entries,
-        "mounts": [mount["mount_point"] for mount in _mounts(system) if mount["number"] in numbers or system.resolve(mount["source"]) in nodes],
-        "swap": any(system.resolve(line.split()[0]) in nodes for line in (system.read("/proc/swaps") or "").splitlines()[1:]),
-        "claim": claim,
+        "claim": system.exclusive(resolved),
         **_identity_facts(system, folder),
     }
     facts.update(_signature(system, resolved))
@@ -222,6 +242,17 @@ def _lio_exports(system: System, resolved: str) -> list:
     return found
 
 
+def _nvmet_exports(system: System, resolved: str) -> list:
+    """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else tells."""
+    core, found = "/sys/kernel/config/nvmet/subsystems", []
+    for name in system.names(core):
+        for number in system.names(f"{core}/{name}/namespaces"):
+            device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
+            if device and system.read(f"{core}/{name}/namespaces/{number}/enable") == "1" and system.resolve(device) == resolved:
+                found.append({"software": "nvmet", "name": f"{name} namespace {number}", "serial": ""})
+    return found
+
+
 def _tgt_exports(system: System, resolved: str) -> list:
     """LUNs of every tgtd of this host that stand on the path, asked through each one's control socket."""
     found = []
@@ -285,9 +316,12 @@ def judge(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), o
     found = _purpose(facts, layer) if overwrite else []
     if facts["type"] == "missing":
         found.append(_refusal("device_missing", f"{facts['path']} does not exist.", "Build the testbed again; fio would create a file of that name."))
+    elif facts["type"] == "unknown":
+        found.append(_unreadable(facts))
     elif facts["type"] not in ("block", "file"):
         found.append(_refusal("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file."))
     else:
+        found += _final_use(facts)
         found += _block(facts, layer) if facts["type"] == "block" else _file(facts, layer)
         found += _size(facts, layer) + _use(facts, layer, testbed_id, layers)
     named = facts["path"] in allow or facts["resolved"] in allow
@@ -313,10 +347,24 @@ def _refusal(code: str, what: str, remedy: str) -> dict:
     return {"code": code, "message": f"{what} {remedy}", "what": what, "remedy": remedy}
 
 
+def _unreadable(facts: dict) -> dict:
+    return _refusal("device_unreadable", f"{facts['path']} cannot be opened ({facts['claim']}).", "Check the device and the rights of the user.")
+
+
 def _purpose(facts: dict, layer: dict) -> list:
     if layer.get("purpose") == "scratch":
         return []
     return [_refusal("purpose_data", f"{facts['path']} is a data layer, it holds something.", "Measure it through a file on it, or a scratch layer.")]
+
+
+def _final_use(facts: dict) -> list:
+    path, found = facts["path"], []
+    if facts["mounts"]:
+        found.append(_refusal("device_mounted", f"{path} or what stands on it is mounted on {', '.join(facts['mounts'])}.",
+                              "Unmount it, or name another device."))
+    if facts["swap"]:
+        found.append(_refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
+    return found
 
 
 def _size(facts: dict, layer: dict) -> list:
@@ -330,11 +378,6 @@ def _block(facts: dict, layer: dict) -> list:
     path, found = facts["path"], []
     if layer["identity"].get("mount_point"):
         found.append(_refusal("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again."))
-    if facts["mounts"]:
-        found.append(_refusal("device_mounted", f"{path} or a partition of it is mounted on {', '.join(facts['mounts'])}.",
-                              "Unmount it, or name another device."))
-    if facts["swap"]:
-        found.append(_refusal("device_swap", f"{path} or a partition of it is swap space.", "Name another device."))
     # A RAM disk of several sizes is one device in partitions that the testbed itself made.
     foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
     if facts["partitions"] or foreign_partition:
@@ -346,7 +389,7 @@ def _block(facts: dict, layer: dict) -> list:
     if facts["mapped"] and (not facts["mapped_uuid"] or facts["mapped_uuid"] != layer["identity"].get("uuid")):
         found.append(_refusal("device_mapped", f"{path} is a device mapper or RAID device that this testbed did not make.", "Name another device."))
     if facts["claim"] not in (None, "EBUSY"):
-        found.append(_refusal("device_unreadable", f"{path} cannot be opened ({facts['claim']}).", "Check the device and the rights of the user."))
+        found.append(_unreadable(facts))
     if facts["read_only"]:
         found.append(_refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
     if facts.get("signature_error"):

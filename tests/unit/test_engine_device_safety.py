@@ -27,7 +27,7 @@ class FakeHost(guard.System):
 
     def __init__(self, root):
         super().__init__(str(root))
-        self.blank, self.claim, self.tgt = True, None, ""
+        self.blank, self.claim, self.tgt, self.signature, self.layer = True, None, "", None, LAYER
         self.modes = {"/dev/sdb": (stat.S_IFBLK, os.makedev(8, 16))}
         self.write("/dev/sdb", "")
         self.disk = "/sys/devices/host0/block/sdb"
@@ -63,6 +63,10 @@ class FakeHost(guard.System):
             return 0, self.tgt, ""
         if argv[-1] == "/dev/sdc":
             return 0, "UUID=11111111-2222\nTYPE=ext4\n", ""
+        if isinstance(self.signature, int):
+            return self.signature, "", "blkid: error: /dev/sdb: Input/output error" if self.signature != 8 else ""
+        if self.signature:
+            return 0, f"DEVNAME=/dev/sdb\nTYPE={self.signature}\n", ""
         return (2, "", "") if self.blank else (0, "DEVNAME=/dev/sdb\nTYPE=xfs\nUUID=99\n", "")
 
 
@@ -123,6 +127,79 @@ def writer(host, flags="0100002", command="qemu-nbd"):
     host.write("/proc/4242/comm", f"{command}\n")
 
 
+def claimed_member(kind):
+    """A member of something that claims its disks without being seen in sysfs, as ZFS, bcache and Ceph do."""
+    def change(host):
+        host.claim, host.signature = "EBUSY", kind
+    return change
+
+
+def signed(kind):
+    return lambda host: setattr(host, "signature", kind)
+
+
+def held(name, kind=None, mounted_on=None, uuid=None):
+    """The device is under another block device, which may be mounted."""
+    def change(host):
+        folder = f"/sys/devices/virtual/block/{name}"
+        host.write(f"{folder}/dev", "253:3")
+        host.link(f"{host.disk}/holders/{name}", folder)
+        host.claim, host.signature = "EBUSY", kind
+        if mounted_on:
+            host.write("/proc/self/mountinfo", f"30 21 253:3 / {mounted_on} rw - ext4 /dev/mapper/x rw\n")
+    return change
+
+
+def held_partition(mounted_on=None, swap=False):
+    """The volume group of a system is on a partition of the device: named by nothing but the holder of the partition."""
+    def change(host):
+        partition(host)
+        host.write("/sys/devices/virtual/block/dm-0/dev", "253:0")
+        host.link(f"{host.disk}/sdb1/holders/dm-0", "/sys/devices/virtual/block/dm-0")
+        if mounted_on:
+            host.write("/proc/self/mountinfo", f"30 21 253:0 / {mounted_on} rw - ext4 /dev/mapper/vg-root rw\n")
+        if swap:
+            host.write("/proc/swaps", "Filename Type\n/dev/dm-0 partition 1 0 -2\n")
+    return change
+
+
+def mounted_loop(host):
+    host.write("/sys/block/loop4/loop/backing_file", "/dev/sdb\n")
+    host.write("/sys/block/loop4/dev", "7:4")
+    host.write("/proc/self/mountinfo", "30 21 7:4 / /mnt rw - ext4 /dev/loop4 rw\n")
+
+
+def other_behind_links(host):
+    """The path is a chain of links, and its end is not what it was: another disk took the name."""
+    host.disk = "/sys/devices/host1/block/sdx"
+    for name, content in {"dev": "65:112", "size": str(SIZE // 512), "ro": "0", "device/vpd_pg80": b"\0\x80\0\x03xyz"}.items():
+        host.write(f"{host.disk}/{name}", content)
+    host.link("/sys/dev/block/65:112", "../../devices/host1/block/sdx")
+    host.write("/dev/sdx", "")
+    host.modes["/dev/sdx"] = (stat.S_IFBLK, os.makedev(65, 112))
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "disk/by-id/one")
+    host.link("/dev/disk/by-id/one", "../by-path/two")
+    host.link("/dev/disk/by-path/two", "../../sdx")
+
+
+def broken_link(host):
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "disk/by-id/gone")
+
+
+def link_loop(host):
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "sdc")
+    host.link("/dev/sdc", "sdb")
+
+
+def nvmet(host, enabled="1"):
+    folder = "/sys/kernel/config/nvmet/subsystems/nqn.2020-01.test/namespaces/1"
+    host.write(f"{folder}/device_path", "/dev/sdb\n")
+    host.write(f"{folder}/enable", enabled)
+
+
 CASES = {
     "mounted": (mounted, ["device_mounted"]),
     "mounted by name": (mounted_by_name, ["device_mounted"]),
@@ -134,6 +211,20 @@ CASES = {
     "foreign dm device": (lambda host: host.write(f"{host.disk}/dm/uuid", "LVM-abc"), ["device_mapped"]),
     "foreign md device": (lambda host: host.write(f"{host.disk}/md/array_state", "clean"), ["device_mapped"]),
     "claimed in the kernel": (lambda host: setattr(host, "claim", "EBUSY"), ["device_busy"]),
+    "ZFS member, imported": (claimed_member("zfs_member"), ["signature_present", "device_busy"]),
+    "ZFS member, not imported": (signed("zfs_member"), ["signature_present"]),
+    "bcache backing device": (claimed_member("bcache"), ["signature_present", "device_busy"]),
+    "path of a multipath device": (held("dm-5"), ["device_held"]),
+    "md member, running": (held("md0", "linux_raid_member"), ["device_held", "signature_present"]),
+    "md member, stopped": (signed("linux_raid_member"), ["signature_present"]),
+    "LVM physical volume, active": (held("dm-3", "LVM2_member"), ["device_held", "signature_present"]),
+    "LVM physical volume, inactive": (signed("LVM2_member"), ["signature_present"]),
+    "LUKS": (signed("crypto_LUKS"), ["signature_present"]),
+    "volume on it mounted": (held("dm-3", "LVM2_member", mounted_on="/"), ["device_mounted", "device_held", "signature_present"]),
+    "volume on a partition of it mounted": (held_partition(mounted_on="/"), ["device_mounted", "device_partitioned"]),
+    "volume on a partition of it is swap": (held_partition(swap=True), ["device_swap", "device_partitioned"]),
+    "several signatures": (signed(8), ["signature_present"]),
+    "blkid failed": (signed(4), ["signature_unknown"]),
     "dead": (lambda host: setattr(host, "claim", "ENXIO"), ["device_unreadable"]),
     "signature": (lambda host: setattr(host, "blank", False), ["signature_present"]),
     "read-only": (lambda host: host.write(f"{host.disk}/ro", "1"), ["device_read_only"]),
@@ -141,11 +232,22 @@ CASES = {
     "other serial": (lambda host: host.write(f"{host.disk}/device/vpd_pg80", b"\0\x80\0\x03abc"), ["wrong_serial"]),
     "other naa": (lambda host: host.write(f"{host.disk}/device/vpd_pg83", b""), ["wrong_naa"]),
     "exported by LIO": (lambda host: lio(host, "their-disk"), ["device_exported"]),
+    "exported by LIO as a file": (lambda host: lio(host, "their-file", "fileio_3"), ["device_exported"]),
     "exported by tgt": (tgt, ["device_exported"]),
+    "exported over NVMe": (nvmet, ["device_exported"]),
+    "loop device on it mounted": (mounted_loop, ["device_mounted", "device_held"]),
+    "another disk behind its links": (other_behind_links, ["wrong_serial", "wrong_naa"]),
+    "renumbered": (lambda host: setattr(host, "layer", {**LAYER, "identity": {"major_minor": "8:32"}}), ["wrong_number"]),
+    "other wwid": (lambda host: setattr(host, "layer", {**LAYER, "identity": {"wwid": "naa.5000"}}), ["wrong_wwid"]),
+    "larger": (lambda host: host.write(f"{host.disk}/size", str(SIZE // 512 + 1)), ["wrong_size"]),
     "backs a loop device": (lambda host: host.write("/sys/block/loop4/loop/backing_file", "/dev/sdb\n"), ["device_held"]),
     "open for writing": (writer, ["device_in_use"]),
     "gone": (lambda host: os.unlink(host.real("/dev/sdb")), ["device_missing"]),
     "a character device": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFCHR, 0)}), ["not_a_device"]),
+    "a link to nothing": (broken_link, ["device_missing"]),
+    "links in a circle": (link_loop, ["device_missing"]),
+    "a FIFO": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFIFO, 0)}), ["not_a_device"]),
+    "a socket": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFSOCK, 0)}), ["not_a_device"]),
     "a folder": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFDIR, 0)}), ["not_a_device"]),
     "a file of that name": (lambda host: host.modes.clear(), ["not_a_device", "wrong_size"]),
 }
@@ -155,21 +257,33 @@ CASES = {
 def test_refused(host, case):
     change, expected = CASES[case]
     change(host)
-    assert codes(host) == expected
+    assert codes(host, host.layer) == expected
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_naming_the_device_overrides_only_what_may_be_overridden(host, case):
     change, expected = CASES[case]
     change(host)
-    kept, overridden = guard.judge(guard.inspect("/dev/sdb", system=host), LAYER, allow=["/dev/sdb"])
+    kept, overridden = guard.judge(guard.inspect("/dev/sdb", system=host), host.layer, allow=["/dev/sdb"])
     assert [item["code"] for item in kept] == [code for code in expected if code in guard.FINAL]
     assert [item["code"] for item in overridden] == [code for code in expected if code not in guard.FINAL]
+
+
+def test_a_namespace_that_is_off_exports_nothing(host):
+    nvmet(host, enabled="0")
+    assert codes(host) == []
 
 
 def test_naming_another_device_overrides_nothing(host):
     holder(host)
     assert codes(host, allow=["/dev/sdc", "/dev"]) == ["device_held"]
+
+
+def test_a_path_that_may_not_be_looked_at(host, monkeypatch):
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+    monkeypatch.setattr(host, "stat", denied)
+    assert codes(host, allow=["/dev/sdb"]) == ["device_unreadable"]
 
 
 def test_readers_are_no_reason(host):
@@ -291,6 +405,18 @@ def test_file_system_that_is_not_mounted(datastore):
     assert codes(datastore, FILE_LAYER) == ["wrong_mount"]
 
 
+def test_swap_file(datastore):
+    datastore.write("/proc/swaps", "Filename Type\n/srv/ds1/bench.dat file 1 0 -2\n")
+    assert codes(datastore, FILE_LAYER, allow=[FILE_LAYER["path"]]) == ["device_swap"]
+
+
+def test_file_under_a_mounted_loop_device(datastore):
+    datastore.write("/sys/block/loop4/loop/backing_file", "/srv/ds1/bench.dat\n")
+    datastore.write("/sys/block/loop4/dev", "7:4")
+    datastore.write("/proc/self/mountinfo", "30 21 8:32 / /srv/ds1 rw - ext4 /dev/sdc rw\n31 30 7:4 / /mnt rw - ext4 /dev/loop4 rw\n")
+    assert codes(datastore, FILE_LAYER) == ["device_mounted", "device_held"]
+
+
 def test_file_of_another_size(datastore):
     datastore.write("/srv/ds1/bench.dat", b"x" * 4095)
     assert codes(datastore, FILE_LAYER) == ["wrong_size"]
@@ -314,7 +440,7 @@ def test_guard_names_layer_host_reason_and_remedy(host):
     with pytest.raises(Failure) as caught:
         guard.guard(LAYER, system=host)
     assert caught.value.code == "device_mounted"
-    assert str(caught.value) == ("Layer initiator-bench on hypervisor01 is not touched: /dev/sdb or a partition of it is mounted on /home dir. "
+    assert str(caught.value) == ("Layer initiator-bench on hypervisor01 is not touched: /dev/sdb or what stands on it is mounted on /home dir. "
                                  "Unmount it, or name another device.")
     assert [item["code"] for item in caught.value.details["refusals"]] == ["device_mounted"]
 
@@ -373,6 +499,22 @@ def test_real_device_that_is_claimed(loop):
         assert real_codes(real_layer(loop)) == ["device_busy"]
     finally:
         os.close(claimed)
+
+
+def test_real_swap(loop):
+    subprocess.run(["mkswap", loop.path], check=True, capture_output=True)
+    subprocess.run(["swapon", loop.path], check=True)
+    try:
+        assert set(real_codes(real_layer(loop))) == {"device_swap", "signature_present"}
+    finally:
+        subprocess.run(["swapoff", loop.path], check=True)
+
+
+def test_real_things_that_are_no_devices(loop, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path, code in {"/dev/zero": "not_a_device", str(tmp_path): "not_a_device", str(tmp_path / "fifo"): "not_a_device",
+                       str(tmp_path / "nowhere" / "x"): "device_missing", f"{loop.image}/x": "device_missing"}.items():
+        assert real_codes(real_layer(loop, path=path)) == [code]
 
 
 def test_real_file_system_and_mount(loop, tmp_path):
