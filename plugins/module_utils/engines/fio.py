@@ -16,7 +16,8 @@ import time
 
 from .. import result as schema
 from ..failure import Failure
-from ..workload import directions, normalise, parse_size
+from ..workload import directions
+from . import fio_options
 from .fio_job import escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
 
 ALL_CLIENTS = "All clients"
@@ -312,7 +313,7 @@ def _result(record: dict, document: dict) -> dict:
     found["runtime_s"] = max((_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")), default=0) / 1000
     found["cpu"] = schema.without_none({"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")})
     found["errors"] = _errors(record)
-    known = _workload(options)
+    known = fio_options.workload(options)
     if known:
         found["workload"] = known
     found["flags"] = _flags(record, options)
@@ -449,37 +450,6 @@ def _options(record: dict, document: dict) -> dict:
 def _set(options: dict, name: str) -> bool | None:
     """A yes-or-no option of a job: given bare it means yes. None when it is not given."""
     return None if name not in options else str(options[name]) != "0"
-
-
-def _workload(options: dict) -> dict | None:
-    """The workload as far as the job's options say it plainly; None when they do not."""
-    mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", str(options.get("rw") or options.get("readwrite") or ""))
-    block = options.get("bs") or options.get("blocksize")
-    if not mode or not block or not re.fullmatch(r"\d+[kmKM]?", str(block)):
-        return None
-    reads = {"read": 100, "write": 0}.get(mode.group(2), options.get("rwmixread", 50))
-    try:
-        return normalise(schema.without_none({
-            "block_size": block,
-            "read_percent": reads,
-            "random_percent": options.get("percentage_random", 100) if mode.group(1) else 0,
-            "queue_depth": options.get("iodepth", 1),
-            "workers": options.get("numjobs", 1),
-            "ramp_s": _seconds(options.get("ramp_time", 0)),
-            "runtime_s": _seconds(options.get("runtime")),
-            "alignment": _size(options.get("blockalign")),
-            "direct": str(options.get("direct", "0")) not in ("0", ""),
-        }))
-    except Failure:
-        return None
-
-
-def _size(value):
-    return None if value is None else parse_size(value)
-
-
-def _seconds(value):
-    return None if value is None else re.sub(r"s$", "", str(value))
 
 
 def _flags(record: dict, options: dict) -> list:

@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The workload that fio's options describe, as its JSON repeats them: what fio_job writes, read back, and what others wrote.
+
+Names, defaults and units are those of fio's manual. An option that changes what I/O is issued and that a workload has no word for is kept
+as it is, under engine_options: two results are of one workload only when they were told the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..failure import Failure
+from ..workload import normalise
+
+# Whatever iodepth says, these have one I/O in flight.
+SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
+_TIME_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+# What changes the I/O besides what is translated below.
+KEPT = ("blockalign", "bs_unaligned", "buffer_compress_percentage", "buffer_pattern", "dedupe_percentage", "io_size", "loops", "number_ios",
+        "percentage_sequential", "random_distribution", "rate", "rate_iops", "rate_process", "rw_sequencer", "sync", "thinktime", "thinktime_blocks",
+        "verify", "zero_buffers", "zonemode", "zoneskip", "zonesize")
+
+
+def workload(options: dict) -> dict | None:
+    """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was."""
+    if not options:
+        return None
+    mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", options.get("rw") or options.get("readwrite") or "read")
+    sizes = _sizes(options)
+    numbers = {name: _number(options, option, default) for name, option, default in (
+        ("queue_depth", "iodepth", 1), ("workers", "numjobs", 1), ("random", "percentage_random", 100), ("reads", "rwmixread", 50))}
+    times = {name: _seconds(options.get(option)) for name, option in (("ramp_s", "ramp_time"), ("runtime_s", "runtime"))}
+    if not mode or sizes is None or None in numbers.values():
+        return None
+    reads = 100 - _number(options, "rwmixwrite", 50) if "rwmixwrite" in options and "rwmixread" not in options else numbers["reads"]
+    said = {
+        "block_size": sizes,
+        "read_percent": {"read": 100, "write": 0}.get(mode.group(2), reads),
+        "random_percent": numbers["random"] if mode.group(1) else 0,
+        "queue_depth": 1 if options.get("ioengine") in SYNCHRONOUS else numbers["queue_depth"],
+        "workers": numbers["workers"],
+        "ramp_s": times["ramp_s"] or 0,
+        "direct": _yes(options, "direct"),
+        **({"runtime_s": times["runtime_s"]} if times["runtime_s"] else {}),
+        **_optional(options, mode.group(2)),
+    }
+    try:
+        return normalise(said)
+    except Failure:
+        return None
+
+
+def _yes(options: dict, name: str) -> bool:
+    """A yes-or-no option: given bare it means yes."""
+    return options.get(name, "0") != "0"
+
+
+def _number(options: dict, name: str, default):
+    """A whole number; None when it is something else, such as one for each direction."""
+    text = options.get(name, str(default))
+    return int(text) if re.fullmatch(r"\d{1,9}", text) else None
+
+
+def _seconds(text):
+    """Whole seconds of fio's time, which is in seconds unless it says otherwise; None when it is not given or no whole second."""
+    match = re.fullmatch(r"(\d{1,9})([smhd]?)", text or "")
+    return int(match.group(1)) * _TIME_S[match.group(2)] if match else None
+
+
+def _sizes(options: dict):
+    """block_size as a workload takes it; None when it is not one of sizes, range or whole percents."""
+    if "bssplit" in options:
+        parts = [_split(part) for part in options["bssplit"].split(",")]
+        if None in parts or len(parts) > 2:
+            return None
+        # The second half is of writes, as in bs.
+        return parts[0] if len(parts) == 1 else {"read": parts[0], "write": parts[1]}
+    if "bsrange" in options or "blocksize_range" in options:
+        bounds = options.get("bsrange") or options["blocksize_range"]
+        return bounds if re.fullmatch(r"[0-9a-zA-Z]+-[0-9a-zA-Z]+", bounds) else None
+    sizes = (options.get("bs") or options.get("blocksize") or "4k").split(",")
+    if any(not re.fullmatch(r"\d{1,12}[kKmMgG]?(i?[bB])?", size) for size in sizes[:2]):
+        return None
+    return sizes[0] if len(set(sizes[:2])) == 1 else {"read": sizes[0], "write": sizes[1]}
+
+
+def _split(text: str):
+    """{size: percent} of '4k/60:64k/40'; sizes without a share divide what is left."""
+    found = dict(entry.partition("/")[::2] for entry in text.split(":"))
+    shares = {size: int(share) for size, share in found.items() if re.fullmatch(r"\d{1,3}", share)}
+    open_sizes = [size for size, share in found.items() if not share]
+    left = 100 - sum(shares.values())
+    if len(shares) + len(open_sizes) < text.count(":") + 1 or left < 0 or (open_sizes and left % len(open_sizes)):
+        return None
+    return {size: share for size, share in {**shares, **{size: left // len(open_sizes) for size in open_sizes}}.items() if share}
+
+
+def _optional(options: dict, direction: str) -> dict:
+    """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
+    found: dict = {}
+    rest = {name: options[name] or "1" for name in KEPT if name in options and options[name] != "0"}
+    writes = direction != "read"
+    sync = {key: _number(options, option, 0) for key, option in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync"))}
+    sync = {key: number for key, number in sync.items() if number}
+    if rest.get("sync") in ("1", "sync", "dsync"):
+        sync["mode"] = "dsync" if rest.pop("sync") == "dsync" else "sync"
+    if _yes(options, "end_fsync"):
+        sync["end_fsync"] = True
+    if sync and writes:
+        found["sync"] = sync
+    if re.fullmatch(r"(zipf|pareto):[0-9.]+", rest.get("random_distribution", "")):
+        found["distribution"] = rest.pop("random_distribution")
+    elif rest.get("random_distribution") == "random":
+        del rest["random_distribution"]
+    if rest.get("thinktime", "").isdecimal():
+        found.update(think_time_us=int(rest.pop("thinktime")), burst=_number(rest, "thinktime_blocks", 1) or 1)
+        rest.pop("thinktime_blocks", None)
+    if rest.get("rate_iops", "").isdecimal() and direction in ("read", "write"):
+        # fio limits each job, a workload all of them together.
+        found["rate_iops"] = int(rest.pop("rate_iops")) * (_number(options, "numjobs", 1) or 1)
+    if re.fullmatch(r"\d{1,12}[kKmM]?", rest.get("blockalign", "")):
+        found["alignment"] = rest.pop("blockalign")
+    if _yes(options, "zero_buffers") and writes:
+        rest.pop("zero_buffers")
+        found["data"] = {"pattern": "zero"}
+    elif not writes:
+        for name in ("zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage"):
+            rest.pop(name, None)
+    if rest:
+        found["engine_options"] = {"fio": rest}
+    return found
