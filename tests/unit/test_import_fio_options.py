@@ -30,6 +30,7 @@ PLAIN = {"random_percent": 0, "ramp_s": 0, "direct": False}
     ({"rw": "write", "fsync": "1"}, {"read_percent": 0, "sync": {"fsync_every": 1}}),
     ({"rw": "write", "sync": "dsync", "end_fsync": "1"}, {"read_percent": 0, "sync": {"mode": "dsync", "end_fsync": True}}),
     ({"rw": "randread", "random_distribution": "zipf:1.2"}, {"random_percent": 100, "distribution": "zipf:1.2"}),
+    ({"rw": "randread", "random_distribution": "random", "loops": "1", "fsync": "0"}, {"random_percent": 100}),
     ({"rw": "read", "thinktime": "2000", "thinktime_blocks": "8"}, {"think_time_us": 2000, "burst": 8}),
     ({"rw": "read", "rate_iops": "50", "numjobs": "4"}, {"rate_iops": 200, "workers": 4}),
     ({"rw": "write", "zero_buffers": "1"}, {"read_percent": 0, "data": {"pattern": "zero"}}),

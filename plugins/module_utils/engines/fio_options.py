@@ -21,6 +21,8 @@ _TIME_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 KEPT = ("blockalign", "bs_unaligned", "buffer_compress_percentage", "buffer_pattern", "dedupe_percentage", "io_size", "loops", "number_ios",
         "percentage_sequential", "random_distribution", "rate", "rate_iops", "rate_process", "rw_sequencer", "sync", "thinktime", "thinktime_blocks",
         "verify", "zero_buffers", "zonemode", "zoneskip", "zonesize")
+# Said or not, it is the same.
+_USUAL = {("loops", "1"), ("rate_process", "linear"), ("random_distribution", "random"), ("zonemode", "none"), ("rw_sequencer", "sequential")}
 
 
 def workload(options: dict) -> dict | None:
@@ -100,7 +102,7 @@ def _split(text: str):
 def _optional(options: dict, direction: str) -> dict:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
     found: dict = {}
-    rest = {name: options[name] or "1" for name in KEPT if name in options and options[name] != "0"}
+    rest = {name: options[name] or "1" for name in KEPT if options.get(name, "0") != "0" and (name, options[name]) not in _USUAL}
     writes = direction != "read"
     sync = {key: _number(options, option, 0) for key, option in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync"))}
     sync = {key: number for key, number in sync.items() if number}
@@ -112,8 +114,6 @@ def _optional(options: dict, direction: str) -> dict:
         found["sync"] = sync
     if re.fullmatch(r"(zipf|pareto):[0-9.]+", rest.get("random_distribution", "")):
         found["distribution"] = rest.pop("random_distribution")
-    elif rest.get("random_distribution") == "random":
-        del rest["random_distribution"]
     if rest.get("thinktime", "").isdecimal():
         found.update(think_time_us=int(rest.pop("thinktime")), burst=_number(rest, "thinktime_blocks", 1) or 1)
         rest.pop("thinktime_blocks", None)
