@@ -18,7 +18,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils import plan, profile, progress, run_folder, search
+from ..module_utils import duration, plan, profile, progress, run_folder, search
 from ..module_utils import result as schema
 from ..module_utils.archive import read_point, unpack
 from ..module_utils.failure import Failure
@@ -97,6 +97,8 @@ class ActionModule(ActionBase):
         if not self.layers["measured"]:
             return {**answer, "points": [], "estimated_s": 0, "msg": f"{self.host} has no layer to measure."}
         points, results = self._measure_all()
+        if self.measured:
+            results = self._against_ceiling(results)
         missing = [point for point in points if point["point_id"] not in results]
         answer.update(changed=bool(self.measured or missing), estimated_s=round(self.estimated_s, 1))
         answer["points"] = [plan.shown(point, self.asked, self._status(point, results)) for point in points]
@@ -153,11 +155,12 @@ class ActionModule(ActionBase):
         kept = {} if self.args["force"] else run_folder.stored(self.run_dir, points)
         results.update(kept)
         missing = [point for point in points if point["point_id"] not in kept]
-        expected_s = plan.expected_s(missing, self.asked)
+        host_plan = plan.for_host(self.asked, self.layers, missing, run_folder.prepared(self.run_dir))
+        expected_s = duration.plan_s(host_plan)
         self.estimated_s += expected_s
         if missing and not self._task.check_mode:
             self._announce(missing, expected_s)
-            results.update(self._measure(missing, expected_s))
+            results.update(self._measure(missing, host_plan, expected_s))
             self.measured.update(point["point_id"] for point in missing)
         return all(results.get(point["point_id"], {}).get("status") == "measured" for point in points)
 
@@ -174,7 +177,7 @@ class ActionModule(ActionBase):
 
     def _announce(self, points: list, expected_s: float) -> None:
         batch, forks = len(self.vars.get("ansible_play_batch", ())), self.vars.get("ansible_forks")
-        if forks and batch > int(forks) and self.host == self.vars["ansible_play_batch"][0]:
+        if forks and batch > int(forks) and not self._task.throttle and self.host == self.vars["ansible_play_batch"][0]:
             display.warning(f"{batch} hosts are to measure at once, but forks is {forks}: they take turns. Raise forks, or set serial to say so.")
         if self.args["progress"] != "none":
             end = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time.time() + expected_s))
@@ -189,17 +192,20 @@ class ActionModule(ActionBase):
             run_folder.add_answers(self.run_dir, dict(zip(names, found)))
         return found
 
+    def _against_ceiling(self, results: dict) -> dict:
+        """The results with the checks that need the other points of the host: what the generator alone can do is one of them."""
+        checked = schema.against_ceiling(results, run_folder.environment(self.run_dir, self.host))
+        for name, found in checked.items():
+            if found != results[name]:
+                run_folder.write_result(self.run_dir, name, found)
+        return checked
+
     # ------------------------------------------------------------ on the host
 
-    def _measure(self, points: list, expected_s: float) -> dict:
+    def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
         asked, layers = self.asked, {layer["name"]: layer for layer in self.layers["measured"]}
-        used = {point["layer"] for point in points}
         run_folder.add_request(self.run_dir, {key: asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
                                plan.request(asked, self.profile), self.host)
-        host_plan = {"points": [{key: value for key, value in point.items() if key != "fingerprint"} for point in points],
-                     "layers": [layer for name, layer in layers.items() if name in used], "known_layers": self.layers["known"],
-                     **{key: asked[key] for key in ("repetitions", "prepare", "steady_state", "series", "allow_device")},
-                     "fill": asked["prepare"]["fill"]}
         started = self._module({"action": "start", "plan": host_plan})
         begun = time.monotonic()
         self._watch(started["state_dir"], expected_s)
@@ -208,6 +214,7 @@ class ActionModule(ActionBase):
         for name, found in results.items():
             run_folder.write_point(self.run_dir, name, found, files.get(name, {}))
         run_folder.write_host(self.run_dir, self.host, environment, asked["variant"])
+        run_folder.add_prepared(self.run_dir, plan.prepared_by(results))
         run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
         # Only now: until the results are on the controller's disk, the host has the only copy.
         folder, above = shlex.quote(started["state_dir"]), shlex.quote(os.path.dirname(started["state_dir"]))

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The folder of a run on the controller, as benchmark writes it. Documented in docs/results.md.
 
-Hosts are measured by processes of their own: what they share (layers.json, run.json, search.json) is read, merged and replaced under a lock.
+Hosts are measured by processes of their own: what they share (layers.json, run.json, prepared.json, search.json) is read, merged and replaced under a lock.
 Every file is there whole or not at all.
 """
 
@@ -90,6 +90,19 @@ def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
 def add_answers(run_dir: str, answers: dict) -> None:
     """search.json: what the searches of the run have found, by '<layer>.<workload>.<kind>'."""
     _merge(run_dir, "search.json", lambda known: {**known, **answers})
+
+
+def add_prepared(run_dir: str, prepared: dict) -> None:
+    """prepared.json: which layers the run has written as a whole, when and on which device, so that it does not write them again."""
+    _merge(run_dir, "prepared.json", lambda known: {**known, **prepared})
+
+
+def prepared(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "prepared.json"))
+
+
+def environment(run_dir: str, host: str) -> dict:
+    return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
 
 
 def _merge(run_dir: str, name: str, change) -> None:

@@ -189,15 +189,23 @@ def test_preparation_is_complete_and_in_bytes():
 # ---------------------------------------------------------------- how long
 
 
-def test_duration_counts_warm_up_once_for_each_workload_and_layer():
-    asked = plan.validate(args(prepare={"warmup_s": 7}, repetitions=3))
-    found = plan.planned(asked, [BENCH, CEILING])
-    assert plan.expected_s(found, asked) == pytest.approx(6 * (1 + 3 + 0.5) + 2 * 7)
+def for_host(asked, layers, prepared=None):
+    return plan.for_host(asked, plan.choose_layers(layers, {}, "target01"), plan.planned(asked, layers), prepared or {})
 
 
-def test_duration_of_what_is_to_become_steady_is_its_budget():
-    asked = plan.validate(args(steady_state={"round_s": 2, "budget_s": 30}))
-    assert plan.expected_s(plan.planned(asked, [BENCH]), asked) == pytest.approx(1 + 30 + 0.5)
+def test_the_host_is_told_all_but_the_fingerprint():
+    asked = plan.validate(args(prepare={"warmup_s": 7}, steady_state={"window": 3}, repetitions=2))
+    told = for_host(asked, [BENCH, CEILING], {"backing-bench": {"utc": "x"}, "backing-other": {"utc": "y"}})
+    assert len(told["points"]) == 4 and not any("fingerprint" in point for point in told["points"])
+    assert (told["prepare"]["warmup_s"], told["steady_state"], told["series"], told["repetitions"]) == (7, {"window": 3}, True, 2)
+    assert told["prepared"] == {"backing-bench": {"utc": "x"}}
+
+
+def test_what_was_written_for_a_run_is_remembered():
+    results = {name: {"layer": layer, "prepared": {"utc": utc, "instance": f"i{utc}"}, "preparation": {"filled": True, "warmup_s": 1, **more}}
+               for name, layer, utc, more in (("a", "x", "2", {}), ("b", "x", "3", {"preconditioned_passes": 2}), ("c", "y", "1", {}))}
+    assert plan.prepared_by({**results, "d": {"layer": "z"}}) == {
+        "x": {"utc": "3", "instance": "i3", "filled": True, "preconditioned_passes": 2}, "y": {"utc": "1", "instance": "i1", "filled": True}}
 
 
 def test_a_search_is_at_most_as_long_as_said():
