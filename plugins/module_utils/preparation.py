@@ -31,7 +31,7 @@ RESIDENT_SHARE = 0.001
 
 
 def of_plan(plan: dict) -> dict:
-    return {**DEFAULTS, **plan.get("prepare", {"fill": plan.get("fill", True)})}
+    return {**DEFAULTS, **plan.get("prepare", {})}
 
 
 def read_layers(plan: dict) -> set:

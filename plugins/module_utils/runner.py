@@ -31,7 +31,7 @@ import traceback
 from . import counters, device_safety, duration, environment, memory, preparation, steady_state
 from .daemon import alive, base_dir, detach, end, log, log_tail, private_folder, read_json, remove_empty, utc, write_json
 from .engines import fio, fio_distributed
-from .failure import Failure
+from .failure import Failure, bad_value
 from .meter import STALE_S, Meter, Series, added
 from .workload import block_bounds, by_time, directions
 
@@ -141,6 +141,8 @@ def check_layers(plan: dict) -> None:
     known = {layer["name"]: layer for layer in plan["known_layers"]}
     for point in plan["points"]:
         if "servers" in point:
+            if plan.get("steady_state") is not None:
+                raise bad_value("steady_state", plan["steady_state"], f"{point['point_id']} is measured on many hosts, which is done once; leave it out.")
             # Each server's host proved its layer when it started the server.
             fio_distributed.job_files(point, known)
         else:
