@@ -13,6 +13,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils import export, store
 from ..module_utils.failure import Failure, bad_value
 from ..module_utils.report.load import find_run
+from ..module_utils.run_folder import write_whole
 
 ARGUMENTS = {
     "run_dir": {"type": "str"},
@@ -64,7 +65,7 @@ class ActionModule(ActionBase):
         if self._task.diff and before != after:
             found["diff"] = {"before_header": dest, "after_header": dest, "before": _shown(before, kind), "after": _shown(after, kind)}
         if before != after and not self._task.check_mode:
-            store.write_whole(dest, after)
+            write_whole(dest, after)
         return found
 
     def _path(self, path: str) -> str:

@@ -142,8 +142,8 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
         if window:
             own = in_a_row(window)
             found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients") if key in own})
-            # Of several clients, which of them failed.
-            found["failures"] += own["failures"] if "clients" in own else []
+            # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
+            found["failures"] += [failure for failure in own.get("failures", []) if "clients" in own or failure["code"] == "rates_disagree"]
             found["engine"] = {**own["engine"], **identity["engine"]}
             found["flags"] += own["flags"]
             found["cpu"] = own["cpu"]

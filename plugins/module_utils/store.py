@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from .failure import Failure
 from .result import DIRECTIONS, SCHEMA, without_none
+from .run_folder import write_whole
 
 try:
     import orjson
@@ -178,19 +179,6 @@ def _write_index(folder: str, entries: list) -> None:
     lines += [json.dumps(entry, separators=(",", ":"), sort_keys=True) for entry in entries if "size_bytes" in entry]
     with contextlib.suppress(OSError):  # an archive that cannot be written is read all the same
         write_whole(os.path.join(folder, INDEX), ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
-
-
-def write_whole(path: str, content: bytes) -> None:
-    """Replace a file in one step: nobody sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise
 
 
 # ---------------------------------------------------------------- one result
