@@ -31,7 +31,7 @@ UNKNOWN_HOST = "unknown"
 _TOGETHER = 0.95
 # Folders that say what was done, not where: their content says it again.
 _ABOUT_THE_WORKLOAD = re.compile(
-    r"\d+[kmgKMG]?(i?[bB])?|(rand)?(read|write|rw|trim|readwrite)\d*|run-\d+|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
+    r"\d+[kmgKMG]?(i?[bB])?|(rand)?(read|write|rw|trim|readwrite)\d*|random|sequential|run-\d+|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
     r"|\d{8}|id-?[0-9a-f]+|results?|points?|raw")
 _CLIENT_FILES = (re.compile(r"(?P<stem>.+)-(?P<client>\d+-\d+)\.json"), re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"))
 _HCIBENCH_TEST = re.compile(r".+-\d{10}")
@@ -83,7 +83,7 @@ def read(name: str, content: bytes) -> list:
 
 def _reader(text: str) -> tuple:
     """(engine, its module), (None, None) for what is of none. fio's document may come after any amount of messages, the others begin the file."""
-    if '"fio version"' in text:
+    if re.search(r'"fio version"\s*:', text):
         return "fio", fio
     return next(((engine, reader) for engine, mark, reader in _READERS if mark.search(text, 0, _HEAD_CHARS)), (None, None))
 
@@ -294,7 +294,7 @@ def _layer(entry: dict, root: str) -> str:
 
 def file_name(text: str) -> str:
     """A name that is fit for a folder; what had to be changed or cut is told apart by a hash."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:60] or "imported"
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:90] or "imported"
     return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
 
 
