@@ -10,6 +10,7 @@ import re
 
 from .failure import Failure, bad_value
 from .sweep import expand, expand_all
+from .workload import NORMALISED
 
 SUFFIX = ".yml"
 REQUIRED = ("name", "version", "title", "source")
@@ -17,7 +18,7 @@ KEYS = (*REQUIRED, "description", "workload", "workloads", "sweep", "exclude", "
 NAME = re.compile(r"[a-z0-9]([a-z0-9_]*[a-z0-9])?")
 VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,2}")
 SOURCE = ("title", "url", "read")
-PUBLISHED = ("metric", "value", "unit", "where", "note")
+PUBLISHED = ("metric", "value", "unit", "where", "note", "workload")
 FROM_MEMORY = "memory"
 
 
@@ -69,8 +70,6 @@ def _validated(content, file_name: str) -> dict:
         _words("description", content["description"])
     for index, source in enumerate(_list("source", content["source"])):
         _source(f"source[{index}]", source)
-    for index, figure in enumerate(_list("published", content.get("published", []), empty=True)):
-        _published(f"published[{index}]", figure)
     given = [key for key in ("workload", "workloads", "sweep") if content.get(key) is not None]
     if given[:2] == ["workload", "workloads"]:
         raise bad_value("workload", content["workload"], "Give workload or workloads, not both.")
@@ -81,6 +80,8 @@ def _validated(content, file_name: str) -> dict:
     several = "workloads" in given
     found = (expand_all if several else expand)(content.get("workloads" if several else "workload"), content.get("sweep"),
                                                 "workloads" if several else "workload", content.get("exclude"))
+    for index, figure in enumerate(_list("published", content.get("published", []), empty=True)):
+        _published(f"published[{index}]", figure, found)
     return {**{key: content[key] for key in (*REQUIRED, "description", "published") if key in content}, "source": source, "workloads": found}
 
 
@@ -95,17 +96,22 @@ def _source(variable: str, source) -> None:
         raise bad_value(f"{variable}.url", source["url"], "Write an http or https address.")
 
 
-def _published(variable: str, figure) -> None:
+def _published(variable: str, figure, workloads: list) -> None:
     _mapping(variable, figure, ("metric", "value", "unit", "where"), PUBLISHED)
     if isinstance(figure["value"], bool) or not isinstance(figure["value"], (int, float)):
         raise bad_value(f"{variable}.value", figure["value"], "Write a number.")
-    for key in set(figure) - {"value"}:
+    # The normalised keys by which a report finds the workload that the figure is of; without them it is of all of them.
+    part = figure.get("workload", {})
+    _mapping(f"{variable}.workload", part, (), NORMALISED)
+    if not any(all(workload.get(key) == value for key, value in part.items()) for workload in workloads):
+        raise bad_value(f"{variable}.workload", part, "It is none of the profile's workloads; write its keys as results have them.")
+    for key in set(figure) - {"value", "workload"}:
         _words(f"{variable}.{key}", figure[key])
 
 
 def _mapping(variable: str, value, required: tuple, allowed: tuple) -> None:
     if not isinstance(value, dict):
-        raise bad_value(variable, value, f"Give a mapping with {', '.join(required)}.")
+        raise bad_value(variable, value, f"Give a mapping with {', '.join(required or allowed)}.")
     for key in required:
         if value.get(key) is None:
             raise bad_value(f"{variable}.{key}" if variable != "profile" else key, None, "It is required.")

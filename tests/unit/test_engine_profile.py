@@ -66,6 +66,14 @@ def test_fio_takes_every_shipped_workload(tmp_path):
     assert len(files) > 250
 
 
+@pytest.mark.parametrize(("name", "value", "workload"), [
+    ("e1_iometer_4k", 80000, {"block_size_bytes": 4096}), ("e2_block_sweep", 1364, {"block_size_bytes": 4 << 20, "read_percent": 0, "random_percent": 0}),
+    ("e2_numjobs", 618000, {"workers": 4, "random_percent": 100, "read_percent": 100}), ("e5_sequential", 14, {"read_percent": 0})])
+def test_published_figures_say_which_workload_they_are_of(name, value, workload):
+    (figure,) = [one for one in shipped(name)["published"] if one["value"] == value]
+    assert figure["workload"] == workload
+
+
 # ---------------------------------------------------------------- a user's
 
 MINE = {"name": "mine", "version": "2", "title": "Mine", "source": [{"title": "me", "read": "memory"}], "workload": {"block_size": "16k"}}
@@ -143,6 +151,9 @@ def test_bytes_that_are_no_text(tmp_path):
     ({"published": [{"metric": "iops", "value": "many", "unit": "IOPS", "where": "here"}]}, "published[0].value"),
     ({"published": [{"metric": "iops", "value": 5, "where": "here"}]}, "published[0].unit"),
     ({"published": {}}, "published"),
+    ({"published": [{"metric": "iops", "value": 5, "unit": "IOPS", "where": "x", "workload": {"block_size": "16k"}}]}, "published[0].workload.block_size"),
+    ({"published": [{"metric": "iops", "value": 5, "unit": "IOPS", "where": "x", "workload": {"block_size_bytes": 512}}]}, "published[0].workload"),
+    ({"published": [{"metric": "iops", "value": 5, "unit": "IOPS", "where": "x", "workload": "16k"}]}, "published[0].workload"),
     ({"workload": {"block_size": "4x"}}, "workload.block_size"),
     ({"workload": None}, "workload"),
     ({"workloads": [{}]}, "workload"),
