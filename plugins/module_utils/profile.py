@@ -32,8 +32,8 @@ def find(name: str, directories: list, load) -> dict:
     paths = [os.path.join(directory, name + SUFFIX) for directory in directories]
     there = [path for path in paths if os.path.isfile(path)]
     if not there:
-        raise Failure("profile_unknown", f"There is no profile {name}.", f"Use one of {', '.join(names(directories))}, or put {name}{SUFFIX} into "
-                      f"{directories[-1] if directories else 'a directory of profiles'}.", profile=name, directories=directories)
+        raise Failure("profile_unknown", f"There is no profile {name}.", f"Use one of {', '.join(names(directories))}, or put {name}{SUFFIX} into a "
+                      "directory that profile_dirs names.", profile=name, directories=directories)
     path = there[-1]
     try:
         with open(path, encoding="utf-8") as handle:

@@ -108,7 +108,7 @@ def test_a_day_without_quotes_is_a_day(tmp_path):
 
 
 def test_an_unknown_name_is_told_the_known_ones(tmp_path):
-    with pytest.raises(Failure, match=r"no profile other\. Use one of mine, or put other\.yml into") as caught:
+    with pytest.raises(Failure, match=r"no profile other\. Use one of mine, or put other\.yml into a directory") as caught:
         profile.find("other", [write(tmp_path, MINE)], yaml.safe_load)
     assert caught.value.code == "profile_unknown"
 
