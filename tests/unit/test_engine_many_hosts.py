@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -330,6 +331,36 @@ def test_two_servers_at_one_address_are_told_apart(base, two):
     servers = serve(base, [{**layer, "host": "host07"} for layer in two], ("127.0.0.1", "127.0.0.1"))
     _note, whole, _text = measured(base, distributed_plan(two, servers))
     assert [(one["host"], one["status"]) for one in whole["clients"]] == [("host07 backing-one", "measured"), ("host07 backing-other", "measured")]
+
+
+@contextlib.contextmanager
+def tunnel(port):
+    """What ssh -L does, without SSH: a port of this host that leads to another one."""
+    def pump(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    def accept():
+        with contextlib.suppress(OSError):
+            while True:
+                near, _address = entrance.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as entrance:
+        threading.Thread(target=accept, daemon=True).start()
+        yield entrance.getsockname()[1]
+
+
+def test_servers_are_reached_through_tunnels(base, two):
+    servers = serve(base, two, ("127.0.0.1", "127.0.0.1"))
+    with tunnel(servers[0]["port"]) as one, tunnel(servers[1]["port"]) as other:
+        _note, whole, _text = measured(base, distributed_plan(two, [{**server, "port": port} for server, port in zip(servers, (one, other))]))
+    assert whole["failures"] == []
+    assert [(client["host"], client["status"]) for client in whole["clients"]] == [("host01", "measured"), ("host02", "measured")]
 
 
 def test_stopping_the_run_ends_the_jobs_on_the_servers(base, two):
