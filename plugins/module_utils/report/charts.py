@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pictures as SVG text. Colours are CSS classes (k-<kind>), so that one picture serves light, dark and print.
 
-A picture that must be read on a phone is drawn twice, wide and narrow, because text in an SVG shrinks with it.
+Charts stretch to any width (plot.py). The chain is drawn twice, wide and narrow, because on a phone it runs from top to bottom.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import math
 import re
 from html import escape
 
-from . import units
-
-CHARACTER = 6.9  # width of a character of the 11.5 px monospaced-ish label text, measured in Chromium
+from . import plot, units
+from .plot import CHARACTER
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -51,118 +50,232 @@ def _number(value: float) -> str:
 # -- bars of the waterfall -------------------------------------------------------------------------------------------
 
 
-def rate_mark(kind: str, figure, ticks: list[float]) -> str:
+def rate_mark(figure, ticks: list[float]) -> str:
     """A dot on a log axis with the extremes of the repetitions: a bar would need a zero, which a log axis has not."""
     at, low, high = (100 * log_position(value, ticks) for value in (figure.value, figure.low, figure.high))
-    grid = "".join(f'<line class="grid" x1="{_number(100 * log_position(tick, ticks))}%" x2="{_number(100 * log_position(tick, ticks))}%" y1="0" y2="100%"/>'
-                   for tick in ticks[1:-1])
-    spread = f'<line class="spread {tint(kind)}" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>' if high - low > 0.05 else ""
-    return (f'<svg class="mark" aria-hidden="true" focusable="false">{grid}<line class="stem {tint(kind)}" x1="0" x2="{at:.2f}%" y1="50%" y2="50%"/>'
-            f'{spread}<circle class="dot {tint(kind)}" cx="{at:.2f}%" cy="50%" r="5"/></svg>')
+    spread = f'<line class="spread" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>' if high - low > 0.05 else ""
+    return (f'<svg class="mark" aria-hidden="true"><line class="stem" x1="0" x2="{at:.2f}%" y1="50%" y2="50%"/>'
+            f'{spread}<circle class="dot" cx="{at:.2f}%" cy="50%" r="5"/></svg>')
 
 
-def added_mark(kind: str, below: float, own: float, full: float, comparable: bool) -> str:
+def added_mark(below: float, own: float, full: float, comparable: bool) -> str:
     """A floating bar on a linear axis: what lies below, pale, and what this layer adds, in full colour."""
     start, end = 100 * min(below, own) / full, 100 * max(below, own) / full
     width = max(end - start, 0.4)
-    classes = f"added {tint(kind)}" + ("" if comparable else " pale") + (" faster" if own < below else "")
-    base = f'<rect class="base {tint(kind)}" x="0" y="35%" width="{start:.2f}%" height="30%"/>' if start > 0.05 else ""
-    return (f'<svg class="mark" aria-hidden="true" focusable="false">{base}'
+    classes = "added" + ("" if comparable else " pale") + (" faster" if own < below else "")
+    base = f'<rect class="base" x="0" y="35%" width="{start:.2f}%" height="30%"/>' if start > 0.05 else ""
+    return (f'<svg class="mark" aria-hidden="true">{base}'
             f'<rect class="{classes}" x="{min(start, 99.6):.2f}%" y="10%" width="{width:.2f}%" height="80%" rx="2"/></svg>')
 
 
 # -- latency distribution --------------------------------------------------------------------------------------------
 
 TAIL = 5.0  # nines: the axis ends at 99.999 %
-CURVE_POINTS = 60
 CURVE_STEP = 1.15  # ratio of latencies
+COLUMNS = 20  # of a histogram, in a decade: each is 12 % wide, many times a bin of fio's
+LANE, LANES = 46, 320  # least pixels of a layer in the histogram, and of all
 
 
-def percentile_curve(bins: dict) -> list[tuple]:
-    """[(share of all I/Os, latency_ns)], thinned to what the eye can see, ending where the samples end."""
-    pairs = sorted((float(edge), count) for edge, count in bins.items() if count)
+def percentile_curve(bins: dict, room: int = 60) -> list[tuple]:
+    """[(share of all I/Os, latency_ns)], thinned to about ``room`` points, ending where the samples end."""
+    pairs = sorted((int(edge), count) for edge, count in bins.items() if count)
     total, seen = sum(count for _edge, count in pairs), 0
+    # A percentile finer than one I/O in all cannot be known.
+    finest = min(1 - 0.5 / total, 1 - 10**-TAIL) if total else 0
     kept: list[tuple] = []
     last_at = last_edge = 0.0
+    step = CURVE_STEP ** (60 / room)
     for edge, count in pairs:
         # Each bin is a flat step: it begins where the one below it ends.
         for share in (seen / total, (seen + count) / total):
+            if share >= finest:
+                return [*kept, (finest, edge)]
             # Kept is what moves by a visible step, sideways or up: without the second a steep rise would be cut across.
-            at = nines(share)
-            if not kept or at - last_at >= TAIL / CURVE_POINTS or edge >= last_edge * CURVE_STEP:
+            at = plot.nines(share)
+            if not kept or at - last_at >= TAIL / room or edge >= last_edge * step:
                 kept.append((share, edge))
                 last_at, last_edge = at, max(1.0, edge)
         seen += count
-    # The last sample is the maximum; a percentile finer than one in total cannot be known.
-    if kept and kept[-1][0] == 1.0:
-        kept.pop()
-    return [*kept, (1 - 0.5 / total, pairs[-1][0])] if pairs else []
+    return kept
 
 
-def nines(share: float) -> float:
-    """0 -> 0, 0.9 -> 1, 0.99 -> 2: the axis that gives the tail as much room as the bulk."""
-    return min(TAIL, -math.log10(max(1 - share, 10**-TAIL)))
-
-
-def percentile_chart(ident: str, title: str, series: list[tuple], width: int, height: int) -> str:
-    """series: [(name, kind, percentile_curve)], drawn in that order, each named at the end of its line."""
+def percentile_chart(ident: str, title: str, series: list[tuple]) -> str:
+    """series: [(name, css, percentile_curve)], drawn in that order, each named at the end of its line."""
     if not series:
         return ""
-    narrow = width < 500
-    longest = max(len(name) for name, _kind, _curve in series)
-    left, right, top, bottom = 58, 16 if narrow else min(190, 22 + longest * CHARACTER), 14, 40
-    values = [max(1.0, value) for _name, _kind, curve in series for _share, value in curve]
-    ticks = log_ticks(min(values), max(values))
-    end = max(nines(curve[-1][0]) for _name, _kind, curve in series)
-    end = max(2.0, math.ceil(end * 2) / 2)
-
-    def x(share: float) -> float:
-        return left + (width - left - right) * min(nines(share), end) / end
-
-    def y(value: float) -> float:
-        return height - bottom - (height - top - bottom) * log_position(max(1.0, value), ticks)
-
-    out = [f'<svg class="chart {"narrow" if narrow else "wide"}" viewBox="0 0 {width} {height}" role="img" aria-labelledby="{ident}-t {ident}-d">',
-           f'<title id="{ident}-t">{escape(title)}</title>',
-           f'<desc id="{ident}-d">{escape("Latency on a log axis against the percentile. " + _described(series))}</desc>']
-    for tick in ticks:
-        out.append(f'<line class="grid" x1="{left}" x2="{width - right:.0f}" y1="{y(tick):.1f}" y2="{y(tick):.1f}"/>'
-                   f'<text class="tick" x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{units.tick(units.latency(tick))}</text>')
-    free = 0.0
-    for share, label in ((0.0, "0"), (0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99"), (0.99999, "99.999")):
-        if nines(share) <= end:
-            out.append(f'<line class="grid" x1="{x(share):.1f}" x2="{x(share):.1f}" y1="{top}" y2="{height - bottom}"/>')
-            half = len(label) * CHARACTER / 2
-            if x(share) - half >= free:
-                out.append(f'<text class="tick" x="{min(x(share), width - half - 2):.1f}" y="{height - bottom + 17}" text-anchor="middle">{label}</text>')
-                free = x(share) + half + 3
-    out.append(f'<text class="axis" x="{(left + width - right) / 2:.0f}" y="{height - 4}" text-anchor="middle">percentile of all I/Os</text>')
-    for name, kind, curve in series:
-        line = " ".join(f"{x(share):.1f},{y(value):.1f}" for share, value in curve)
-        data = " ".join(f"{share * 100:.5g}:{value:.0f}" for share, value in curve) if not narrow else ""
-        out.append(f'<polyline class="line {tint(kind)}" points="{line}"' + (f' data-name="{escape(name)}" data-curve="{data}"' if data else "") + "/>")
-    if not narrow:
-        out.extend(_end_labels([(name, kind, x(curve[-1][0]), y(curve[-1][1])) for name, kind, curve in series], width - right + 10, top, height - bottom))
-    out.append("</svg>")
-    return "".join(out)
+    y = plot.log_axis([max(1, value) for _name, _css, curve in series for _share, value in (curve[0], curve[-1])], _tick_latency, "latency", "ns")
+    end = min(TAIL, max(plot.nines(curve[-1][0]) for _name, _css, curve in series))
+    x = plot.nines_axis(max(2.0, math.ceil(end * 2) / 2), "percentile of all I/Os")
+    said = "Latency on a log axis against the percentile. " + " ".join(f"{name} ends at {units.latency(curve[-1][1])}." for name, _css, curve in series)
+    lines = "".join(plot.line(curve, x, y, css) for _name, css, curve in series)
+    return plot.frame(ident, title, said, x, y, 320, lines, ends=[(name, css, plot.end_of(curve, y)) for name, css, curve in series])
 
 
-def _described(series: list[tuple]) -> str:
-    return " ".join(f"{name} ends at {units.latency(curve[-1][1])}." for name, _kind, curve in series)
+def histogram_columns(bins: dict) -> dict:
+    """Column (by the logarithm of the latency) -> share of all I/Os."""
+    total = sum(bins.values())
+    columns: dict = {}
+    for edge, count in bins.items():
+        column = math.floor(math.log10(max(1, int(edge))) * COLUMNS)
+        columns[column] = columns.get(column, 0) + count / total
+    return columns
 
 
-def _end_labels(labels: list[tuple], at: float, top: float, bottom: float, gap: float = 15) -> list[str]:
-    """Names beside the line ends, pushed apart, joined to their line by a thin leader."""
-    placed, previous = [], top - gap
-    for name, kind, x, y in sorted(labels, key=lambda label: label[3]):
-        previous = max(y, previous + gap)
-        placed.append([name, kind, x, y, previous])
-    limit = bottom
-    for entry in reversed(placed):
-        entry[4] = min(entry[4], limit)
-        limit = entry[4] - gap
-    return [f'<polyline class="leader {tint(kind)}" points="{x:.1f},{y:.1f} {at - 3:.1f},{label:.1f}"/>'
-            f'<text class="name {tint(kind)}" x="{at:.1f}" y="{label + 4:.1f}">{escape(name)}</text>' for name, kind, x, y, label in placed]
+def histogram_chart(ident: str, title: str, series: list[tuple]) -> str:
+    """series: [(name, css, bins, p50, p99)]. One lane a layer on a common latency axis, each lane filled to its own height; ticks at p50 and p99."""
+    if not series:
+        return ""
+    columns = [histogram_columns(bins) for _name, _css, bins, _p50, _p99 in series]
+    first, last = min(min(found) for found in columns), max(max(found) for found in columns)
+    x = plot.log_axis([10 ** (first / COLUMNS), 10 ** ((last + 1) / COLUMNS)], _tick_latency, "latency", "ns")
+    lane = max(LANE, LANES // len(series))
+    height = lane * len(series)
+    y = plot.Axis("linear", 0, len(series), tuple((line, "") for line in range(len(series))), "share of I/Os, each layer to its own height")
+    shapes, marks = [], []
+    for index, ((name, css, _bins, p50, p99), found) in enumerate(zip(series, columns)):
+        base, top = len(series) - 1 - index, max(found.values())
+        steps = [(10 ** (column / COLUMNS), base + round(0.82 * found.get(column, 0) / top, 2)) for column in range(min(found), max(found) + 2)]
+        shapes.append(plot.steps([(10 ** (min(found) / COLUMNS), base), *steps], x, y, f"fill {css}"))
+        ticks = "".join(f"M{round(plot.ACROSS * x.at(value))} {round(plot.UP * (index + 0.9) / len(series))}V{round(plot.UP * (index + 1) / len(series))}"
+                        for value in (p50, p99) if value)
+        shapes.append(f'<path class="median {css}" d="{ticks}"/>')
+        # The name stands on the side where its shape does not.
+        left = x.at(p50 or 1) > 0.5
+        marks.append(f'<text class="lane {css}{"" if left else " far"}" x="{"1" if left else "99"}%" y="{index * lane + 16}">{escape(name)}</text>')
+    said = " ".join(f"{name}: half below {units.latency(p50)}, 99 % below {units.latency(p99)}." for name, _css, _bins, p50, p99 in series)
+    return plot.frame(ident, title, said, x, y, height, "".join(shapes), "".join(marks), css="lanes")
+
+
+def _tick_latency(value: float) -> str:
+    return units.tick(units.latency(value))
+
+
+# -- sweeps ----------------------------------------------------------------------------------------------------------
+
+RISE = 30.0  # from this ratio of largest to smallest on, a linear axis hides the small ones
+
+
+def value_axis(values: list, label, title: str, unit: str, log: bool | None = None, room: int = 10) -> plot.Axis:
+    """Linear from zero, or logarithmic when that is asked for or the values need it; the title says when it is."""
+    positive = [value for value in values if value > 0]
+    if log is None:
+        log = bool(positive) and max(positive) > RISE * min(positive)
+    if log and positive:
+        return plot.log_axis(positive, lambda value: units.tick(label(value)), f"{title}, log", unit, room)
+    return plot.linear_axis(max(values, default=1.0) or 1.0, lambda value: units.tick(label(value)), title, unit)
+
+
+def sweep_chart(ident: str, title: str, x: plot.Axis, y: plot.Axis, series: list[tuple], word, height: int = 260) -> str:
+    """series: [(name, css, [(x value, Figure)])]: a line, a dot a measurement, a bar over the repetitions. word(Figure) -> text."""
+    lines = "".join(plot.line([(at, figure.value) for at, figure in points], x, y, css)
+                    + plot.bars([((at, at, at), (figure.value, figure.low, figure.high)) for at, figure in points], x, y, css) for _name, css, points in series)
+    labels = dict(x.ticks)
+    marks = "".join(
+        f'<g class="{css}">' + "".join(plot.dot(at, figure.value, x, y, height, f"{name}, {labels[at]}: {word(figure)}")
+                                       for at, figure in points) + "</g>" for name, css, points in series)
+    said = " ".join(f"{name}: from {word(points[0][1])} at {labels[points[0][0]]} to {word(points[-1][1])} at {labels[points[-1][0]]}."
+                    for name, _css, points in series)
+    return plot.frame(ident, title, said, x, y, height, lines, marks, ends=[
+        (name, css, plot.end_of([(at, figure.value) for at, figure in points], y)) for name, css, points in series])
+
+
+def heat_map(ident: str, title: str, columns: list, rows: list, cells: dict, css: str, x_title: str, y_title: str) -> str:
+    """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure."""
+    height = 46 * len(rows)
+    wide = 100 / len(columns)
+    low, high = min(value for value, _text, _below in cells.values()), max(value for value, _text, _below in cells.values())
+    out = [f'<svg class="chart plot heat {css}" style="height:{height}px;--r:16px" role="img" aria-labelledby="{ident}-t {ident}-d">'
+           f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">']
+    out.append(escape(" ".join(f"{x_title} {column}, {y_title} {row}: {cells[column, row][1]} {cells[column, row][2]}."
+                               for row in rows for column in columns if (column, row) in cells)))
+    out.append(f'</desc><g class="axis"><text class="up" x="-54" y="-9">{escape(y_title)}</text>'
+               f'<text x="50%" y="{height + 36}">{escape(x_title)}</text></g><g class="ups">')
+    out += [f'<text y="{46 * line + 27}">{escape(str(row))}</text>' for line, row in enumerate(reversed(rows))]
+    out.append('</g><g class="ticks">')
+    out += [f'<text x="{(index + 0.5) * wide:.2f}%" y="{height + 18}">{escape(str(column))}</text>' for index, column in enumerate(columns)]
+    out.append('</g><g class="fields">')
+    for line, row in enumerate(reversed(rows)):
+        top = 46 * line
+        for index, column in enumerate(columns):
+            if (column, row) not in cells:
+                continue
+            value, text, below = cells[column, row]
+            shade = 0.06 + 0.44 * (math.log(value / low) / math.log(high / low) if high > low > 0 else 0)
+            middle = f"{(index + 0.5) * wide:.2f}%"
+            out.append(f'<rect class="field" x="{index * wide:.2f}%" y="{top}" width="{wide:.2f}%" height="46" fill-opacity="{shade:.2f}"/>'
+                       f'<text class="cell{" best" if value == high else ""}" x="{middle}" y="{top + 21}">{escape(text)}</text>'
+                       f'<text class="cell-below" x="{middle}" y="{top + 36}">{escape(below)}</text>')
+    return "".join(out) + "</g></svg>"
+
+
+def load_chart(ident: str, title: str, series: list[tuple]) -> str:
+    """Latency against load. series: [(name, css, [(label, iops Figure, latency Figure)], index of the knee or None)]."""
+    x = value_axis([figure.high for _name, _css, points, _knee in series for _label, figure, _latency in points]
+                   + [figure.low for _name, _css, points, _knee in series for _label, figure, _latency in points], units.iops, "IOPS", "iops")
+    y = value_axis([value for _name, _css, points, _knee in series for _label, _iops, figure in points for value in (figure.low, figure.high)],
+                   units.latency, "mean latency", "ns")
+    height, marks, said = 300, [], []
+    for name, css, points, knee in series:
+        inside = []
+        for index, (label, rate, wait) in enumerate(points):
+            words = f"{name}, {label}: {units.iops(rate.value)} IOPS at {units.latency(wait.value)}"
+            if index == knee:
+                inside.append(plot.dot(rate.value, wait.value, x, y, height, radius=9, css="knee"))
+            inside.append(plot.dot(rate.value, wait.value, x, y, height, words + (" (knee)" if index == knee else "")))
+        marks.append(f'<g class="{css}">{"".join(inside)}</g>')
+        first, last = (f"{units.iops(rate.value)} IOPS, {units.latency(wait.value)} at {label}" for label, rate, wait in (points[0], points[-1]))
+        said.append(f"{name}: from {first} to {last}; " + (f"knee at {points[knee][0]}." if knee is not None else "no knee within the loads."))
+    lines = "".join(plot.line([(rate.value, wait.value) for _label, rate, wait in points], x, y, css)
+                    + plot.bars([((rate.value, rate.low, rate.high), (wait.value, wait.low, wait.high)) for _label, rate, wait in points], x, y, css)
+                    for _name, css, points, _knee in series)
+    ends = [(points[-1][1].value, points[-1][2].value, name, css) for name, css, points, _knee in series]
+    marks.append(plot.beside(ends, x, y, height))
+    return plot.frame(ident, title, " ".join(said), x, y, height, lines, "".join(marks), right=plot.room_beside(ends, x), about=plot.ABOUT)
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def time_chart(ident: str, title: str, y: plot.Axis, seconds: float, ramp: list, series: list[tuple], last: bool) -> str:
+    """series: [(name, css, [[(t_s, value)] a piece], steady window (from, to) or None)]. A gap in the samples is a gap in the line."""
+    height = 150
+    # At least a second: a series of one sample has no length.
+    x = plot.linear_axis(max(seconds, 1.0), lambda value: f"{value:.5g}", "seconds since the point began" if last else "", "s")
+    stripes = "".join(plot.stripe(begin, end, x, "ramp", "ramp, not measured") for begin, end in ramp)
+    lines = "".join(plot.line(piece, x, y, css) for _name, css, pieces, _window in series for piece in pieces if len(piece) > 1)
+    marks = "".join(plot.dot(*piece[0], x, y, height, radius=2) for _name, _css, pieces, _window in series for piece in pieces if len(piece) == 1)
+    windows = [(name, css, window) for name, css, _pieces, window in series if window]
+    for index, (name, css, window) in enumerate(windows):
+        up, (begin, end) = height - 3 - 5 * index, (100 * x.at(second) for second in window)
+        marks += f'<line class="window {css}" x1="{begin:.2f}%" x2="{end:.2f}%" y1="{up}" y2="{up}"><title>{escape(name)}: steady-state window</title></line>'
+    said = f"{y.title} over {seconds:g} s of " + ", ".join(name for name, _css, _pieces, _window in series) + "."
+    ends = [(name, css, y.at(pieces[-1][-1][1])) for name, css, pieces, _window in series if pieces]
+    return plot.frame(ident, title, said, x, y, height, stripes + lines, marks, ends, css="time" + ("" if last else " upper"),
+                      about=plot.ABOUT)
+
+
+def sparkline(values: list, low: float, high: float) -> str:
+    """The rounds of a steady-state check between the limits low and high, which are drawn as a band."""
+    floor, ceiling = min(*values, low), max(*values, high)
+    room = (ceiling - floor) or 1.0
+
+    def up(value: float) -> str:
+        return f"{22 - 20 * (value - floor) / room:.1f}"
+
+    wide = 96 / max(1, len(values) - 1)
+    dots = "".join(f"M{2 + index * wide:.0f} {up(value)}h0" for index, value in enumerate(values))
+    return (f'<svg class="spark" viewBox="0 0 100 24" width="100" height="24" aria-hidden="true"><rect width="100" y="{up(high)}" '
+            f'height="{20 * (high - low) / room:.1f}"/><path d="{dots}"/></svg>')
+
+
+def split_bar(parts: list, full: float) -> str:
+    """Stacked parts [(css, value)] of a whole that is at most ``full``."""
+    out, at = [], 0.0
+    for css, value in parts:
+        wide = 100 * value / full if full else 0
+        out.append(f'<rect class="{css}" x="{at:.2f}%" width="{wide:.2f}%" y="3" height="12"/>')
+        at += wide
+    return f'<svg class="mark split" aria-hidden="true">{"".join(out)}</svg>'
 
 
 # -- the chain -------------------------------------------------------------------------------------------------------

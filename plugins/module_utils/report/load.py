@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 
 from ..failure import Failure, bad_value
 
+try:
+    import orjson  # three times as fast
+except ImportError:
+    orjson = None
+
 SCHEMA = "storlab.result/1"
 OPTIONAL = {"engine": dict, "cpu": dict, "errors": dict, "flags": list, "failures": list, "path": lambda: None, "started_utc": str, "finished_utc": str}
 REQUIRED = ("testbed_id", "run_id", "point_id", "layer", "layer_kind", "host", "workload", "workload_id", "repetition", "status")
@@ -25,6 +30,7 @@ class Run:
     layers: dict = field(default_factory=dict)
     environments: dict = field(default_factory=dict)
     results: list = field(default_factory=list)
+    asked: dict = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
     damaged: list = field(default_factory=list)  # {file, reason}
 
 
@@ -72,6 +78,8 @@ def read_run(folder: str) -> Run:
     for entry in sorted(os.listdir(hosts)) if os.path.isdir(hosts) else []:
         if entry.endswith(".json"):
             run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}") or {}
+    if os.path.exists(os.path.join(folder, "run.json")):
+        run.asked = _read(run, "run.json", problem=lambda content: None if isinstance(content, dict) else "it is not a mapping") or {}
     for entry in sorted(os.listdir(points)):
         if os.path.isdir(os.path.join(points, entry)):
             result = _read(run, f"points/{entry}/result.json", problem=_not_a_result)
@@ -92,8 +100,8 @@ def read_run(folder: str) -> Run:
 def _read(run: Run, name: str, problem=lambda content: None):
     """The content of one JSON file, or None and a line in run.damaged."""
     try:
-        with open(os.path.join(run.folder, name), encoding="utf-8") as handle:
-            content = json.load(handle)
+        with open(os.path.join(run.folder, name), "rb") as handle:
+            content = parse(handle.read())
         reason = problem(content)
     except FileNotFoundError:
         content, reason = None, "it is missing"
@@ -105,6 +113,31 @@ def _read(run: Run, name: str, problem=lambda content: None):
     return content
 
 
+def _no_number(text: str):
+    raise ValueError(f"{text} is not a number")
+
+
+def parse(text: bytes):
+    """JSON as the standard has it; ValueError for anything else, NaN and Infinity among it."""
+    return orjson.loads(text) if orjson else json.loads(text, parse_constant=_no_number)
+
+
+def read_series(folder: str, result: dict) -> dict | None:
+    """The samples of one point, {interval_s, columns, rows}; None when there are none that can be used."""
+    file = result["files"].get("series")
+    if not file or file["state"] in ("missing", "differs"):
+        return None
+    try:
+        with open(os.path.join(folder, file["path"]), "rb") as handle:
+            content = parse(handle.read())
+        columns, rows = content["columns"], content["rows"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(columns, list) or "t_s" not in columns or not isinstance(rows, list):
+        return None
+    return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
+
+
 def _not_a_result(content) -> str | None:
     if not isinstance(content, dict):
         return "it is not a result"
@@ -113,8 +146,12 @@ def _not_a_result(content) -> str | None:
     missing = [key for key in REQUIRED if key not in content]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    if not isinstance(content["workload"], dict):
-        return "its workload is not a mapping"
+    for key in ("workload", "engine", "cpu", "counters", "steady_state"):
+        if not isinstance(content.get(key, {}), dict):
+            return f"its {key} is not a mapping"
+    for key in ("flags", "failures", "checks"):
+        if not isinstance(content.get(key, []), list):
+            return f"its {key} is not a list"
     for direction in ("read", "write", "total"):
         part = content.get(direction, {})
         if not isinstance(part, dict):
@@ -129,11 +166,11 @@ def _not_a_result(content) -> str | None:
 
 
 def _files(run: Run, point: str, result: dict) -> dict:
-    """Where the raw output and the job file are, seen from report/, and whether they are what was recorded."""
+    """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
     found = {}
-    for kind in ("raw", "job"):
-        record = result.get(kind) or {}
-        if not record.get("file"):
+    for kind in ("raw", "job", "series"):
+        record = result.get(kind)
+        if not isinstance(record, dict) or not record.get("file"):
             continue
         relative = next(
             (path for path in (os.path.normpath(f"points/{point}/{record['file']}"), os.path.normpath(str(record["file"])))

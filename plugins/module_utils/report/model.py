@@ -9,16 +9,21 @@ Everything here is computed from the run alone, so the same results give the sam
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .. import histogram
 from ..layers import KINDS
 from ..result import PERCENTILES
-from . import environment, units
+from ..workload import describe
+from . import environment, load, units
 from .load import Run
 
 MEDIANS = ("iops", "bandwidth_bytes_s")
 MEANS = ("latency_mean_ns",)
+# What an I/O costs in processor time; the first two are what layers are compared by.
+CPU = ("us_per_io", "mhz_per_iops", "host_busy_percent", "busiest_core_percent")
+# Where the hypervisor says a command spends its time: gavg (as the guest sees it) = kavg (kernel) + davg (device); qavg is the queue's part of kavg.
+ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
 # A layer that reaches this share of what the generator alone can do measures the generator.
 GENERATOR_SHARE = 0.30
 ENOUGH_REPETITIONS = 4
@@ -56,6 +61,10 @@ class Cell:
     bins: dict  # of all repetitions and directions; empty when one of them has none
     points: list
     flags: list = field(default_factory=list)
+    cpu: dict = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
+    others: dict = field(default_factory=dict)  # other host -> metric of CPU -> Figure
+    esxi: dict = field(default_factory=dict)  # metric of ESXI -> Figure
+    shown: str = ""  # the point nearest the median rate, whose samples stand for all
 
     def figure(self, metric: str, direction: str = "total") -> Figure | None:
         return self.figures.get(direction, {}).get(metric)
@@ -108,14 +117,22 @@ class Report:
     repetitions: tuple
     verdict: str
     headline: Waterfall | None
+    asked: dict = field(default_factory=dict)  # run.json
+    samples: dict = field(default_factory=dict)  # point_id -> series of the points that stand for their layers
+    judged: dict = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
 
 
 def build(run: Run, title: str | None = None) -> Report:
+    run = _variants_apart(run)
     measured = [result for result in run.results if _is_measured(result)]
     failed = [result for result in run.results if not _is_measured(result)]
     layers = _layers(run)
     workloads = {workload_id: index for index, workload_id in enumerate(dict.fromkeys(result["workload_id"] for result in _by_time(run.results)))}
-    waterfalls = [_waterfall(workload_id, layers, measured, failed) for workload_id in workloads]
+    by_workload: dict = {workload_id: ([], []) for workload_id in workloads}
+    for index, results in enumerate((measured, failed)):
+        for result in results:
+            by_workload[result["workload_id"]][index].append(result)
+    waterfalls = [_waterfall(workload_id, layers, *by_workload[workload_id]) for workload_id in workloads]
     shown = [waterfall for waterfall in waterfalls if waterfall.steps]
     headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
     machines = [environment.describe(host, run.environments.get(host)) for host in _hosts(run, layers)]
@@ -126,11 +143,44 @@ def build(run: Run, title: str | None = None) -> Report:
         started_utc=min(times, default=""), finished_utc=max(times, default=""), layers=layers, waterfalls=waterfalls,
         points=sorted(run.results, key=lambda r: (workloads[r["workload_id"]], _rank(r["layer_kind"]), r["layer"], r["repetition"], r["point_id"])),
         failed=failed, damaged=run.damaged, flags=[], machines=machines,
-        repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline,
+        repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline, asked=run.asked, samples=_samples(run, shown),
+        judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
     )
     report.flags = _flags(report)
     report.verdict = _verdict(report, shown)
     return report
+
+
+def _variants_apart(run: Run) -> Run:
+    """The same run in which a layer that was measured in several variants stands once for each, named 'layer (variant)'.
+
+    Its children of the same variant go through it; so A and B of one run are never pooled.
+    """
+    variants = {(result["layer"], str(result["variant"])) for result in run.results if result.get("variant")}
+    if not variants:
+        return run
+    plain = {result["layer"] for result in run.results if not result.get("variant")}
+    layers = {}
+    for name, layer in run.layers.items():
+        mine = sorted(variant for of, variant in variants if of == name)
+        if name in plain or not mine:
+            layers[name] = layer
+        for variant in mine:
+            parent = _varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
+            layers[_varied(name, variant)] = {**layer, "name": _varied(name, variant), "parent": parent}
+    results = [{**result, "layer": _varied(result["layer"], str(result["variant"]))} if result.get("variant") else result for result in run.results]
+    return replace(run, layers=layers, results=results)
+
+
+def _varied(name: str, variant: str) -> str:
+    return f"{name} ({variant})"
+
+
+def _samples(run: Run, shown: list) -> dict:
+    """point_id -> series of one repetition a layer and workload."""
+    wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
+    found = {result["point_id"]: load.read_series(run.folder, result) for result in run.results if result["point_id"] in wanted}
+    return {point: series for point, series in found.items() if series}
 
 
 def _is_measured(result: dict) -> bool:
@@ -189,18 +239,16 @@ def pool(results: list) -> Cell:
         parts = [part[direction] for part in taken if direction in part]
         if not parts:
             continue
-        figures[direction] = found = {}
-        for metric in MEDIANS:
-            values = [part[metric] for part in parts if part.get(metric) is not None]
-            if values:
-                found[metric] = Figure(statistics.median(values), min(values), max(values))
+        figures[direction] = found = {metric: figure for metric in MEDIANS if (figure := _median(part.get(metric) for part in parts))}
         for metric in MEANS:
             pairs = [(part[metric], part.get("ios") or 0) for part in parts if part.get(metric) is not None]
             weight = sum(ios for _value, ios in pairs)
             if pairs and (weight or len(pairs) == 1):
                 mean = sum(value * ios for value, ios in pairs) / weight if weight else pairs[0][0]
                 found[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
-        bins[direction] = _merged(parts)
+        # Reads alone are their own total: what was merged once need not be merged again.
+        same = next((known for known in bins if parts == [part.get(known) for part in taken]), None)
+        bins[direction] = bins[same] if same else _merged(parts)
         merged = histogram.percentiles(bins[direction], PERCENTILES)
         for percent, metric in PERCENTILES.items():
             values = [part[metric] for part in parts if part.get(metric) is not None]
@@ -215,7 +263,34 @@ def pool(results: list) -> Cell:
         layer=first["layer"], kind=first["layer_kind"], host=first["host"], workload_id=first["workload_id"],
         engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
         ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
-        repetitions=len(results), figures=figures, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags)
+        repetitions=len(results), figures=figures, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags,
+        cpu=_medians([result.get("cpu") for result in results], CPU), others=_others(results),
+        esxi=_medians([(result.get("counters") or {}).get("esxi") for result in results], ESXI), shown=_nearest_median(results, taken))
+
+
+def _median(values) -> Figure | None:
+    known = [value for value in values if isinstance(value, (int, float))]
+    return Figure(statistics.median(known), min(known), max(known)) if known else None
+
+
+def _medians(parts: list, metrics: tuple) -> dict:
+    """metric -> Figure over the repetitions, of what at least one of them has."""
+    parts = [part for part in parts if isinstance(part, dict)]
+    return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in parts))}
+
+
+def _others(results: list) -> dict:
+    """other host -> metric of CPU -> Figure, of what was counted there meanwhile."""
+    seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
+    hosts = sorted({str(host) for found in seen for host in found})
+    found = {host: _medians([(part.get(host) or {}).get("cpu") for part in seen], CPU) for host in hosts}
+    return {host: figures for host, figures in found.items() if figures}
+
+
+def _nearest_median(results: list, taken: list) -> str:
+    """The point whose rate is the median of the repetitions (the lower of the two middle ones)."""
+    order = sorted(range(len(results)), key=lambda index: (taken[index]["total"].get("iops") or 0, results[index]["point_id"]))
+    return results[order[(len(order) - 1) // 2]]["point_id"]
 
 
 def _merged(parts: list) -> dict:
@@ -228,11 +303,10 @@ def _merged(parts: list) -> dict:
 
 
 def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
-    mine = [result for result in measured if result["workload_id"] == workload_id]
-    lost = [result for result in failed if result["workload_id"] == workload_id]
+    """measured, failed: the results of this workload."""
     cells = {}
     for layer in layers:
-        results = [result for result in mine if result["layer"] == layer["name"]]
+        results = [result for result in measured if result["layer"] == layer["name"]]
         if results:
             cells[layer["name"]] = pool(sorted(results, key=lambda result: (result["repetition"], result["point_id"])))
     by_name = {layer["name"]: layer for layer in layers}
@@ -242,12 +316,12 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
     _generator_bound(steps)
     missing = []
     for layer in layers:
-        reasons = [_reason(result) for result in lost if result["layer"] == layer["name"]]
+        reasons = [_reason(result) for result in failed if result["layer"] == layer["name"]]
         if layer["name"] not in cells and (reasons or layer["path"]):
             missing.append({"layer": layer["name"], "kind": layer["kind"], "host": layer["host"], "failed": bool(reasons),
                             "reason": "; ".join(dict.fromkeys(reasons)) or _unmeasured(layer)})
     costs = [step for step in steps if step.comparable and (step.added_mean_ns or 0) > 0]
-    workload = next((result["workload"] for result in mine + lost), {})
+    workload = next((result["workload"] for result in measured + failed), {})
     return Waterfall(workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns, default=None))
 
 
@@ -357,7 +431,19 @@ def _generator_bound(steps: list) -> None:
 FLAG_WORDS = {
     "generator_bound": f"more than {GENERATOR_SHARE:.0%} of what the generator alone can do on this host, so partly the generator is measured, not the layer",
     "percentiles_not_mergeable": "a repetition carries no histogram, so its percentiles cannot be pooled and none is shown",
+    "buffered_io": "the page cache was in use",
+    "synchronous_submission": "the device completes while I/O is submitted, so the queue depth has little effect",
+    "not_filled": "blocks may have been read that were never written",
+    "guard_overridden": "a refusal of the device guard was overridden by the user",
+    "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",
+    "not_steady": "the steady state was not reached within the time allowed; the figures are of the last rounds",
+    "device_counters_differ": "the device's own counters disagree with what the generator says it did",
+    "page_cache_not_dropped": "the page cache could not be emptied before measuring",
+    "steal": "other virtual machines took processor time from this host meanwhile",
+    "governor": "the processor's frequency governor is not 'performance', so its speed varies",
 }
+# These say that a figure is not what it seems; the others are notes.
+LOUD = ("faster_than_ceiling", "not_filled", "device_counters_differ", "page_cache_not_dropped")
 
 
 def _flags(report: Report) -> list:
@@ -394,8 +480,8 @@ def _flags(report: Report) -> list:
                 seen.setdefault(str(flag), []).append(f"{step.cell.layer} ({waterfall.workload_id})")
     for flag, where in seen.items():
         some = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if len(where) > 4 else "")
-        flags.append({"level": "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
-    return flags
+        flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
+    return sorted(flags, key=lambda flag: flag["level"] != "warning")
 
 
 def _verdict(report: Report, shown: list) -> str:
@@ -415,19 +501,8 @@ def _verdict(report: Report, shown: list) -> str:
 
 
 def workload_words(workload: dict) -> str:
-    """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so."""
-    parts = []
-    if workload.get("block_size_bytes") is not None:
-        parts.append(units.size(workload["block_size_bytes"]))
-    random, read = workload.get("random_percent"), workload.get("read_percent")
-    if random is not None:
-        parts.append({0: "sequential", 100: "random"}.get(random, f"{random} % random"))
-    if read is not None:
-        parts.append({0: "write", 100: "read"}.get(read, f"{read} % read"))
-    head = " ".join(parts[:2]) + (f" {parts[2]}" if len(parts) > 2 and read in (0, 100) else f", {parts[2]}" if len(parts) > 2 else "")
-    tail = []
-    if workload.get("queue_depth") is not None:
-        tail.append(f"queue depth {workload['queue_depth']}")
-    if workload.get("workers") is not None:
-        tail.append(f"{workload['workers']} worker{'' if workload['workers'] == 1 else 's'}")
-    return ", ".join([head, *tail] if head else tail) or "workload"
+    """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so; a foreign one may say nothing that is understood."""
+    try:
+        return describe(workload)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return "workload"

@@ -11,18 +11,19 @@ import json
 import os
 import re
 from dataclasses import asdict
+from html import escape
 from urllib.parse import quote
 
 import jinja2
 
 from ..result import PERCENTILES
-from . import charts, units
+from . import charts, units, views
 from .model import Cell, Report, Step, Waterfall, workload_words
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 FILES = ("index.html", "report.md", "results.csv", "results.json")
 METRICS = ("ios", "bytes", "iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_min_ns", "latency_max_ns", "latency_stddev_ns", *PERCENTILES.values())
-WIDE, NARROW = 1040, 360
+WIDE, NARROW = 1040, 360  # of the chain
 
 
 def render(report: Report) -> dict[str, str]:
@@ -133,7 +134,16 @@ def results_json(report: Report) -> str:
         "points": [_without_histograms(point) for point in report.points],
         "hosts": {machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])} for machine in report.machines},
     }
-    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return "{\n" + ",\n".join(f"{_json(key)}: {_json_lines(value)}" for key, value in sorted(content.items())) + "\n}\n"
+
+
+def _json(value) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _json_lines(value) -> str:
+    """A list as one line an element: still readable and diffable, and written by the encoder in C, which indents nothing."""
+    return "[\n" + ",\n".join(map(_json, value)) + "\n]" if isinstance(value, list) and value else _json(value)
 
 
 def _figures(cell: Cell) -> dict:
@@ -186,10 +196,15 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
 def html(report: Report) -> str:
     environment = _environment()
     environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
-    sections = [_section(index, waterfall) for index, waterfall in enumerate(report.waterfalls)]
+    choices = views.Choices(report)
+    sections = [_section(index, waterfall, report, choices) for index, waterfall in enumerate(report.waterfalls)]
+    # The workload measured at the most layers is what the report is about; the others follow after what they say together.
+    first = next((section for section in sections if section["waterfall"] is report.headline), None)
     return environment.get_template("report.html.j2").render(
-        report=report, sections=sections, chain=_chain(report), tiles=_tiles(report), overview=_overview(report), link=_link,
-        style=_asset("style.css"), script=_asset("script.js"))
+        report=report, first=first, others=[section for section in sections if section is not first], views=views.of_run(report, choices), choices=choices,
+        metric_words=views.METRIC_WORDS, steady=views.steady_states(report, choices), checks=views.checks(report),
+        published=views.published(report, choices), profiles=views.profiles(report), chain=_chain(report), tiles=_tiles(report),
+        overview=_overview(report), points=_points(report, choices), style=_asset("style.css") + choices.style(), script=_asset("script.js"))
 
 
 def _environment() -> jinja2.Environment:
@@ -199,7 +214,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     environment.filters.update(
         iops=units.iops, latency=units.latency, added=units.added_latency, bandwidth=units.bandwidth, ratio=units.ratio, percent=units.percent,
-        moment=units.moment, words=workload_words, tint=charts.tint)
+        moment=units.moment, exact=units.exact, words=workload_words, tint=charts.tint)
     return environment
 
 
@@ -208,9 +223,64 @@ def _asset(name: str) -> str:
         return handle.read()
 
 
-def _link(file: dict) -> str | None:
-    """The address of a raw or job file seen from report/index.html."""
-    return "../" + quote(file["path"]) if file.get("path") else None
+POINT_METRICS = (("iops", units.iops), ("bandwidth_bytes_s", units.bandwidth), ("latency_mean_ns", units.latency), ("latency_p50_ns", units.latency),
+                 ("latency_p99_ns", units.latency))
+
+
+def _points(report: Report, choices: views.Choices) -> str:
+    """One row a point. Written here and not in the template, and without what HTML allows to leave out: there may be ten thousand."""
+    # Only what something points at needs a name: the first point of each cell, and those that failed or did not pass.
+    linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
+    linked |= {point["point_id"] for point in report.points if point["status"] != "measured" or not views.passed(point)}
+    rows, absent = [], '<td class="absent">–'
+    for point in report.points:
+        layer, total = point["layer"], point.get("total") or point.get("read") or point.get("write") or {}
+        failed = point["status"] != "measured"
+        only = choices.only(layer)
+        css = f"{only} bad" if failed else only
+        ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
+        row = [f'<tr{ident} class="{css}"><th>{escape(layer)}{views.words(point["workload_id"])}{views.words(point["repetition"])}']
+        if failed:
+            row.append(f'<td colspan="5">failed: {escape(_reasons(point))}')
+        else:
+            row += [f'<td><data value="{units.exact(value)}">{escape(word(value))}</data>' if (value := total.get(metric)) is not None else absent
+                    for metric, word in POINT_METRICS]
+        cpu = [point["cpu"].get(key) for key in ("user_percent", "system_percent")]
+        row.append("<td>" + "+".join(f"{value:.0f}" for value in cpu) + " %" if all(isinstance(value, (int, float)) for value in cpu) else absent)
+        row.append(views.words(_started(point, report.started_utc)))
+        beside = " ".join(kind for kind, file in point["files"].items() if _usual(kind, file))
+        row.append(f'<td class="{beside}">{"".join(_trace(kind, file) for kind, file in point["files"].items())}')
+        rows.append("".join(row))
+    return "\n".join(rows)
+
+
+def _started(point: dict, run_began: str) -> str:
+    """The time of day, with the date only where it is not that of the run."""
+    utc = str(point.get("started_utc") or units.ABSENT)
+    return (utc[11:] if utc[:10] == run_began[:10] else utc.replace("T", " ")).replace("Z", "") or units.ABSENT
+
+
+def _reasons(point: dict) -> str:
+    return " ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or []) or "no reason was recorded"
+
+
+BESIDE = {"job": "job.fio", "series": "series.json"}
+
+
+def _usual(kind: str, file: dict) -> bool:
+    """Whether the page's script can link it from the raw file's address: a thousand times the same words are spared."""
+    return file["name"] == BESIDE.get(kind) and file["state"] == "matches"
+
+
+def _trace(kind: str, file: dict) -> str:
+    """The raw file with its checksum; of the files beside it only those that are not as usual."""
+    if _usual(kind, file):
+        return ""
+    # Seen from report/index.html.
+    name = f'<a href="../{quote(file["path"])}">{escape(file["name"])}</a>' if file["path"] else escape(file["name"])
+    state = "" if file["state"] == "matches" else f' <em class="{file["state"]}">{file["state"]}</em>'
+    checksum = f' <code>{escape(str(file["sha256"] or "no checksum"))}</code>' if kind == "raw" else ""
+    return f'{name}{checksum}{state} '
 
 
 def _chain(report: Report) -> str:
@@ -223,7 +293,7 @@ def _chain(report: Report) -> str:
     return charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart("chain-n", report.layers, figures, NARROW)
 
 
-def _section(index: int, waterfall: Waterfall) -> dict:
+def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices) -> dict:
     """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
     rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
     ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
@@ -235,19 +305,29 @@ def _section(index: int, waterfall: Waterfall) -> dict:
         below = step.below.value("latency_mean_ns") if step.below and step.relation != "ceiling" else 0
         solid = step.comparable or step.relation == "ceiling"
         rows.append({
-            "step": step, "cell": cell,
-            "rate_mark": charts.rate_mark(cell.kind, rate, ticks) if rate and rate.low > 0 else "",
-            "added_mark": charts.added_mark(cell.kind, below or 0, mean, full, solid) if mean is not None and full else "",
+            "step": step, "cell": cell, "css": choices.only(cell.layer),
+            "rate_mark": charts.rate_mark(rate, ticks) if rate and rate.low > 0 else "",
+            "added_mark": charts.added_mark(below or 0, mean, full, solid) if mean is not None and full else "",
         })
-    series = [(step.cell.layer, step.cell.kind, charts.percentile_curve(step.cell.bins)) for step in waterfall.steps if step.cell.bins]
-    title = f"Latency distribution, {workload_words(waterfall.workload)}"
-    ident = f"w{index + 1}"
+    title, ident = workload_words(waterfall.workload), f"w{index + 1}"
+    known = [(step.cell, choices.layer(step.cell.layer)) for step in waterfall.steps if step.cell.bins]
+    pictured, timed = (waterfall.workload_id in views.drawn(report, most) for most in (views.DISTRIBUTIONS, views.TIMES))
+    curves, lanes = [], []
+    if pictured:
+        room = views.room(views.CURVE_POINTS, sum(len(other.steps) for other in report.waterfalls), 24, 60)
+        curves = [(cell.layer, css, charts.percentile_curve(cell.bins, room)) for cell, css in known]
+        lanes = [(cell.layer, css, cell.bins, cell.value("latency_p50_ns"), cell.value("latency_p99_ns")) for cell, css in known]
+    room = views.room(views.LINE_SAMPLES, len(views.COLUMNS) * len(waterfall.steps) * min(views.TIMES, len(report.waterfalls)), 24, 300)
     return {
         "id": ident, "waterfall": waterfall, "rows": rows, "full": full, "not_measured": not_measured(waterfall),
+        "pattern": choices.pattern(waterfall.workload),
         "ticks": [(100 * charts.log_position(tick, ticks), units.tick(units.iops(tick))) for tick in ticks],
         "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
-        "distribution": charts.percentile_chart(f"{ident}-dw", title, series, WIDE, 380) + charts.percentile_chart(f"{ident}-dn", title, series, NARROW, 300),
-        "series": [(name, kind) for name, kind, _curve in series],
+        "distribution": charts.percentile_chart(f"{ident}-d", f"Latency distribution, {title}", curves),
+        "histogram": charts.histogram_chart(f"{ident}-h", f"Latency histogram, {title}", lanes),
+        "legend": [(cell.layer, css) for cell, css in known],
+        "time": views.time_series(ident, waterfall, report, choices, room) if timed else None,
+        "pictured": pictured, "cpu": views.cpu_cost(waterfall, choices), "esxi": views.esxi_split(waterfall, choices),
     }
 
 

@@ -23,6 +23,11 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{rounded:.{decimals}f}"
 
 
+def exact(value: float) -> str:
+    """The figure for programs: whole numbers as they are, others to a thousandth, small ones to nine places. No instrument here is finer."""
+    return str(value) if isinstance(value, int) else f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) >= 1 else f"{value:.9f}".rstrip("0").rstrip(".")
+
+
 def _scaled(value: float, steps: tuple) -> str:
     """The value in the largest unit in which it is, once rounded, still at least 1."""
     for index, (factor, suffix) in enumerate(steps):
@@ -38,6 +43,16 @@ def iops(value: float | None) -> str:
 
 def latency(value_ns: float | None) -> str:
     return ABSENT if value_ns is None else _scaled(value_ns, ((1, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")))
+
+
+def microseconds(value_us: float | None) -> str:
+    """A time that is given in µs."""
+    return ABSENT if value_us is None else latency(value_us * 1e3)
+
+
+def whole_percent(value_percent: float) -> str:
+    """A figure that is in percent already: 99.6 -> '99.6 %', 4.13 -> '4.1 %'."""
+    return f"{value_percent:.1f}".removesuffix(".0") + " %"
 
 
 def tick(text: str) -> str:
