@@ -15,6 +15,7 @@ import math
 import os
 import tempfile
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .failure import Failure
 from .result import DIRECTIONS, SCHEMA, without_none
@@ -163,15 +164,17 @@ def _clock_ns(folder: str) -> int:
 
 
 def _read_index(folder: str) -> dict:
+    known = {}
     try:
         with open(os.path.join(folder, INDEX), "rb") as handle:
-            head, _newline, body = handle.read().partition(b"\n")
-        if _parse(head) != {"schema": INDEX_SCHEMA}:
-            return {}
-        entries = _parse(b"[" + body.strip().replace(b"\n", b",") + b"]")
-        return {entry["point"]: entry for entry in entries if ("row" in entry) != ("reason" in entry)}
+            if _parse(handle.readline()) != {"schema": INDEX_SCHEMA}:
+                return {}
+            # Many lines in one go are read faster than one by one, and some at a time do not take the memory of all.
+            for lines in iter(lambda: list(islice(handle, 1000)), []):
+                known.update({entry["point"]: entry for entry in _parse(b"[" + b",".join(lines) + b"]") if ("row" in entry) != ("reason" in entry)})
     except (OSError, ValueError, KeyError, TypeError):
         return {}  # a cache that is missing or damaged is made anew
+    return known
 
 
 def _write_index(folder: str, entries: list) -> None:

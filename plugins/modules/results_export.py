@@ -75,7 +75,7 @@ EXAMPLES = r"""
   storlab.testbed.results_export:
     run_dir: /tmp/storlab-example/results/embedded/20261121T133616Z
     format: prometheus
-    dest: /var/lib/prometheus/node-exporter/storlab.prom
+    dest: /tmp/storlab-example/storlab.prom
 """
 
 RETURN = r"""

@@ -50,6 +50,16 @@ def test_examples_of_report_run(root, tmp_path):
     assert "Before the change of the queue depth" in page
 
 
+def test_examples_of_results_export_run(root, tmp_path):
+    sys.path.insert(0, str(root / "tests" / "unit"))
+    from fixtures.report import make_fixture
+
+    make_fixture.write_run(str(tmp_path / "results"), 1, 2)
+    play(root, tmp_path, examples(root, "results_export"))
+    assert (tmp_path / "results.csv").read_text().startswith("testbed_id,run_id,point_id,")
+    assert "# TYPE storlab_iops gauge\n" in (tmp_path / "storlab.prom").read_text()
+
+
 def test_examples_of_compare_run(root, tmp_path):
     sys.path.insert(0, str(root / "tests" / "unit"))
     from fixtures.compare import make_runs

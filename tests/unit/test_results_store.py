@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import runpy
+import textwrap
 from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils import store
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from fixtures.report import make_fixture
 
 OLD_NS = 1_700_000_000_123_456_789
 
@@ -197,6 +201,20 @@ def test_runs_of_all_testbeds_or_of_one(run, tmp_path):
     assert [os.path.relpath(folder, tmp_path) for folder in store.runs(str(tmp_path))] == ["lab/one", "lab/two", "yard/three"]
     assert [os.path.relpath(folder, tmp_path) for folder in store.runs(str(tmp_path), "yard")] == ["yard/three"]
     assert store.runs(str(tmp_path / "nowhere")) == []
+
+
+def test_the_manual_shows_what_works(tmp_path, root, monkeypatch):
+    make_fixture.write_run(str(tmp_path / "results"), 2, 1)
+    monkeypatch.chdir(tmp_path)
+    text = (root / "docs" / "results.md").read_text(encoding="utf-8")
+    code = re.search(r"## The store[^#]*?\n\n((?:    [^\n]*\n|\n)+)", text).group(1)
+    lines = textwrap.dedent(code).strip().splitlines()
+    shown = "".join(f"{line.partition('  #')[0]},\n" for line in lines[3:])
+    (tmp_path / "manual.py").write_text("\n".join([*lines[:3], f"shown = [{shown}]"]))
+    overview, rows, selected, full, damaged, runs = runpy.run_path(str(tmp_path / "manual.py"))["shown"]
+    assert (overview["points"], len(rows), damaged, len(runs)) == (12, 12, [], 1)
+    assert {row["layer"] for row in selected} == {"backing-bench"}
+    assert "histogram" in full["total"]
 
 
 def test_a_folder_that_is_no_run(tmp_path):
