@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -17,7 +18,7 @@ from ..module_utils import importer
 from ..module_utils.failure import Failure, bad_value
 
 # What an import writes into a run's folder; a report that was rendered there is not its business.
-OWN = ("points", "raw")
+OWN = "points"
 
 
 def collect(path: str, run_dir: str) -> tuple:
@@ -65,7 +66,7 @@ def plan(run_dir: str, texts: dict, raw: dict) -> list:
     steps = [{"path": name, "text": text} for name, text in texts.items() if _sha256(os.path.join(run_dir, name)) != hashlib.sha256(text.encode()).hexdigest()]
     steps += [{"path": name, "copy": source} for name, (source, sha256) in raw.items() if _sha256(os.path.join(run_dir, name)) != sha256]
     present = [os.path.relpath(os.path.join(folder, name), run_dir).replace(os.sep, "/")
-               for own in OWN for folder, _folders, names in os.walk(os.path.join(run_dir, own)) for name in names]
+               for folder, _folders, names in os.walk(os.path.join(run_dir, OWN)) for name in names]
     return steps + [{"path": name} for name in sorted(set(present) - set(texts) - set(raw))]
 
 
@@ -80,20 +81,36 @@ def _sha256(path: str):
 
 
 def apply(run_dir: str, steps: list) -> None:
+    copied: dict = {}
     # run.json comes first: it marks the folder as an import, so that one that broke off can be repeated.
     for step in sorted(steps, key=lambda step: step["path"] != "run.json"):
         path = os.path.join(run_dir, step["path"])
         if "text" in step:
             _write(path, step["text"].encode())
         elif "copy" in step:
-            with open(step["copy"], "rb") as handle:
-                _write(path, handle.read())
+            _copy(step["copy"], path, copied)
         else:
             os.unlink(path)
-    for own in OWN:
-        for folder, _folders, _names in os.walk(os.path.join(run_dir, own), topdown=False):
-            if not os.listdir(folder):
-                os.rmdir(folder)
+    for folder, _folders, _names in os.walk(os.path.join(run_dir, OWN), topdown=False):
+        if not os.listdir(folder):
+            os.rmdir(folder)
+
+
+def _copy(source: str, path: str, copied: dict) -> None:
+    """A file of many tests is the raw file of many points: one copy with many names, where the file system has that. copied: {source: its copy}."""
+    if source in copied:
+        try:
+            if os.path.lexists(path):
+                os.unlink(path)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.link(copied[source], path)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV):
+                raise
+    with open(source, "rb") as handle:
+        _write(path, handle.read())
+    copied[source] = path
 
 
 def _write(path: str, content: bytes) -> None:
@@ -143,13 +160,12 @@ class ActionModule(ActionBase):
             raise Failure("nothing_imported", f"{path} holds no result that can be used{f' ({first})' if first else ''}.",
                           "Give the folder with the output of fio (json or json+), IOMeter (CSV) or diskspd (-Rxml).", unread=unread)
         self._refuse_foreign(run_dir)
-        texts = importer.files(results, unread, root)
+        texts, copies = importer.files(results, unread, root)
         base = os.path.dirname(path) if os.path.isfile(path) else path
-        raw = {f"raw/{source['file']}": (os.path.join(base, source["file"]), source["sha256"]) for found in results for source in found["sources"]}
-        steps = plan(run_dir, texts, raw)
+        steps = plan(run_dir, texts, {name: (os.path.join(base, source), sha256) for name, (source, sha256) in copies.items()})
         if not self._task.check_mode:
             apply(run_dir, steps)
-        used = {name[len("raw/"):] for name in raw}
+        used = {source for source, _sha256 in copies.values()}
         return {"changed": bool(steps), "run_dir": run_dir, "testbed_id": testbed_id, "run_id": run_id, "points": len(results),
                 "points_failed": sum(found["status"] == "failed" for found in results), "layers": sorted({found["layer"] for found in results}),
                 "imported": sorted(used, key=importer.natural), "unread": unread,

@@ -334,17 +334,19 @@ def _client(told: dict) -> dict:
 # ---------------------------------------------------------------- the files of a run
 
 
-def files(results: list, unread: list, root: str) -> dict:
-    """{path in the run's folder: text} of all that is written besides the raw files, which go to ``raw/<their path>`` unchanged."""
-    desired = {}
+def files(results: list, unread: list, root: str) -> tuple:
+    """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
+    desired, copies = {}, {}
     for found in results:
         folder, sources = f"points/{found['point_id']}", found["sources"]
-        kept = {key: value for key, value in found.items() if key not in ("sources", "series")}
-        if len(sources) == 1:
-            kept["raw"] = {"file": f"../../raw/{sources[0]['file']}", "sha256": sources[0]["sha256"]}
+        kept = {key: value for key, value in found.items() if key != "series"}
+        raw = [{"file": _raw_name(source["file"]), "source": source["file"], "sha256": source["sha256"]} for source in sources]
+        copies.update({f"{folder}/{copy['file']}": (copy["source"], copy["sha256"]) for copy in raw})
+        if len(raw) == 1:
+            kept["raw"] = {"file": raw[0]["file"], "sha256": raw[0]["sha256"]}
         else:
             # One figure of many files leads to all of them.
-            listed = schema.dump({"sources": [{**source, "file": f"../../raw/{source['file']}"} for source in sources]})
+            listed = schema.dump({"sources": raw})
             desired[f"{folder}/sources.json"] = listed
             kept["raw"] = {"file": "sources.json", "sha256": hashlib.sha256(listed.encode()).hexdigest()}
         if "series" in found:
@@ -355,7 +357,13 @@ def files(results: list, unread: list, root: str) -> dict:
     desired["layers.json"] = schema.dump({found["layer"]: _published(found) for found in reversed(results)})
     desired["run.json"] = schema.dump({"kind": KIND, "source": root, "unread": unread,
                                        "imported": sorted({source["file"] for found in results for source in found["sources"]})})
-    return desired
+    return desired, copies
+
+
+def _raw_name(path: str) -> str:
+    """Name of a raw file in the point's folder: its own, unless a point's folder has another use for that."""
+    name = path.rpartition("/")[2]
+    return f"raw-{name}" if name in ("result.json", "series.json", "sources.json") else name
 
 
 def _published(found: dict) -> dict:

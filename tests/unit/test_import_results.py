@@ -12,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils import importer
@@ -78,7 +79,8 @@ def test_bench_fio_folder_becomes_a_run_that_can_be_read_and_nothing_else_is_tou
     stored = load.read_run(str(folder))
     assert stored.damaged == [] and stored.testbed_id == "lab" and {result["layer_kind"] for result in stored.results} == {"imported"}
     assert {result["files"]["raw"]["state"] for result in stored.results} == {"matches"}
-    assert contents(folder / "raw") == {name: content for name, content in before.items() if name.endswith(".json")}
+    kept = [path.read_bytes() for path in (folder / "points").glob("*/*.json") if path.name != "result.json"]
+    assert sorted(kept) == sorted(content for name, content in before.items() if name.endswith(".json"))
 
     again = task(tmp_path, path=source, results_dir=tmp_path / "results", testbed_id="lab")
     assert not again["changed"] and again["written"] == [] and again["removed"] == []
@@ -96,7 +98,7 @@ def test_what_is_gone_from_the_folder_goes_from_the_run_and_the_report_stays(tmp
     assert told["changed"] and len(told["removed"]) == 2 and contents(run_dir) == before
     found = task(tmp_path, path=source, run_dir=run_dir)
     assert found["removed"] == told["removed"] and found["written"] == told["written"]
-    assert len(load.read_run(str(run_dir)).results) == 3 and not (run_dir / "raw" / "nvme0" / "64k").exists()
+    assert len(load.read_run(str(run_dir)).results) == 3 and not list((run_dir / "points").glob("*.64k-*"))
     assert (run_dir / "report" / "index.html").read_text(encoding="utf-8") == "mine"
 
 
@@ -277,6 +279,24 @@ def test_repetitions_documents_in_one_file_and_jobs_of_one_workload(tmp_path):
     assert [point["layer"] for point in alone[0]] == ["root-FIOJOB", "root-other-disk-" + hashlib.sha256(b"root-other disk").hexdigest()[:6]]
 
 
+@pytest.mark.parametrize("name", ["benchfio", "hcibench", "cbt", "iometer", "diskspd", "fio"])
+def test_stored_points_hold_the_schema_of_results(name):
+    schema = json.loads((ROOT / "docs" / "schema" / "storlab.result-1.schema.json").read_text(encoding="utf-8"))
+    usable = []
+    for path in sorted((FIXTURES / name).rglob("*")):
+        if path.is_file():
+            try:
+                usable += importer.read(str(path.relative_to(FIXTURES / name)), path.read_bytes())
+            except Failure:
+                continue
+    found, unread = importer.points(usable, "old", "run", name)
+    texts, _copies = importer.files(found, unread, name)
+    stored = [json.loads(text) for path, text in texts.items() if path.endswith("/result.json")]
+    assert stored
+    for result in stored:
+        jsonschema.Draft202012Validator(schema).validate(result)
+
+
 # ---------------------------------------------------------------- IOMeter and diskspd
 
 
@@ -289,7 +309,8 @@ def test_iometer_file_with_its_updates(tmp_path):
     assert point["layer"] == "array" and point["host"] == "unknown" and [client["host"] for client in point["clients"]] == ["HOSTA", "HOSTB"]
     assert point["series"]["interval_s"] == 2 and [source["file"] for source in point["sources"]] == ["old.csv", "instold.csv"]
     assert [row["file"] for row in unread] == ["instnobody.csv"]
-    files = importer.files(found, unread, "array")
+    files, copies = importer.files(found, unread, "array")
+    assert sorted(source for source, _sha256 in copies.values()) == ["instold.csv", "old.csv"]
     stored = json.loads(files[f"points/{point['point_id']}/result.json"])
     series = files[f"points/{point['point_id']}/series.json"]
     assert stored["series"] == {"file": "series.json", "sha256": hashlib.sha256(series.encode()).hexdigest()} and json.loads(series)["rows"]
@@ -330,7 +351,7 @@ def test_damaged_files_are_points_or_reasons_and_never_a_traceback(path):
         except Failure as failure:
             assert failure.what
             return
-        for text in importer.files(found, unread, "root").values():
+        for text in importer.files(found, unread, "root")[0].values():
             json.loads(text, parse_constant=pytest.fail)
 
     check()
