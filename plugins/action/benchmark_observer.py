@@ -24,7 +24,7 @@ ARGUMENTS = {
     "deadline_s": {"type": "int", "default": 14400},
 }
 RUN_MODULE = "storlab.testbed.benchmark_observer_run"
-# The quickest of these tells the clocks' difference best; the first one may have to connect.
+# Each bounds the clocks' difference from both sides; the first one may have to connect.
 EXCHANGES = 8
 
 

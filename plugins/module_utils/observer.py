@@ -219,11 +219,14 @@ def measured_interval(result: dict) -> tuple | None:
 def clock_offset(exchanges: list) -> tuple:
     """(offset_s, uncertain_s): how far a host's clock is ahead of ours, from exchanges (sent, its time, received).
 
-    As NTP does (RFC 5905, section 8): its time was read somewhere between sending and receiving, so the middle is right to half of that, and the
-    quickest exchange says it best.
+    Its time was read after sending and before receiving, so each exchange bounds the difference from both sides, and all of them hold (the
+    intersection algorithm of Marzullo and Owicki, 1983, without the part for liars). Failure 'clock_set' when they contradict each other.
     """
-    sent, told, received = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
-    return told - (sent + received) / 2, (received - sent) / 2
+    least = max(told - received for _sent, told, received in exchanges)
+    most = min(told - sent for sent, told, _received in exchanges)
+    if least > most:
+        raise Failure("clock_set", f"A clock was set by {least - most:.1f} s while it was compared.", "Let the clocks settle, and try again.")
+    return (least + most) / 2, (most - least) / 2
 
 
 def add_to(result: dict, host: str, figures: dict) -> dict:

@@ -119,9 +119,15 @@ def test_of_many_hosts_the_time_that_all_certainly_measured():
     assert observer.measured_interval({**told, "clients": [{"host": "lost"}]}) is None
 
 
-def test_the_quickest_exchange_tells_the_clocks_difference():
-    """The host's clock is 2 s ahead; the answer of the slow exchange was late by 3 s."""
-    assert observer.clock_offset([(10.0, 15.0, 16.0), (20.0, 22.1, 20.2)]) == (pytest.approx(2.0), pytest.approx(0.1))
+def test_all_exchanges_together_bound_the_clocks_difference():
+    """The first says between -1 and 5, the second between 1.9 and 2.1, the third, whose answer came late, at most 2.04."""
+    assert observer.clock_offset([(10.0, 15.0, 16.0), (20.0, 22.1, 20.2), (30.0, 32.04, 31.5)]) == (pytest.approx(1.97), pytest.approx(0.07))
+
+
+def test_exchanges_that_contradict_each_other_are_refused():
+    with pytest.raises(Failure) as failure:
+        observer.clock_offset([(20.0, 22.1, 20.2), (30.0, 35.1, 30.2)])
+    assert failure.value.code == "clock_set"
 
 
 def test_the_processors_cost_is_of_the_results_io():
