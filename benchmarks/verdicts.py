@@ -142,15 +142,17 @@ def disturbed(noise: random.Random, trials: int) -> None:
                          ("10 % drift over the whole time", drifting), ("one in ten is 20 % slower", outliers)):
         row = [name]
         for count in (5, 10):
-            apart = together = 0
+            counts = [0, 0, 0]
             for _trial in range(trials):
                 values = series(2 * count)
-                apart += alarm(judged([values[:count]], [values[count:]]))
-                values = series(2 * count)
-                together += alarm(judged([values[::2]], [values[1::2]], interleaved=True))
-            row += [percent(apart / trials), percent(together / trials)]
+                counts[0] += alarm(judged([values[:count]], [values[count:]]))
+                rounds = list(zip(values[::2], values[1::2]))
+                counts[1] += alarm(judged([[a for a, _b in rounds]], [[b for _a, b in rounds]], interleaved=True))
+                drawn = [noise.sample(pair, 2) for pair in rounds]
+                counts[2] += alarm(judged([[a for a, _b in drawn]], [[b for _a, b in drawn]], interleaved=True))
+            row += [percent(alarms / trials) for alarms in counts]
         rows.append(tuple(row))
-    table(("noise", "n 5, A…A B…B", "n 5, ABAB", "n 10, A…A B…B", "n 10, ABAB"), rows)
+    table(("noise", *(f"n {count}, {order}" for count in (5, 10) for order in ("A…A B…B", "ABAB", "drawn order"))), rows)
 
 
 def intervals(noise: random.Random, trials: int, resamples: int) -> None:
@@ -201,7 +203,7 @@ def advice(noise: random.Random, trials: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=200, help="simulated comparisons for each cell (default 200)")
+    parser.add_argument("--trials", type=int, default=100, help="simulated comparisons for each cell (default 100)")
     trials = parser.parse_args().trials
     begun = time.process_time()
     noise = random.Random(20261121)  # noqa: S311 noise, no secret

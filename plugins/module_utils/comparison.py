@@ -309,9 +309,11 @@ def overall(counts: dict) -> str:
     return next((verdict for verdict in ("worse", "cannot_tell", "no_verdict", "better") if counts[verdict]), "no_difference")
 
 
-def number(percent: float) -> str:
-    """'0.3', '4.7', '12', '160'."""
-    return f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}"
+def amount(percent: float) -> str:
+    """'0.3 %', '4.7 %', '160 %', and from tenfold on '×58', which is easier to imagine than 5700 %."""
+    if percent >= 900:
+        return f"×{1 + percent / 100:.0f}"
+    return (f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}") + " %"
 
 
 def margin_words(percent: float) -> str:
@@ -322,7 +324,8 @@ def margin_words(percent: float) -> str:
 def interval(row: dict) -> str:
     """'2.1 to 7.5 %': how much better or worse, nearer end first."""
     ends = sorted((abs(row["change_low_percent"]), abs(row["change_high_percent"])))
-    return f"{number(ends[0])} to {number(ends[1])} %"
+    near, far = map(amount, ends)
+    return f"{near.removesuffix(' %') if far.endswith('%') else near} to {far}"
 
 
 def verdict_words(row: dict, margin_percent: float) -> str:
@@ -346,8 +349,9 @@ def headline(rows: list, margin_percent: float) -> str:
         found = [row for row in rows if row["verdict"] == verdict]
         if found:
             most = max(found, key=lambda row: abs(math.log1p(max(row["change_percent"], -99.999) / 100)))
+            what = f"{_inside(title(most['metric']))} of {most['point']} ({verdict_words(most, margin_percent)})"
             said.append(f"{len(found)} of {total} figures {'is' if len(found) == 1 else 'are'} {verdict}, "
-                        f"{'namely' if len(found) == 1 else 'most of all'} {_inside(title(most['metric']))} of {most['point']} ({verdict_words(most, margin_percent)}).")
+                        f"{'namely' if len(found) == 1 else 'most of all'} {what}.")
     same = sum(row["verdict"] == "no_difference" for row in rows)
     if same:
         said.append(f"{'None' if same == total else same} of {total} figures {'differs' if same == total else 'can be shown not to differ'} "

@@ -47,9 +47,9 @@ def value(metric: str, number: float) -> str:
 
 
 def signed(percent: float) -> str:
-    """'+4.7 %', '−12 %', '0.0 %'."""
-    text = compared.number(abs(percent))
-    return ("" if not float(text) else "−" if percent < 0 else "+") + text + " %"
+    """'+4.7 %', '−12 %', '0.0 %', '×58'."""
+    text = compared.amount(abs(percent))
+    return text if text == "0.0 %" or text[0] == "×" else ("−" if percent < 0 else "+") + text
 
 
 def probability(p: float) -> str:
@@ -69,7 +69,7 @@ def table(found: dict) -> list[str]:
         rows.append((
             compared.title(row["metric"]), row["point"], value(row["metric"], row["baseline"]["value"]), value(row["metric"], row["candidate"]["value"]),
             signed(row["change_percent"]) if judged else units.ABSENT, _interval(row) if judged else units.ABSENT,
-            probability(row["p_corrected"]) if judged else units.ABSENT, compared.number(row["visible_percent"]) + " %" if judged else units.ABSENT,
+            probability(row["p_corrected"]) if judged else units.ABSENT, compared.amount(row["visible_percent"]) if judged else units.ABSENT,
             words(row, found["margin_percent"])))
     widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
     return ["  ".join(text.ljust(width) if index in (0, 1, 8) else text.rjust(width) for index, (text, width) in enumerate(zip(row, widths))).rstrip()
@@ -175,7 +175,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=jinja2.select_autoescape(["html.j2"]), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
-    environment.filters.update(plain=plain, code=code, signed=signed, probability=probability, percent=compared.number, title=compared.title,
+    environment.filters.update(plain=plain, code=code, signed=signed, probability=probability, amount=compared.amount, title=compared.title,
                                margin=compared.margin_words)
     environment.globals.update(value=value, words=words, interval=_interval, absent=units.ABSENT)
     return environment
