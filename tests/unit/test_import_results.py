@@ -155,7 +155,9 @@ def test_playbook_imports_and_reports_without_any_host(tmp_path):
     done = run(tmp_path, "playbooks/import_results.yml", "-e", f"import_results_path={FIXTURES}/iometer", "-e", f"report_path={tmp_path}/out")
     assert done.returncode == 0, done.stdout
     page = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
-    assert "10.0k" in page and "80 % read" in page
+    assert "10.0k" in page and "80 % read" in page and "These are imported results" in page
+    # What could not be used is in the report, too.
+    assert "fork_batch_linux.csv" in page and "counts 0 read I/Os" in page
     assert "No worker had a target" in done.stdout
     missing = run(tmp_path, "playbooks/import_results.yml")
     assert missing.returncode != 0 and "import_results_path" in missing.stdout

@@ -80,6 +80,10 @@ def read_run(folder: str) -> Run:
             run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}") or {}
     if os.path.exists(os.path.join(folder, "run.json")):
         run.asked = _read(run, "run.json", problem=lambda content: None if isinstance(content, dict) else "it is not a mapping") or {}
+    # What an import could not use, as importer.py lists it.
+    unread = run.asked.get("unread")
+    run.damaged += [{"file": str(row.get("file")), "reason": str(row.get("reason"))} for row in (unread if isinstance(unread, list) else ())
+                    if isinstance(row, dict)]
     for entry in sorted(os.listdir(points)):
         if os.path.isdir(os.path.join(points, entry)):
             result = _read(run, f"points/{entry}/result.json", problem=_not_a_result)

@@ -441,9 +441,11 @@ FLAG_WORDS = {
     "page_cache_not_dropped": "the page cache could not be emptied before measuring",
     "steal": "other virtual machines took processor time from this host meanwhile",
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
+    "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
+    "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",
 }
 # These say that a figure is not what it seems; the others are notes.
-LOUD = ("faster_than_ceiling", "not_filled", "device_counters_differ", "page_cache_not_dropped")
+LOUD = ("faster_than_ceiling", "not_filled", "device_counters_differ", "page_cache_not_dropped", "clients_ended_early")
 
 
 def _flags(report: Report) -> list:
@@ -464,7 +466,7 @@ def _flags(report: Report) -> list:
     if report.failed:
         flags.append({"level": "warning", "text": f"{len(report.failed)} of {len(report.points)} points failed; they are listed below and count in no figure."})
     if report.damaged:
-        flags.append({"level": "warning", "text": f"{len(report.damaged)} files of the run could not be used; they are listed below."})
+        flags.append({"level": "warning", "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used; they are listed below."})
     bad = [result for result in report.points for file in result.get("files", {}).values() if file["state"] in ("missing", "differs")]
     if bad:
         flags.append({"level": "warning", "text": f"{len(bad)} raw or job files are missing or differ from the checksum recorded when they were measured."})
@@ -489,6 +491,8 @@ def _verdict(report: Report, shown: list) -> str:
         return "Nothing was measured: every point of this run failed."
     waterfall = report.headline
     step = waterfall.costliest
+    if step is None and {layer["kind"] for layer in report.layers} == {"imported"}:
+        return "These are imported results: nothing says what their I/O went through, so no layer is set against another."
     if step is None:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."
     top = max((other.cell for other in waterfall.steps), key=lambda cell: _rank(cell.kind))
