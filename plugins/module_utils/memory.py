@@ -32,7 +32,7 @@ _libc.mmap.restype = ctypes.c_void_p
 _libc.memcpy.restype = _libc.memset.restype = ctypes.c_void_p
 
 
-def copy_bytes_s(duration_s: float = COPY_S, copy_bytes: int = COPY_BYTES) -> float:
+def copy_bytes_s() -> float:
     """Bytes that all cores together can copy from memory to memory in a second, by the C library's memcpy: each byte is read and written once.
 
     One thread a core, each with buffers of its own that were written before (untouched memory is one page of zeros, which no copy is), all at
@@ -40,7 +40,7 @@ def copy_bytes_s(duration_s: float = COPY_S, copy_bytes: int = COPY_BYTES) -> fl
     this does not move the data.
     """
     count = min(len(os.sched_getaffinity(0)), MOST_THREADS)
-    size = max(copy_bytes // (2 * count), PAGE_BYTES)
+    size = max(COPY_BYTES // (2 * count), PAGE_BYTES)
     ready, copied = threading.Barrier(count), [0.0] * count
 
     def work(index: int) -> None:
@@ -49,7 +49,7 @@ def copy_bytes_s(duration_s: float = COPY_S, copy_bytes: int = COPY_BYTES) -> fl
         _libc.memset(target, 255, size)
         ready.wait()
         begun = now = time.monotonic()
-        while now < begun + duration_s:
+        while now < begun + COPY_S:
             before = now
             # ctypes lets other threads run meanwhile.
             _libc.memcpy(target, source, size)

@@ -45,7 +45,8 @@ def loop(tmp_path):
 
 
 @pytest.fixture
-def base(tmp_path):
+def base(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "COPY_S", 0.01)
     folder = tmp_path / "state"
     yield str(folder)
     for testbed in os.listdir(folder) if folder.exists() else ():
@@ -557,7 +558,7 @@ def test_a_full_disk_fails_its_points_with_the_reason_and_the_others_go_on(base,
     finished(base, "two")
     (wrote,) = results(plan, base)[0].values()
     # ENOSPC: what this loop device answers when its file cannot grow.
-    assert [failure["code"] for failure in wrote["failures"]][:2] == ["engine_exit", "io_errors"]
+    assert {"engine_exit", "io_errors"} <= {failure["code"] for failure in wrote["failures"]}
     assert wrote["errors"]["first"] == 28
 
 
