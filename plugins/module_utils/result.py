@@ -48,8 +48,9 @@ def direction(ios: int, size_bytes: int, iops: float, bandwidth_bytes_s: float, 
         values.update({f"latency_{key}_ns": latency.get(key) for key in ("mean", "min", "max", "stddev")})
         known = latency.get("percentiles", {})
         if bins:
-            known = histogram.percentiles(bins, PERCENTILES)
-            values["histogram"] = {"unit": "ns", "bins": histogram.merge([bins])}
+            bins = histogram.merge([bins])
+            known = histogram.percentiles(bins, PERCENTILES, ordered=True)
+            values["histogram"] = {"unit": "ns", "bins": bins}
         values.update({name: known.get(percent) for percent, name in PERCENTILES.items()})
     return without_none(values)
 
@@ -79,7 +80,7 @@ def merge_directions(parts: list, concurrent: bool = True, runtime_s: float | No
             merged["latency_stddev_ns"] = math.sqrt(squares / (merged["ios"] - 1))
         if all("histogram" in part for part in parts):
             bins = histogram.merge(part["histogram"]["bins"] for part in parts)
-            merged.update({PERCENTILES[percent]: value for percent, value in histogram.percentiles(bins, PERCENTILES).items()})
+            merged.update({PERCENTILES[percent]: value for percent, value in histogram.percentiles(bins, PERCENTILES, ordered=True).items()})
             merged["histogram"] = {"unit": "ns", "bins": bins}
     return merged
 
@@ -89,7 +90,8 @@ def in_a_row(rounds: list) -> dict:
     if len(rounds) == 1:
         return rounds[0]
     runtime_s = sum(one["runtime_s"] for one in rounds)
-    found = {"engine": rounds[0]["engine"], "runtime_s": runtime_s, "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"]))}
+    found = {"engine": rounds[0]["engine"], "runtime_s": runtime_s, "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"])),
+             "failures": [failure for one in rounds for failure in one["failures"]]}
     for name in (*DIRECTIONS, "total"):
         parts = [one[name] for one in rounds if name in one]
         if parts:

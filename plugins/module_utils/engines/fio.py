@@ -399,11 +399,9 @@ def _latency(raw: dict, release: tuple, total: bool) -> tuple:
     values = {key: _scaled(_number(chosen, key), scale) for key in ("mean", "min", "max", "stddev")}
     # N came with 3.18; before, a latency that was not recorded is all zero.
     values["samples"] = _number(chosen, "N") if "N" in chosen else _number(chosen, "max")
-    values["percentiles"] = _percentiles(chosen, scale)
-    bins = None
-    # Before 2.20 the keys are positions in an array whose layout is not told.
-    if isinstance(chosen.get("bins"), dict) and release >= (2, 20):
-        bins = _bins(chosen["bins"], scale)
+    # Before 2.20 the keys of bins are positions in an array whose layout is not told.
+    bins = _bins(chosen["bins"], scale) if isinstance(chosen.get("bins"), dict) and release >= (2, 20) else None
+    values["percentiles"] = {} if bins else _percentiles(chosen, scale)
     return values, bins, "total" if kind == "lat" else "completion"
 
 
