@@ -100,6 +100,11 @@ def _field(result: dict, key: str) -> str:
     return str(result.get(key) or "")
 
 
+def _mapping(value) -> dict:
+    """What should be a mapping in a file that anybody may have written."""
+    return value if isinstance(value, dict) else {}
+
+
 def compare(baseline: list, candidate: list, metrics: list | None = None, margin_percent: float = MARGIN_PERCENT, compared: tuple | None = None) -> dict:
     """Every figure of every point that both sides have, each with its verdict.
 
@@ -150,6 +155,8 @@ def _check(results, side: str) -> None:
         missing = [key for key in ("layer", "workload_id", "repetition") if not isinstance(result, dict) or key not in result]
         if missing:
             raise bad_value(side, _name(result) if isinstance(result, dict) else result, f"It is no result: it lacks {', '.join(missing)}.")
+        if not isinstance(result["repetition"], int) or isinstance(result["repetition"], bool):
+            raise bad_value(side, _name(result), f"Its repetition is {result['repetition']!r}; use 1, 2, 3 and so on.")
 
 
 def _name(result: dict) -> str:
@@ -157,7 +164,8 @@ def _name(result: dict) -> str:
 
 
 def _reason(result: dict) -> str:
-    return " ".join(str(failure.get("message") or failure.get("code")) for failure in result.get("failures") or []) or "no reason was recorded"
+    said = [failure.get("message") or failure.get("code") for failure in result.get("failures") or [] if isinstance(failure, dict)]
+    return " ".join(map(str, said)) or "no reason was recorded"
 
 
 def _groups(results: list, matched_by: list, side: str) -> dict:
@@ -175,8 +183,9 @@ def _groups(results: list, matched_by: list, side: str) -> dict:
 
 def _order(group: dict) -> tuple:
     first = next(iter(group.values()))
-    kind, size_bytes = first.get("layer_kind"), (first.get("workload") or {}).get("block_size_bytes") or 0
-    return KINDS.index(kind) if kind in KINDS else len(KINDS), first["layer"], size_bytes, first["workload_id"], _field(first, "variant")
+    kind, size_bytes = first.get("layer_kind"), _mapping(first.get("workload")).get("block_size_bytes")
+    return (KINDS.index(kind) if kind in KINDS else len(KINDS), _field(first, "layer"), size_bytes if isinstance(size_bytes, int) else 0,
+            _field(first, "workload_id"), _field(first, "variant"))
 
 
 def _label(group: dict, other: dict | None = None) -> str:
@@ -218,9 +227,11 @@ def _value(result: dict, metric: Metric):
 
 
 def _pooled(group: dict) -> model.Cell | None:
-    """The repetitions as the report shows them; None for what is too short a summary for it."""
-    results = [group[number] for number in sorted(group)]
-    return model.pool(results) if all(key in result for result in results for key in ("point_id", "layer_kind", "host", "total")) else None
+    """The repetitions as the report shows them; None for a summary that the report could not show, of which only medians are known."""
+    try:
+        return model.pool([group[number] for number in sorted(group)])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 def _row(pair: tuple, metric: Metric, values: list, shown: list, paired: bool) -> dict:
@@ -229,8 +240,9 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, paired: bool) -
     for side, group, found, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in ("read", "write", "total") else None
         ordered = [found[number] for number in sorted(found)]
-        sides[side] = {"value": statistics.median(ordered) if pooled is None else pooled, "low": min(ordered), "high": max(ordered),
-                       "repetitions": len(ordered), "points": [_name(group[number]) for number in sorted(found)]}
+        shown_value = pooled if pooled is not None and math.isfinite(pooled) else statistics.median(ordered)
+        sides[side] = {"value": shown_value, "low": min(ordered), "high": max(ordered), "repetitions": len(ordered),
+                       "points": [_name(group[number]) for number in sorted(found)]}
         if len(ordered) > 1 and statistics.fmean(ordered):
             sides[side]["variation_percent"] = 100 * statistics.stdev(ordered) / abs(statistics.fmean(ordered))
     row = {"point": _label(*pair), **{field: _words(*(_field(next(iter(group.values())), field) for group in pair)) for field in FIELDS},
@@ -384,34 +396,33 @@ def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
     """
     found: dict = {}
     chain = {name for layer in layers for name in _chain(run.layers, layer)}
-    hosts = {run.layers[name].get("host") for name in chain if name in run.layers} | {result["host"] for result in results}
-    for host in hosts - {None}:
+    hosts = {_field(run.layers[name], "host") for name in chain if name in run.layers} | {_field(result, "host") for result in results}
+    for host in hosts - {""}:
         environment = run.environments.get(host)
         if not isinstance(environment, dict):
             found[f"hosts.{host}"] = "not recorded"
             continue
         # A host is as it was under the variant that is compared.
-        variants = environment.get("variants") or {}
-        here = next((variants[name] for name in sorted({_field(result, "variant") for result in results}) if name in variants), environment)
-        devices = here.get("devices") or {}
-        found.update(_flat(f"hosts.{host}", {**{key: value for key, value in here.items() if key not in ("host", "variants")},
-                                             "devices": {name: device for name, device in devices.items() if name in chain}}))
+        variants = _mapping(environment.get("variants"))
+        here = _mapping(next((variants[name] for name in sorted({_field(result, "variant") for result in results}) if name in variants), environment))
+        devices = {name: device for name, device in _mapping(here.get("devices")).items() if name in chain}
+        found.update(_flat(f"hosts.{host}", {**{key: value for key, value in here.items() if key not in ("host", "variants")}, "devices": devices}))
     for name in chain:
         if name in run.layers:
             found.update(_flat(f"layers.{name}", {key: value for key, value in run.layers[name].items() if key != "name"}))
     sets: dict = {}
     for result in results:
-        layer = "compared" if "layer" in compared else result["layer"]
-        workload = "compared" if "workload_id" in compared else result["workload_id"]
-        kinds = {f"engine.{layer}": {key: value for key, value in (result.get("engine") or {}).items() if key != "randseed"},
-                 f"preparation.{layer}": result.get("preparation"), f"workloads.{workload}": result["workload"]}
+        layer, workload = ("compared" if field in compared else _field(result, field) for field in ("layer", "workload_id"))
+        kinds = {f"engine.{layer}": {key: value for key, value in _mapping(result.get("engine")).items() if key != "randseed"},
+                 f"preparation.{layer}": result.get("preparation"), f"workloads.{workload}": result.get("workload")}
         if "layer" in compared:
-            kinds["layers.compared"] = {"name": result["layer"], "kind": result["layer_kind"], "host": result["host"],
+            kinds["layers.compared"] = {"name": result["layer"], "kind": result.get("layer_kind"), "host": result.get("host"),
                                         "size_bytes": run.layers.get(result["layer"], {}).get("size_bytes")}
         for prefix, part in kinds.items():
-            for key, text in _flat(prefix, part or {}).items():
+            for key, text in _flat(prefix, part).items():
                 sets.setdefault(key, set()).add(text)
-    for request in run.asked.get("requests") or []:
+    requests = run.asked.get("requests")
+    for request in requests if isinstance(requests, list) else []:
         for key, text in _flat("run", request).items():
             if any(key == f"run.{name}" or key.startswith(f"run.{name}.") for name in ASKED):
                 sets.setdefault(key, set()).add(text)
@@ -428,9 +439,9 @@ def _flat(prefix: str, value) -> dict:
 
 def _chain(layers: dict, name: str) -> list:
     found: list = []
-    while name is not None and name not in found:
+    while isinstance(name, str) and name not in found:
         found.append(name)
-        name = (layers.get(name) or {}).get("parent")
+        name = layers.get(name, {}).get("parent")
     return found
 
 
@@ -466,6 +477,8 @@ def compare_runs(baseline: dict, candidate: dict, under_test: list, metrics: lis
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
     if selectors[0] == selectors[1] and baseline["run"].folder == candidate["run"].folder:
         raise bad_value("candidate", candidate["label"], "It is the baseline itself; name another run, or another layer, variant or workload of this one.")
+    for name, side in zip(SIDES, sides):
+        _check(side["run"].results, name)
     chosen = [select(side["run"].results, side["selector"], name) for name, side in zip(SIDES, sides)]
     # A variant is a name that the user gave, so one side may be without.
     compared = tuple(field for field in FIELDS if selectors[0][field] != selectors[1][field]

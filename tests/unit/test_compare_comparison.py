@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils import comparison
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.report import compare_render
 from ansible_collections.storlab.testbed.plugins.module_utils.report.load import Run
 from fixtures.compare import make_runs
 
@@ -402,3 +404,46 @@ def test_gates_have_a_strict_grammar(text):
     with pytest.raises(Failure) as caught:
         comparison.rules([text])
     assert caught.value.code == "bad_value" and "fail_on" in str(caught.value)
+
+
+# -- whatever a file may hold -----------------------------------------------------------------------------------------
+
+ODD = (None, True, 0, -1, 3.5, "", "x", [], [1, {"a": None}], {}, {"x": {"y": []}}, float("nan"), float("inf"), 10**30, "\u0000<b>")
+
+
+def places(value, path=()):
+    """Every place in nested lists and mappings."""
+    for key in value if isinstance(value, dict) else range(len(value)):
+        yield (*path, key)
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key], (*path, key))
+
+
+def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
+    generator = random.Random(31)  # noqa: S311 mutations, no secret
+    refused = answered = 0
+    for trial in range(300):
+        after = make_runs.results(4, {("backing-a", SMALL): 20_000}, seed=2, run_id="after")
+        content = {"results": after, "host": make_runs.environment(), "layers": make_runs.layers(), "asked": {
+            "collection_version": "0.2.0", "requests": [{"order": "random", "profile": {"name": "p", "version": 2}}]}}
+        for _change in range(generator.choice((1, 1, 3))):
+            path = generator.choice([path for path in places(content) if len(path) > 1])
+            place = content
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = generator.choice(ODD)
+        # As load.read_run leaves it: results and layers are mappings, results have the keys that it requires.
+        content["layers"] = {name: layer for name, layer in content["layers"].items() if isinstance(layer, dict)}
+        results = [one for one in content["results"] if isinstance(one, dict)] or after
+        sides = side(run(make_runs.results(4, {("backing-a", SMALL): 20_000}))), side(Run(
+            "/r", "synthetic", "after", layers=content["layers"], environments={"target01": content["host"]}, results=results, asked=content["asked"]))
+        try:
+            found = comparison.compare_runs(*sides, ["*"])
+            found.update(fail_on=[], hits=comparison.hits(found, comparison.rules(["regression", "missing", "cannot_tell"])))
+            if trial % 10 == 0:
+                compare_render.render(found)
+            answered += 1
+        except Failure as failure:
+            assert failure.code in ("bad_value", "nothing_to_compare", "unlike_runs"), failure
+            refused += 1
+    assert answered > 200 and refused > 0
