@@ -161,6 +161,8 @@ def test_errors_and_short_rounds_fail_the_point():
     found = of_rounds(wrong, 3)
     assert [failure["code"] for failure in found["failures"]] == ["io_errors", "too_short"]
     assert found["errors"] == {"total": 3, "first": 5}
+    disagreeing = a_round([1, 2], [3, 4], 2.0, failures=[{"code": "rates_disagree", "message": "x"}])
+    assert [failure["code"] for failure in of_rounds([a_round([1, 2], [3, 4], 2.0), disagreeing], 2)["failures"]] == ["rates_disagree"]
 
 
 def test_a_round_without_result_is_no_window():

@@ -594,3 +594,13 @@ def test_a_warm_cache_stays_warm_unless_dropped(base, loop):
         assert (found["status"], found["read"]["bytes"]) == ("measured", SIZE)
         read_bytes = (after[2] - before[2]) * 512
         assert read_bytes >= SIZE if drop else read_bytes < SIZE / 2
+
+
+@pytest.mark.parametrize(("governor", "flags"), [("powersave", ["governor"]), ("performance", []), (None, [])])
+def test_a_processor_whose_speed_follows_the_load_is_flagged(base, monkeypatch, governor, flags):
+    cpu = {"model": "x", **({"governor": governor} if governor else {})}
+    monkeypatch.setattr(runner.environment, "fingerprint", lambda *_given: {"cpu": cpu})
+    plan = make_plan(CEILING)
+    runner.start(plan, base)
+    finished(base)
+    assert meta(base, plan["points"][0]["point_id"])["flags"] == flags
