@@ -205,7 +205,7 @@ def seen(read, write, least=1.0, ios_comparable=True):
             "ios_comparable": ios_comparable}
 
 
-def checked(told, ios=(1000, 500)):
+def checked(told, ios=(100000, 50000)):
     measured = {"read": result.direction(ios[0], ios[0] * 4096, 10, 10), "write": result.direction(ios[1], ios[1] * 4096, 10, 10)}
     measured["total"] = result.merge_directions(list(measured.values()))
     found = of_point({"device_seen": told}, **measured)
@@ -213,15 +213,17 @@ def checked(told, ios=(1000, 500)):
 
 
 @pytest.mark.parametrize(("told", "ok"), [
-    (seen(1000 * 4096, 500 * 4096), True),
-    (seen(1019 * 4096, 500 * 4096), True),
-    (seen(1021 * 4096, 500 * 4096), False),
-    (seen(1000 * 4096, 511 * 4096), False),
-    (seen(981 * 4096, 500 * 4096), True),
-    (seen(979 * 4096, 500 * 4096), False),
+    (seen(100000 * 4096, 50000 * 4096), True),
+    # 2 % more, and what a look at the device reads: 128 requests
+    (seen(102160 * 4096, 50000 * 4096), True),
+    (seen(102180 * 4096, 50000 * 4096), False),
+    (seen(100000 * 4096, 51010 * 4096), True),
+    (seen(100000 * 4096, 51030 * 4096), False),
+    (seen(98050 * 4096, 50000 * 4096), True),
+    (seen(98030 * 4096, 50000 * 4096), False),
     # Between the bounds of a ramp everything is possible.
-    (seen(1100 * 4096, 550 * 4096, least=0.9), True),
-    (seen(1200 * 4096, 600 * 4096, least=0.9), False),
+    (seen(110000 * 4096, 55000 * 4096, least=0.9), True),
+    (seen(120000 * 4096, 60000 * 4096, least=0.9), False),
 ])
 def test_the_device_s_counters(told, ok):
     check, found = checked(told)
@@ -229,9 +231,9 @@ def test_the_device_s_counters(told, ok):
 
 
 def test_split_ios_are_not_compared():
-    told = seen(1000 * 4096, 500 * 4096, ios_comparable=False)
+    told = seen(100000 * 4096, 50000 * 4096, ios_comparable=False)
     for bound in ("least", "most"):
-        told[bound]["read"]["ios"] = 4000
+        told[bound]["read"]["ios"] = 400000
     check, _found = checked(told)
     assert check["ok"]
     assert "ios" not in check["read"]
@@ -239,11 +241,20 @@ def test_split_ios_are_not_compared():
 
 
 def test_less_than_half_is_a_failure():
-    _check, found = checked(seen(500 * 4096, 260 * 4096))
+    _check, found = checked(seen(50000 * 4096, 26000 * 4096))
     assert (found["status"], found["flags"][-1]) == ("measured", "device_counters_differ")
-    _check, found = checked(seen(500 * 4096, 240 * 4096))
+    _check, found = checked(seen(50000 * 4096, 24000 * 4096))
     assert [failure["code"] for failure in found["failures"]] == ["device_counters_differ"]
-    assert "3031040" in found["failures"][0]["message"]
+    assert "303104000" in found["failures"][0]["message"]
+
+
+def test_a_slow_device_that_udev_looked_at():
+    """A disk of 40 I/Os a second, read for 10 s just after it was written: the look takes more than 2 %."""
+    told = seen(400 * 4096 + (1 << 20), 50 * 4096)
+    told["least"]["read"]["ios"] = told["most"]["read"]["ios"] = 448
+    assert checked(told, ios=(400, 50))[0]["ok"]
+    told["least"]["write"]["bytes"] = told["most"]["write"]["bytes"] = 60 * 4096
+    assert not checked(told, ios=(400, 50))[0]["ok"]
 
 
 # ---------------------------------------------------------------- ceilings
