@@ -4,7 +4,8 @@
 """Other people's results: from files of fio, IOMeter and diskspd, wherever they lie, to the points of a stored run.
 
 Layouts that are known by their file names: bench-fio's <device>/[<mode><read share>/]<block size>/[run-<n>/]<mode>-<depth>-<jobs>.json,
-HCIBench's <test>/<VM prefix>-<data store>-<n>-<m>.json (one file a VM, all at the same time) and CBT's json_output.<process>.<client>.
+HCIBench's <test>/<VM prefix>-<data store>-<n>-<m>.json (one file a VM, all at the same time), CBT's json_output.<process>.<client> and
+VMFleet's result-<what diskspd was told>-<VM>.xml.
 Anything else is a folder of files: the folders name the layer.
 """
 
@@ -33,7 +34,8 @@ _TOGETHER = 0.95
 _ABOUT_THE_WORKLOAD = re.compile(
     r"\d+[kmgKMG]?(i?[bB])?|(rand)?(read|write|rw|trim|readwrite)\d*|random|sequential|run-\d+|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
     r"|\d{8}|id-?[0-9a-f]+|results?|points?|raw")
-_CLIENT_FILES = (re.compile(r"(?P<stem>.+)-(?P<client>\d+-\d+)\.json"), re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"))
+_CLIENT_FILES = (re.compile(r"(?P<client>(?P<stem>.+)-\d+-\d+)\.json"), re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"),
+                 re.compile(r"(?P<stem>result-b\d+t\d+o\d+w\d+p[^-]*)-(?P<client>.+)\.xml"))
 _HCIBENCH_TEST = re.compile(r".+-\d{10}")
 # Suffixes of files that are expected to hold results, so that one without is worth a word.
 _EXPECTED = (".json", ".csv", ".xml")
@@ -44,8 +46,8 @@ _READERS = (
 )
 _HEAD_CHARS = 64 << 10
 # What a reader's result may hand on to a stored one; the rest is how it was read.
-_KEPT = ("engine", "path", "targets", "started_utc", "finished_utc", "runtime_s", *schema.DIRECTIONS, "trim", "total", "cpu", "errors", "latency_bins",
-         "clients", "flags", "failures", "status")
+_KEPT = ("engine", "path", "targets", "by_target", "started_utc", "finished_utc", "runtime_s", *schema.DIRECTIONS, "trim", "total", "cpu", "errors",
+         "latency_bins", "clients", "flags", "failures", "status")
 
 
 def decode(content: bytes) -> str:
@@ -222,18 +224,19 @@ def _span(told: dict) -> tuple:
     """(start, end) in seconds since 1970, (None, None) where the file does not tell."""
     if "span_ms" in told:
         return told["span_ms"][0] / 1000, told["span_ms"][1] / 1000
-    if "finished_utc" in told and told.get("runtime_s"):
-        end = calendar.timegm(time.strptime(told["finished_utc"], "%Y-%m-%dT%H:%M:%SZ"))
-        return end - told["runtime_s"], end
-    return None, None
+    runtime, end, start = (told.get(key) for key in ("runtime_s", "finished_utc", "started_utc"))
+    if not runtime or not (start or end):
+        return None, None
+    at = calendar.timegm(time.strptime(end or start, "%Y-%m-%dT%H:%M:%SZ"))
+    return (at - runtime, at) if end else (at, at + runtime)
 
 
 def _together(group: list) -> dict:
     if len(group) == 1:
         return group[0]
-    clients = [{**entry["told"], "host": f"{entry['stem']}-{entry['client']}"} for entry in group]
+    clients = [{**entry["told"], "host": entry["client"]} for entry in group]
     times = [entry["told"].get("runtime_s", 0) for entry in group]
-    told = {**_all_of(clients), **{key: group[0]["told"][key] for key in ("workload", "job_name", "finished_utc") if key in group[0]["told"]}}
+    told = {**_all_of(clients), **{key: group[0]["told"][key] for key in ("workload", "job_name", "started_utc", "finished_utc") if key in group[0]["told"]}}
     if min(times) < _TOGETHER * max(times):
         told["flags"] = [*told["flags"], "clients_ended_early"]
     sources = [{"file": entry["file"], "sha256": entry["sha256"]} for entry in group]
@@ -252,7 +255,7 @@ def _all_of(clients: list) -> dict:
 def _combined(rows: list, concurrent: bool | None = None) -> dict:
     """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
     told = fio.together(rows, concurrent)
-    for name in schema.DIRECTIONS:
+    for name in (*schema.DIRECTIONS, "total"):
         if name in told:
             told[name] = {**told[name], **bounds([row[name] for row in rows if name in row], told[name])}
     return told

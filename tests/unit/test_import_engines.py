@@ -387,7 +387,8 @@ def test_diskspd_latency_is_absent_without_L_and_failures_are_told():
 def test_diskspd_two_targets_are_one_workload_when_they_are_alike():
     target = re.search(r"<Target>\s*<Path>#1</Path>\s*<BlockSize>.*?</Target>", text(DISKSPD), re.DOTALL).group(0)
     two = text(DISKSPD).replace(target, target + target.replace("#1", "#2"))
-    assert diskspd.results(two)[0]["workload"]["workers"] == 4
+    one = diskspd.results(two)[0]
+    assert one["workload"]["workers"] == 4 and "by_target" not in one
     assert "workload" not in diskspd.results(text(DISKSPD).replace(target, target + target.replace("<WriteRatio>25", "<WriteRatio>50")))[0]
 
 
@@ -402,6 +403,18 @@ def test_diskspd_refuses_other_output(change, code):
     with pytest.raises(Failure) as caught:
         diskspd.results(change(text(DISKSPD)))
     assert caught.value.code == code
+
+
+def test_diskspd_of_two_targets_tells_each():
+    second = text(DISKSPD).rindex("<Path>#1</Path>")
+    content = text(DISKSPD)[:second] + "<Path>#2</Path>" + text(DISKSPD)[second + len("<Path>#1</Path>"):]
+    for thread, mean in (("300000</ReadCount>", "0.500"), ("300000</ReadCount>", "1.100")):
+        content = content.replace(f"<ReadCount>{thread}", f"<ReadCount>300000 </ReadCount><AverageReadLatencyMilliseconds>{mean}"
+                                                          "</AverageReadLatencyMilliseconds>", 1)
+    one, = diskspd.results(content)
+    assert one["targets"] == ["#1", "#2"] and one["by_target"]["#1"]["read"]["ios"] == 300000 and one["by_target"]["#2"]["write"]["iops"] == 5000
+    assert [one["by_target"][path]["read"]["latency_mean_ns"] for path in ("#1", "#2")] == pytest.approx([500_000, 1_100_000])
+    assert "latency_mean_ns" not in one["by_target"]["#1"]["write"]
 
 
 # ---------------------------------------------------------------- HammerDB

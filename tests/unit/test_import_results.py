@@ -325,6 +325,17 @@ def test_diskspd_in_utf_16_as_powershell_redirects_it():
     assert unread == [] and (point["host"], point["path"], point["layer"], point["series"]["interval_s"]) == ("WIN-BENCH", "#1", "vm1", 1)
 
 
+def test_machines_of_vmfleet_are_one_point_with_bounds_of_percentiles(tmp_path):
+    content = (FIXTURES / "diskspd" / "SYNTHETIC_v2.2.xml").read_text(encoding="utf-8")
+    for name, p99 in (("vm-base-node1-1", "3.309"), ("vm-base-node2-1", "6.618")):
+        (tmp_path / f"result-b8t2o16w25pr-{name}.xml").write_text(content.replace("3.309", p99).replace("WIN-BENCH", name), encoding="utf-8")
+    point, = points(tmp_path)
+    assert [client["host"] for client in point["clients"]] == ["vm-base-node1-1", "vm-base-node2-1"]
+    assert point["total"]["ios"] == 1_600_000 and point["total"]["iops"] == 80000 and point["started_utc"] == "2026-02-03T04:05:06Z"
+    assert "latency_p99_ns" not in point["total"] and point["total"]["latency_p50_ns"] == 803_000
+    assert [point["total"][f"latency_p99_{end}_ns"] for end in ("lower", "upper")] == [pytest.approx(3_309_000), pytest.approx(6_618_000)]
+
+
 def test_percentiles_of_several_are_bounds_unless_they_agree():
     parts = [{"latency_p99_ns": 700, "latency_p50_ns": 5}, {"latency_p99_ns": 300, "latency_p50_ns": 5},
              {"latency_p99_lower_ns": 100, "latency_p99_upper_ns": 200, "latency_p50_ns": 5}]

@@ -105,7 +105,8 @@ def _refuse(workload: dict) -> None:
 def results(text: str) -> list:
     """One result of schema storlab.result/1 for every time span of every XML document in the text, without what only a testbed knows.
 
-    Besides: targets (paths). Failure 'no_result' when there is none, 'diskspd_output_unreadable' when the XML is damaged.
+    Besides: targets (paths), and by_target {path: {read, write}} when there are several.
+    Failure 'no_result' when there is none, 'diskspd_output_unreadable' when the XML is damaged.
     """
     return [_result(*span) for span in _spans(text)]
 
@@ -195,6 +196,8 @@ def _result(root, profile, span) -> dict:
         found["total"] = {**total, **schema.direction(total["ios"], total["bytes"], total["iops"], total["bandwidth_bytes_s"],
                                                       _latency(span, "Total", total["ios"]))}
         found["cpu"] = _cpu(span, runtime, total["ios"])
+    if len(found["targets"]) > 1:
+        found["by_target"] = {path: _of_path([target for target in targets if target.findtext("Path") == path], runtime) for path in found["targets"]}
     if profile is not None:
         known, flags = _workload(profile)
         found["workload"], found["flags"] = known, flags
@@ -204,6 +207,22 @@ def _result(root, profile, span) -> dict:
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})
     found["status"] = "failed" if found["failures"] else "measured"
     return schema.without_none(found)
+
+
+def _of_path(targets: list, runtime: float) -> dict:
+    """{read, write} of one target over all threads. diskspd tells its mean latencies, but percentiles of everything only."""
+    found = {}
+    for name in schema.DIRECTIONS:
+        title = name.capitalize()
+        parts = [(_count(target, f"{title}Count"), _count(target, f"{title}Bytes"), _number(target, f"Average{title}LatencyMilliseconds"))
+                 for target in targets]
+        parts = [part for part in parts if part[0]]
+        ios, size = (sum(part[position] for part in parts) for position in (0, 1))
+        if ios:
+            told = all(mean is not None for _ios, _size, mean in parts)
+            latency = {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if told else {}
+            found[name] = schema.direction(ios, size, ios / runtime, size / runtime, latency)
+    return found
 
 
 def _started(root):
