@@ -476,15 +476,15 @@ def _number(mapping: dict, key: str):
     if not isinstance(mapping, dict):
         raise _unreadable(key, mapping)
     value = mapping.get(key)
+    if type(value) in (int, float) and 0 <= value < 1 << 64:
+        return value
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _unreadable(key, value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    if not 0 <= value < 1 << 64:
-        raise _unreadable(key, value)
-    return value
+    raise _unreadable(key, value)
 
 
 def _text(mapping: dict, key: str) -> str | None:
