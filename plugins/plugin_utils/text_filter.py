@@ -20,7 +20,8 @@ def text_filter(read, name: str, what: str):
                 text = decode(text)
             if not isinstance(text, str):
                 raise bad_value(f"the input of {name}", type(text).__name__, f"Give it the text of {what}.")
-            return read(text, **options)
+            # Editors on Windows begin a file with a mark, which lookups keep.
+            return read(text.lstrip("\ufeff"), **options)
         except Failure as failure:
             raise AnsibleFilterError(str(failure)) from failure
 

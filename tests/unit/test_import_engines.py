@@ -449,7 +449,7 @@ def test_filters_take_text_and_bytes_and_fail_in_one_sentence():
         found = module().filters()[name]
         assert found(text(path)) == found(path.read_bytes()) and json.dumps(found(text(path)))
         # What PowerShell's > makes of it.
-        assert found(text(path).encode("utf-16")) == found(text(path))
+        assert found(text(path).encode("utf-16")) == found(text(path)) == found("\ufeff" + text(path))
         for wrong in (7, "nothing of the kind"):
             with pytest.raises(AnsibleFilterError):
                 found(wrong)

@@ -432,7 +432,7 @@ def _named(specs) -> dict:
         mixed = len(lines) > 1
         reads = sum(line[1] * line[2] for line in lines) // 100
         name = f"{f'mix of {len(lines)}' if mixed else f'{size} B'}; {reads}% Read; {random}% random"
-        if (align != size) if not mixed else True:
+        if mixed or align != size:
             name += f"; aligned {align} B"
         if delay:
             name += f"; {delay} ms after {burst}"
