@@ -38,7 +38,7 @@ def write_layer(state_dir: str, layer: dict) -> None:
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("layers", "names", "state", "state_dir"))
+    _VALID_ARGS = frozenset(("layers", "names", "state", "state_dir", "suffix"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -53,15 +53,16 @@ class ActionModule(ActionBase):
         state, state_dir = args.get("state", "present"), args.get("state_dir") or None
         if state not in ("present", "absent", "gathered"):
             raise bad_value("state", state, "Use present, absent or gathered.")
+        suffix = args.get("suffix") or ""
         before = {**task_vars.get("ansible_facts", {}).get("storlab_layers", {}), **read_layers(state_dir)}
         after = dict(before)
         if state == "present":
             for layer in args.get("layers") or []:
-                layer = validate_layer(layer)
+                layer = validate_layer({**layer, "name": f"{layer['name']}{suffix}"} if suffix and "name" in layer else layer)
                 after[layer["name"]] = layer
         elif state == "absent":
             for name in args.get("names") or []:
-                after.pop(name, None)
+                after.pop(f"{name}{suffix}", None)
         if state_dir and not self._task.check_mode:
             for name, layer in after.items():
                 if before.get(name) != layer:

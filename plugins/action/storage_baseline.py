@@ -16,7 +16,7 @@ from ..module_utils.storage_state import strays
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("ignore", "state", "state_dir", "testbed_id"))
+    _VALID_ARGS = frozenset(("ignore", "state", "state_dir", "storage_state", "testbed_id"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -52,6 +52,8 @@ class ActionModule(ActionBase):
         return {"changed": False, "path": path, "strays": found}
 
     def _read(self, args: dict, task_vars: dict) -> dict:
+        if args.get("storage_state"):
+            return args["storage_state"]
         answer = self._execute_module("storlab.testbed.storage_state", module_args={"testbed_id": args.get("testbed_id") or ""}, task_vars=task_vars)
         if answer.get("failed"):
             raise Failure("state_unreadable", f"The storage state could not be read: {answer.get('msg')}.",

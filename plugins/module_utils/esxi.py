@@ -69,6 +69,8 @@ class Session:
         if not self.params["validate_certs"]:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         self.context = context
+        # pyVmomi bounds the connecting only; an answer that never comes would be waited for without end.
+        socket.setdefaulttimeout(self.params["timeout_s"])
         try:
             self.instance = self._connect.SmartConnect(host=self.params["hostname"], port=self.params["port"], user=self.params["username"],
                                                        pwd=self.params["password"], sslContext=context, httpConnectionTimeout=self.params["timeout_s"])
@@ -127,7 +129,7 @@ class Session:
             yield
         except Failure:
             raise
-        except self.vmodl.fault.NotAuthenticated:
+        except self.vim.fault.NotAuthenticated:
             raise Failure("session_lost", f"{self.params['hostname']} ended the session while trying to {what}.", "Run again.") from None
         except self.vim.fault.NoPermission as fault:
             raise _no_permission(what, fault, self.params) from None

@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The software iSCSI adapter of an ESXi host: its state as plain data, a plan, and the calls that carry the plan out.
 
-CHAP is set at the send target, whose static targets inherit it, or at the static target; the adapter's own settings, which
-others may rely on, are never touched. A secret cannot be read back, so a salted digest on the controller tells whether it
-has changed.
+CHAP is set at each target. A discovery session uses it only where that is asked for, because targets such as LIO refuse CHAP
+in discovery unless they are set up for it. A secret cannot be read back, so a salted digest on the controller tells whether
+it has changed.
 
 State::
 
-    {enabled, device, iqn, alias, options: {key: value}, bound: [vmk],
+    {enabled, device, iqn, alias, chap: {name, mutual_name} | None, options: {key: value}, bound: [vmk],
      targets: [{method: send|static, address, port, iqn (static), discovered: bool, chap: {name, mutual_name} | None}],
      luns: [{iqn, lun, naa, serial, size_bytes, device, state}],
      host_options: {key: value}, module_options: str}
@@ -29,7 +29,11 @@ from .iscsi_names import portal_text
 
 QUEUE_DEPTH_MODULE, QUEUE_DEPTH_OPTION = "iscsi_vmk", "iscsivmk_LunQDepth"
 RESCAN_EVERY_S = 2.0
-ORDER = ("enable", "name", "alias", "options", "host_option", "queue_depth", "bind", "unbind", "remove_target", "add_target", "chap", "rescan")
+ORDER = ("enable", "name", "alias", "options", "host_option", "queue_depth", "bind", "unbind", "remove_target", "add_target", "chap", "discover",
+         "chap_found", "rescan")
+SECRETS = ("chap_password", "mutual_chap_password")
+CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
+ADAPTER = "adapter"
 
 
 # ---------------------------------------------------------------- reading
@@ -41,8 +45,8 @@ def read(session: Session, host, host_options=()) -> dict:
         storage = host.configManager.storageSystem
         info = storage.storageDeviceInfo
         adapter = _adapter(session, info)
-        found = {"enabled": bool(info.softwareInternetScsiEnabled), "device": None, "iqn": None, "alias": "", "options": {}, "bound": [], "targets": [],
-                 "luns": luns(session, info), "host_options": {}, "module_options": ""}
+        found = {"enabled": bool(info.softwareInternetScsiEnabled), "device": None, "iqn": None, "alias": "", "chap": None, "options": {}, "bound": [],
+                 "targets": [], "luns": luns(session, info), "host_options": {}, "module_options": ""}
         for key in host_options:
             found["host_options"][key] = _host_option(session, host, key)
         if adapter is None:
@@ -52,6 +56,7 @@ def read(session: Session, host, host_options=()) -> dict:
         modules = host.configManager.kernelModuleSystem
         return {
             **found, "device": adapter.device, "iqn": adapter.iScsiName, "alias": adapter.iScsiAlias or "",
+            "chap": _chap_names(adapter.authenticationProperties),
             "options": {option.key: option.value for option in adapter.advancedOptions or []},
             "bound": sorted(port.vnicDevice for port in bound or []),
             "targets": [_target("send", target) for target in adapter.configuredSendTarget or []]
@@ -66,12 +71,17 @@ def _adapter(session: Session, info):
                  if isinstance(adapter, session.vim.host.InternetScsiHba) and adapter.isSoftwareBased), None)
 
 
+def _chap_names(settings) -> dict | None:
+    """The names of CHAP settings of its own; None where there are none, or inherited ones."""
+    if settings is None or not settings.chapAuthEnabled or settings.chapInherited:
+        return None
+    mutual = settings.mutualChapAuthenticationType == "chapRequired" and not settings.mutualChapInherited
+    return {"name": settings.chapName or "", "mutual_name": (settings.mutualChapName or "") if mutual else ""}
+
+
 def _target(method: str, target) -> dict:
-    chap, settings = None, target.authenticationProperties
-    if settings is not None and settings.chapAuthEnabled and not settings.chapInherited:
-        mutual = settings.mutualChapAuthenticationType == "chapRequired" and not settings.mutualChapInherited
-        chap = {"name": settings.chapName or "", "mutual_name": (settings.mutualChapName or "") if mutual else ""}
-    found = {"method": method, "address": target.address, "port": target.port or 3260, "chap": chap, "iqn": None, "discovered": False}
+    found = {"method": method, "address": target.address, "port": target.port or 3260, "chap": _chap_names(target.authenticationProperties),
+             "iqn": None, "discovered": False}
     if method == "static":
         found.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
     return found
@@ -128,21 +138,22 @@ def keep_secret(secret: str) -> dict:
 
 
 def entries(targets: list) -> list:
-    """What has to be configured for these targets: a send target for every portal, a static one for every target found without discovery.
+    """What has to be configured for these targets: a static target for each, and a send target for every portal that is asked for targets.
 
-    One send target has one CHAP setting, so two targets behind one portal with different ones need static discovery.
+    Each has the CHAP settings of its own; one portal has one, so targets behind it that want CHAP in discovery must agree.
     """
     found: dict = {}
     for target in targets:
-        portal = target["portal"]
+        portal = {"address": target["portal"]["address"], "port": target["portal"]["port"]}
+        chap = {key: target.get(key) or "" for key in CHAP}
         dynamic = target.get("discovery", "dynamic") == "dynamic"
-        entry = {"method": "send" if dynamic else "static", "address": portal["address"], "port": portal["port"], "iqn": None if dynamic else target["iqn"],
-                 **{key: target.get(key) or "" for key in ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")}}
-        key = entry_key(entry)
-        if key in found and found[key] != entry:
-            raise bad_value(f"iscsi_initiator_targets {target['iqn']} discovery", "dynamic",
-                            f"Another target at {portal_text(**portal)} has other CHAP settings; use discovery: static for both.")
-        found[key] = entry
+        if dynamic:
+            send = {"method": "send", **portal, "iqn": None, "found": False, **(chap if target.get("discovery_chap") else dict.fromkeys(CHAP, ""))}
+            if found.setdefault(entry_key(send), send) != send:
+                raise bad_value(f"iscsi_initiator_targets {target['iqn']} discovery_chap", target.get("discovery_chap"),
+                                f"Another target at {portal_text(**portal)} wants other CHAP settings in discovery; use discovery: static for one of them.")
+        entry = {"method": "static", **portal, "iqn": target["iqn"], "found": dynamic, **chap}
+        found[entry_key(entry)] = entry
     return list(found.values())
 
 
@@ -187,22 +198,35 @@ def plan(state: dict, want: dict, memory: dict) -> list:
     for name in memory.get("bound", []):
         if name in state["bound"] and name not in want["port_binding"]:
             step("unbind", name, "bound", None)
+    own = want["adapter_chap"]
+    if own:
+        if state["chap"] and ADAPTER not in memory.get("secrets", {}):
+            raise Failure("adapter_in_use", f"The adapter {state['device']} logs in with CHAP as {state['chap']['name']} already, for others.",
+                          "Give the CHAP settings at the targets instead of iscsi_initiator_esxi_adapter_chap.")
+        names = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
+        if state["chap"] != names or not _known(own, memory.get("secrets", {}).get(ADAPTER, {})):
+            step("chap", ADAPTER, (state["chap"] or {}).get("name"), own["chap_user"], entry={"method": ADAPTER, **own})
     configured = {entry_key(target): target for target in state["targets"]}
     wanted = {entry_key(entry): entry for entry in entries(want["targets"])}
     for key in memory.get("targets", []):
         if key in configured and key not in wanted:
             step("remove_target", key, "configured", None, entry=configured[key])
     for key, entry in wanted.items():
-        if key not in configured:
+        if key not in configured and not entry["found"]:
             step("add_target", key, None, "configured", entry=entry)
         names = {"name": entry["chap_user"], "mutual_name": entry["mutual_chap_user"]} if entry["chap_user"] else None
-        kept = memory.get("secrets", {}).get(key, {})
-        known = all(not entry[secret] or same_secret(entry[secret], kept.get(secret)) for secret in ("chap_password", "mutual_chap_password"))
-        if (configured.get(key) or {}).get("chap") != names or not known:
-            step("chap", key, ((configured.get(key) or {}).get("chap") or {}).get("name"), entry["chap_user"] or "none", entry=entry)
+        if (configured.get(key) or {}).get("chap") != names or not _known(entry, memory.get("secrets", {}).get(key, {})):
+            step("chap_found" if entry["found"] else "chap", key, ((configured.get(key) or {}).get("chap") or {}).get("name"), entry["chap_user"] or "none",
+                 entry=entry)
+    if any(item["op"] == "chap_found" for item in steps):
+        step("discover", state["device"] or "adapter", None, "rescanned")
     # Always, because a host may go on showing a LUN, or a datastore on it, whose disk has been replaced since.
     step("rescan", state["device"] or "adapter", None, "rescanned")
     return sorted(steps, key=lambda item: ORDER.index(item["op"]))
+
+
+def _known(entry: dict, kept: dict) -> bool:
+    return all(not entry[secret] or same_secret(entry[secret], kept.get(secret)) for secret in SECRETS)
 
 
 def with_option(text: str, name: str, value) -> str:
@@ -224,12 +248,15 @@ def absent_plan(state: dict, memory: dict) -> list:
     steps = []
     for target in reversed(state["targets"]):
         key = entry_key(target)
-        if key in memory.get("targets", []) or (target["iqn"] in memory.get("iqns", []) and target["discovered"]):
+        # A portal may tell of more targets than the testbed's, and each becomes a static one.
+        if key in memory.get("targets", []) or (target["discovered"] and key not in memory["before"]["targets"]):
             steps.append({"op": "remove_target", "target": key, "was": "configured", "will": None, "entry": target})
     for name in memory.get("bound", []):
         if name in state["bound"]:
             steps.append({"op": "unbind", "target": name, "was": "bound", "will": None})
     before = memory["before"]
+    if before["enabled"] and state["chap"] and ADAPTER in memory.get("secrets", {}):
+        steps.append({"op": "chap", "target": ADAPTER, "was": state["chap"]["name"], "will": "none", "entry": {"method": ADAPTER, **dict.fromkeys(CHAP, "")}})
     options = {key: value for key, value in before["options"].items() if state["options"].get(key) != value and key in memory.get("options", [])}
     if before["enabled"] and options:
         steps.append({"op": "options", "target": state["device"], "was": {key: state["options"].get(key) for key in options}, "will": options})
@@ -331,9 +358,25 @@ class Adapter:
             settings.chapName, settings.chapSecret = entry["chap_user"], entry["chap_password"]
         if entry["mutual_chap_user"]:
             settings.mutualChapName, settings.mutualChapSecret = entry["mutual_chap_user"], entry["mutual_chap_password"]
+        if entry["method"] == ADAPTER:
+            self.storage.UpdateInternetScsiAuthenticationProperties(self.device(), settings, None)
+            return
         made = self._made(entry)
         chosen = kinds.TargetSet(sendTargets=[made]) if entry["method"] == "send" else kinds.TargetSet(staticTargets=[made])
         self.storage.UpdateInternetScsiAuthenticationProperties(self.device(), settings, chosen)
+
+    def _chap_found(self, step: dict) -> None:
+        entry = step["entry"]
+        known = _adapter(self.session, self.storage.storageDeviceInfo).configuredStaticTarget or []
+        here = {target.iScsiName for target in known if (target.address, target.port or 3260) == (entry["address"], entry["port"])}
+        if entry["iqn"] not in here:
+            at = portal_text(entry["address"], entry["port"])
+            raise Failure("target_missing", f"{at} tells of no target {entry['iqn']}" + (f", but of {', '.join(sorted(here))}." if here else "."),
+                          "Check the portal's address and port, and the target's list of initiators.", found=sorted(here))
+        self._chap(step)
+
+    def _discover(self, _step: dict) -> None:
+        self.storage.RescanHba(self.device())
 
     def _rescan(self, _step: dict) -> None:
         self.storage.RescanHba(self.device())

@@ -12,8 +12,8 @@ description:
   - Enables the software iSCSI adapter, gives it its name, options and bound interfaces, adds targets with their CHAP settings, rescans, and waits until
     every LUN is there, in one call and one session. Gives everything back with O(state=absent).
   - A LUN is found by target and number, and proven by its serial, NAA identifier and size.
-  - CHAP is set at the send target or static target, never at the adapter, whose own settings others may rely on. A secret cannot be read back from the
-    host; a salted digest in O(state_dir) tells whether it has changed.
+  - CHAP is set at each target, or at the adapter with O(adapter_chap). A secret cannot be read back from the host; a salted digest in O(state_dir) tells
+    whether it has changed.
   - What fails is undone; nothing half built is left.
   - The adapter's alias is the testbed's stamp, C(storlab-<testbed_id>). What was there before is kept in O(state_dir).
 options:
@@ -53,6 +53,24 @@ options:
     type: list
     elements: str
     default: []
+  adapter_chap:
+    description: CHAP settings of the adapter itself, which targets without their own use. Refused when others have set some.
+    type: dict
+    suboptions:
+      chap_user:
+        description: The name this initiator gives.
+        type: str
+        required: true
+      chap_password:
+        description: The secret this initiator gives.
+        type: str
+        required: true
+      mutual_chap_user:
+        description: The name the target must give in return.
+        type: str
+      mutual_chap_password:
+        description: The secret the target must give in return.
+        type: str
   wait_s:
     description: How long to wait for the LUNs.
     type: int
@@ -85,6 +103,10 @@ options:
         type: str
         choices: [dynamic, static]
         default: dynamic
+      discovery_chap:
+        description: Whether the discovery session uses CHAP, too. Targets such as LIO refuse that unless they are set up for it.
+        type: bool
+        default: false
       chap_user:
         description: The name this initiator gives.
         type: str
@@ -207,6 +229,8 @@ import contextlib
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.storlab.testbed.plugins.module_utils import esxi
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi_iscsi import (
+    CHAP,
+    SECRETS,
     Adapter,
     absent_plan,
     entries,
@@ -241,20 +265,19 @@ def check(params: dict) -> list:
 def undo(adapter: Adapter, session: esxi.Session, host, before: dict, done: list) -> None:
     """Give back what this call has changed. A fault on the way is not the one that the user must hear of."""
     added = [step["entry"] for step in done if step["op"] == "add_target"]
-    changes = {"before": before, "targets": [entry_key(entry) for entry in added], "iqns": [entry["iqn"] for entry in added],
+    changes = {"before": before, "targets": [entry_key(entry) for entry in added],
                "bound": [step["target"] for step in done if step["op"] == "bind"],
                "options": [key for step in done if step["op"] == "options" for key in step["will"]],
                "queue_depth": any(step["op"] == "queue_depth" for step in done)}
     with contextlib.suppress(Failure):
         state = read(session, host, before["host_options"])
-        portals = {(entry["address"], entry["port"]) for entry in added}
-        changes["iqns"] += [target["iqn"] for target in state["targets"] if target["discovered"] and (target["address"], target["port"]) in portals]
         for step in absent_plan(state, changes):
             adapter.apply(step)
 
 
 def as_it_was(state: dict) -> dict:
-    return {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
+    kept = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
+    return {**kept, "targets": [entry_key(target) for target in state["targets"]]}
 
 
 def remember(memory: esxi.Memory, state: dict, want: dict) -> None:
@@ -266,7 +289,6 @@ def remember(memory: esxi.Memory, state: dict, want: dict) -> None:
     memory.data.update(
         before=known,
         targets=sorted(set(memory.data.get("targets", [])) | {entry_key(entry) for entry in wanted}),
-        iqns=sorted(set(memory.data.get("iqns", [])) | {target["iqn"] for target in want["targets"]}),
         bound=sorted(set(memory.data.get("bound", [])) | {name for name in want["port_binding"] if name not in state["bound"]}),
         options=sorted(set(memory.data.get("options", [])) | set(want["options"])),
         queue_depth=bool(want["queue_depth"]) or memory.data.get("queue_depth", False),
@@ -276,12 +298,16 @@ def remember(memory: esxi.Memory, state: dict, want: dict) -> None:
 
 def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, check_mode: bool) -> dict:
     targets = check(params)
-    want = {"testbed_id": params["testbed_id"], "name": params["initiator_name"], "options": params["options"], "host_options": params["host_options"],
-            "queue_depth": params["queue_depth"], "port_binding": params["port_binding"], "targets": targets}
+    own = params["adapter_chap"]
+    if own:
+        check_chap("iscsi_initiator_esxi_adapter_chap", own, allow_none=False)
+    want = {"testbed_id": params["testbed_id"], "name": params["initiator_name"], "targets": targets,
+            "adapter_chap": {key: own[key] or "" for key in CHAP} if own else None,
+            **{key: params[key] for key in ("options", "host_options", "queue_depth", "port_binding")}}
     state = read(session, host, params["host_options"])
-    foreign = [target for target in state["targets"] if entry_key(target) in {entry_key(entry) for entry in entries(targets)}
-               and entry_key(target) not in memory.data.get("targets", [])]
-    if foreign and not all(target["discovered"] for target in foreign):
+    ours = {entry_key(entry) for entry in entries(targets)} - set(memory.data.get("targets", []))
+    foreign = [target for target in state["targets"] if entry_key(target) in ours and not target["discovered"]]
+    if foreign:
         raise Failure("target_foreign", f"{entry_key(foreign[0])} is configured on this host already, and not by this testbed.",
                       "Remove it there, or use another portal.", target=entry_key(foreign[0]))
     steps = plan(state, want, memory.data)
@@ -293,9 +319,8 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
             for step in steps:
                 adapter.apply(step)
                 done.append(step)
-                if step["op"] == "chap":
-                    memory.data.setdefault("secrets", {})[step["target"]] = {
-                        key: keep_secret(step["entry"][key]) for key in ("chap_password", "mutual_chap_password") if step["entry"][key]}
+                if step["op"] in ("chap", "chap_found"):
+                    memory.data.setdefault("secrets", {})[step["target"]] = {key: keep_secret(step["entry"][key]) for key in SECRETS if step["entry"][key]}
                     memory.save()
             found = adapter.wait(targets, params["wait_s"]) if targets else found
             disks = prove(targets, found)
@@ -328,7 +353,7 @@ def told(steps: list) -> dict:
     plain = [{key: step[key] for key in ("op", "target", "was", "will")} for step in steps]
     diff = {side: "".join(f"{step['op']} {step['target']}: {step[key]}\n" for step in plain if step[key] is not None)
             for side, key in (("before", "was"), ("after", "will"))}
-    return {"changed": any(step["op"] != "rescan" for step in plain), "steps": plain, "diff": diff}
+    return {"changed": any(step["op"] not in ("discover", "rescan") for step in plain), "steps": plain, "diff": diff}
 
 
 def main() -> None:
@@ -337,12 +362,16 @@ def main() -> None:
         "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "scratch"},
         "serial": {"type": "str"}, "naa": {"type": "str"}, "size_bytes": {"type": "int"},
     }
+    chap = {
+        "chap_user": {"type": "str"}, "chap_password": {"type": "str", "no_log": True},
+        "mutual_chap_user": {"type": "str"}, "mutual_chap_password": {"type": "str", "no_log": True},
+    }
     target = {
         "iqn": {"type": "str", "required": True},
         "portal": {"type": "dict", "required": True, "options": {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}}},
         "discovery": {"type": "str", "choices": ["dynamic", "static"], "default": "dynamic"},
-        "chap_user": {"type": "str"}, "chap_password": {"type": "str", "no_log": True},
-        "mutual_chap_user": {"type": "str"}, "mutual_chap_password": {"type": "str", "no_log": True},
+        "discovery_chap": {"type": "bool", "default": False},
+        **chap,
         "luns": {"type": "list", "elements": "dict", "required": True, "options": lun},
     }
     module = AnsibleModule(
@@ -357,6 +386,7 @@ def main() -> None:
             "host_options": {"type": "dict", "default": {}},
             "queue_depth": {"type": "int"},
             "port_binding": {"type": "list", "elements": "str", "default": []},
+            "adapter_chap": {"type": "dict", "options": {key: {**value, "required": not key.startswith("mutual")} for key, value in chap.items()}},
             "wait_s": {"type": "int", "default": 60},
             "targets": {"type": "list", "elements": "dict", "default": [], "options": target},
         },

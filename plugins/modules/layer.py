@@ -32,6 +32,9 @@ options:
     description: Names of the layers to forget.
     type: list
     elements: str
+  suffix:
+    description: Appended to the names, where several hosts have a layer of one name, as when ESXi hosts share a LUN.
+    type: str
   state_dir:
     description: Folder on the controller that keeps the testbed's state. Without it layers live only as long as the playbook.
     type: path

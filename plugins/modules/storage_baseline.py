@@ -28,6 +28,9 @@ options:
     description: Folder on the controller that keeps the testbed's state.
     type: path
     required: true
+  storage_state:
+    description: The state, where another module has read it, as M(storlab.testbed.esxi_state) does. By default it is read on the host.
+    type: dict
   ignore:
     description: Regular expressions. Differences that one of them matches are not strays.
     type: list

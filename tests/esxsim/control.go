@@ -18,7 +18,10 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,8 +39,23 @@ type gate struct {
 }
 
 func newGate(listen string) (*gate, error) {
-	listener, err := net.Listen("tcp", listen)
+	listener, err := listenOn(listen)
 	return &gate{listener: listener, open: map[net.Conn]bool{}}, err
+}
+
+// listenOn takes an address, or fd:N for a socket that the parent has opened, perhaps in another network namespace.
+func listenOn(where string) (net.Listener, error) {
+	number, inherited := strings.CutPrefix(where, "fd:")
+	if !inherited {
+		return net.Listen("tcp", where)
+	}
+	descriptor, err := strconv.Atoi(number)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no descriptor", where)
+	}
+	file := os.NewFile(uintptr(descriptor), where)
+	defer file.Close()
+	return net.FileListener(file)
 }
 
 func (g *gate) address() string { return g.listener.Addr().String() }
@@ -127,7 +145,7 @@ var faults = map[string]types.BaseMethodFault{
 }
 
 func serveControl(listen string, service *simulator.Service, world *world, gate *gate) (string, error) {
-	listener, err := net.Listen("tcp", listen)
+	listener, err := listenOn(listen)
 	if err != nil {
 		return "", err
 	}

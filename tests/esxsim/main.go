@@ -27,8 +27,8 @@ import (
 
 func main() {
 	model := flag.String("model", "esx", "esx (one standalone host) or vpx (a vCenter with two hosts)")
-	listen := flag.String("listen", "127.0.0.1:0", "address and port of the SOAP interface")
-	control := flag.String("control", "127.0.0.1:0", "address and port of the test's own control interface")
+	listen := flag.String("listen", "127.0.0.1:0", "address and port of the SOAP interface, or fd:N for a socket that is open already")
+	control := flag.String("control", "127.0.0.1:0", "address and port of the test's own control interface, or fd:N")
 	user := flag.String("user", "root", "user who may log in")
 	passwordFile := flag.String("password-file", "", "file with this user's password")
 	home := flag.String("home", "", "folder for datastores, the certificate and the ready file; must exist")

@@ -1,0 +1,89 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: esxi_state
+short_description: Reads what the storage of an ESXi host looks like
+version_added: 0.2.0
+description:
+  - The counterpart of M(storlab.testbed.storage_state) for ESXi hosts; M(storlab.testbed.storage_baseline) compares two of its answers.
+  - Reads the software iSCSI adapter with its targets, options and bound interfaces, the devices, the datastores, the virtual machines and the options
+    that testbeds set.
+extends_documentation_fragment:
+  - storlab.testbed.esxi
+attributes:
+  check_mode:
+    description: Reads only.
+    support: full
+  diff_mode:
+    description: Nothing differs.
+    support: none
+  platform:
+    description: ESXi 6.5 and later, standalone or under vCenter.
+    support: full
+    platforms: esxi
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Read the state
+  storlab.testbed.esxi_state:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+  register: now
+"""
+
+RETURN = r"""
+storage_state:
+  description: Sorted lines of text by section.
+  returned: always
+  type: dict
+about:
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  returned: always
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import esxi, esxi_datastore, esxi_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
+
+
+def state_of(adapter: dict, stores: dict, machines: list) -> dict:
+    """Sections of lines, without what changes by itself."""
+    lines = {
+        "iscsi adapter": [f"software iSCSI {'enabled' if adapter['enabled'] else 'disabled'}"]
+        + ([f"name {adapter['iqn']}", f"alias {adapter['alias'] or 'none'}"] if adapter["enabled"] else [])
+        + [f"option {key} {value}" for key, value in adapter["options"].items()] + [f"bound {name}" for name in adapter["bound"]],
+        "iscsi targets": [esxi_iscsi.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "") for target in adapter["targets"]],
+        "host options": [f"{key} {value}" for key, value in adapter["host_options"].items()]
+        + [f"module {esxi_iscsi.QUEUE_DEPTH_MODULE} {adapter['module_options'] or 'no options'}"],
+        "devices": [f"{naa} {disk['size_bytes']} bytes" for naa, disk in stores["disks"].items()],
+        "datastores": [f"{volume['name']} {esxi_datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}" for volume in stores["volumes"]],
+        "virtual machines": list(machines),
+    }
+    return {section: sorted(found) for section, found in lines.items()}
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=esxi.spec(), supports_check_mode=True)
+    try:
+        with esxi.Session(module.params) as session:
+            host = session.host()
+            adapter, stores = esxi_iscsi.read(session, host, HOST_OPTIONS), esxi_datastore.read(session, host)
+            with session.doing("list the virtual machines"):
+                machines = [vm.name for vm in host.vm]
+            module.exit_json(changed=False, about=session.about, storage_state=state_of(adapter, stores, machines))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds, starts and ends the simulated ESXi, for scenarios and for tests.
+
+Its sockets are opened here and handed on, so that it can live in a lab's network namespace, where the real targets are, and
+still be reached from outside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "tests" / "esxsim"
+PATIENCE_S = 60.0
+
+
+def build() -> Path:
+    """The program, built when its source is newer. The module cache is Go's own."""
+    # The compiler that the test tools pin lies beside this interpreter.
+    go = shutil.which("go", path=os.path.dirname(sys.executable)) or shutil.which("go")
+    if go is None:
+        raise SystemExit("The simulated ESXi is a Go program, and go is not installed: run make setup-test.")
+    binary = ROOT / ".cache" / "esxsim" / "esxsim"
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([go, "build", "-o", str(binary), "."], cwd=SOURCE, check=True, env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"})
+    return binary
+
+
+def start(home: Path, password: str, model: str = "esx", netns: str | None = None) -> dict:
+    """Start it and wait until it serves. Returns {address, control, certificate, pid}."""
+    binary = build()
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "ready.json").unlink(missing_ok=True)
+    (home / "password").write_text(password, encoding="utf-8")
+    (home / "password").chmod(0o600)
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    descriptors = [each.fileno() for each in sockets]
+    argv = [str(binary), "-model", model, "-home", str(home), "-password-file", str(home / "password"),
+            "-listen", f"fd:{descriptors[0]}", "-control", f"fd:{descriptors[1]}"]
+    if netns:
+        argv = ["nsenter", f"--net={netns}", *argv]
+    with open(home / "log", "wb") as log:
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=descriptors, start_new_session=True)
+    for each in sockets:
+        each.close()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (home / "ready.json").exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit(f"The simulated ESXi did not start: {(home / 'log').read_text(errors='replace')[-1000:]}")
+        time.sleep(0.05)
+    return json.loads((home / "ready.json").read_text(encoding="utf-8"))
+
+
+def stop(home: Path) -> None:
+    """End it, by its pid and only if that still is it."""
+    try:
+        pid = json.loads((home / "ready.json").read_text(encoding="utf-8"))["pid"]
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        if os.path.basename(os.readlink(f"/proc/{pid}/exe")).startswith("esxsim"):
+            os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + PATIENCE_S
+            while (home / "ready.json").exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+    shutil.rmtree(home)
+
+
+@contextlib.contextmanager
+def running(home: Path, password: str, model: str = "esx"):
+    try:
+        yield start(home, password, model)
+    finally:
+        stop(home)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["start", "stop"])
+    parser.add_argument("--home", type=Path, required=True, help="folder of this instance; ready.json in it tells how to reach it")
+    parser.add_argument("--password-env", default="ESXSIM_PASSWORD", help="environment variable with the password")
+    parser.add_argument("--model", default="esx", choices=["esx", "vpx"])
+    parser.add_argument("--netns", help="file of the network namespace it lives in")
+    asked = parser.parse_args()
+    if asked.action == "stop":
+        stop(asked.home)
+    else:
+        print(json.dumps(start(asked.home, os.environ[asked.password_env], asked.model, asked.netns)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
