@@ -190,6 +190,9 @@ class ActionModule(ActionBase):
             names = [".".join([one["layer"], one["workload_id"], *([self.asked["variant"]] if self.asked["variant"] else []), one["search"]["kind"]])
                      for one in found]
             run_folder.add_answers(self.run_dir, dict(zip(names, found)))
+        if self.args["progress"] != "none":
+            for one in found:
+                display.display(progress.answered(self.host, one))
         return found
 
     def _against_ceiling(self, results: dict) -> dict:

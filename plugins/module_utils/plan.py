@@ -215,7 +215,9 @@ def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
     return {"points": [{key: value for key, value in point.items() if key != "fingerprint"} for point in points],
             "layers": [layer for layer in layers["measured"] if layer["name"] in used], "known_layers": layers["known"],
             "prepared": {name: known for name, known in prepared.items() if name in used},
-            **{key: asked[key] for key in ("repetitions", "prepare", "steady_state", "series", "allow_device")}}
+            # A search repeats more often what is in doubt.
+            "repetitions": max([asked["repetitions"], *(point["repetition"] for point in points)]),
+            **{key: asked[key] for key in ("prepare", "steady_state", "series", "allow_device")}}
 
 
 def prepared_by(results: dict) -> dict:

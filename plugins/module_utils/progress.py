@@ -55,6 +55,17 @@ def at_most(host: str, most_s: float) -> str:
     return f"[{host}] then what the search decides, about {duration(most_s)} altogether at most"
 
 
+def answered(host: str, one: dict) -> str:
+    """[target01] backing-bench 4k-r100-rnd100-qd1-w1: queue_depth 14 → 76.3k IOPS, p99 3.33 ms, found"""
+    head, search, found = f"[{host}] {one['layer']} {one['workload_id']}:", one["search"], one.get("found")
+    if found is None:
+        return f"{head} {one['outcome'].replace('_', ' ')}"
+    load = f"{search['key']} {found['load']}" if "key" in search else "peak"
+    metric = search.get("metric", "latency_p99_ns")
+    latency = f", {metric[len('latency_'):-len('_ns')].replace('_', '.')} {found[metric] / 1e6:.3g} ms" if metric in found else ""
+    return f"{head} {load} → {short_number(found['iops'])} IOPS{latency}, {one['outcome'].replace('_', ' ')}"
+
+
 def listed(host: str, points: list, repetitions: int) -> list:
     """Lines that say in which order the points of a plan come, how long each takes, and which are there already."""
     lines = []

@@ -255,3 +255,14 @@ def test_points_are_listed_in_their_order():
     assert progress.listed("a", points, 10) == ["[a]  9 backing-bench 4k rep 9/10 stored", "[a] 10 backing-bench 4k tuned rep 10/10 12 s"]
     assert progress.listed("a", points[:1], 1) == ["[a] 9 backing-bench 4k stored"]
     assert progress.listed("a", [], 1) == []
+
+
+@pytest.mark.parametrize(("answer", "line"), [
+    ({"search": {"key": "queue_depth", "metric": "latency_p99_9_ns"}, "outcome": "found", "found": {"load": 14, "iops": 76316.1, "latency_p99_9_ns": 3325952}},
+     "queue_depth 14 → 76.3k IOPS, p99.9 3.33 ms, found"),
+    ({"search": {"key": "workers"}, "outcome": "at_highest", "found": {"load": 8, "iops": 950.4}}, "workers 8 → 950 IOPS, at highest"),
+    ({"search": {"percents": [5]}, "outcome": "found", "found": {"load": None, "iops": 2e6, "latency_p99_ns": 41e3}}, "peak → 2M IOPS, p99 0.041 ms, found"),
+    ({"search": {"key": "queue_depth"}, "outcome": "lowest_breaks_limit"}, "lowest breaks limit"),
+])
+def test_the_answer_of_a_search_in_a_line(answer, line):
+    assert progress.answered("a", {"layer": "backing-bench", "workload_id": "4k", **answer}) == f"[a] backing-bench 4k: {line}"
