@@ -211,7 +211,7 @@ def main() -> None:
     many_points(noise, {4: 2 * trials, 5: 2 * trials, 10: max(10, trials // 4), 20: max(10, trials // 5)})
     disturbed(noise, 2 * trials)
     intervals(noise, trials, 300)
-    advice(noise, trials // 2)
+    advice(noise, 2 * trials)
     print(f"{time.process_time() - begun:.0f} s of processor time")
 
 
