@@ -167,11 +167,11 @@ def _read_index(folder: str) -> dict:
     known = {}
     try:
         with open(os.path.join(folder, INDEX), "rb") as handle:
-            if _parse(handle.readline()) != {"schema": INDEX_SCHEMA}:
+            if parse(handle.readline()) != {"schema": INDEX_SCHEMA}:
                 return {}
             # Many lines in one go are read faster than one by one, and some at a time do not take the memory of all.
             for lines in iter(lambda: list(islice(handle, 1000)), []):
-                known.update({entry["point"]: entry for entry in _parse(b"[" + b",".join(lines) + b"]") if ("row" in entry) != ("reason" in entry)})
+                known.update({entry["point"]: entry for entry in parse(b"[" + b",".join(lines) + b"]") if ("row" in entry) != ("reason" in entry)})
     except (OSError, ValueError, KeyError, TypeError):
         return {}  # a cache that is missing or damaged is made anew
     return known
@@ -191,7 +191,7 @@ def read_result(path: str) -> tuple:
     """(result, None), or (None, why it is none)."""
     try:
         with open(path, "rb") as handle:
-            content = _parse(handle.read())
+            content = parse(handle.read())
     except FileNotFoundError:
         return None, "it is missing"
     except (OSError, ValueError, RecursionError) as error:
@@ -200,7 +200,8 @@ def read_result(path: str) -> tuple:
     return (None, reason) if reason else (content, None)
 
 
-def _parse(raw: bytes):
+def parse(raw: bytes):
+    """JSON as the standard has it; ValueError for anything else, NaN and Infinity among it."""
     if orjson is not None:
         with contextlib.suppress(ValueError):  # it refuses what fio's words may hold: half a character
             return orjson.loads(raw)

@@ -428,6 +428,19 @@ def test_no_arrow_of_the_chain_runs_through_a_box(stored, width):
             assert not across and not between
 
 
+def test_a_chain_that_skips_a_kind_keeps_its_lane_free_between():
+    """i2 goes straight to b2; t3, a target of its own, must not stand on the way."""
+    def layer(name, kind, host, parent=None):
+        return {"name": name, "kind": kind, "host": host, "parent": parent, "path": "/dev/x", "detail": {}}
+
+    layers = [layer("b1", "backing", "a"), layer("b2", "backing", "a"), layer("t1", "target", "a", "b1"), layer("t3", "target", "a"),
+              layer("i1", "initiator", "b", "t1"), layer("i2", "initiator", "b", "b2")]
+    svg = parsed(charts.chain_chart("c", layers, {}, 1040))
+    place = {group.find("title").text.split(":")[0]: [float(group.find("rect").get(key)) for key in ("x", "y", "width", "height")] for group in svg.findall("g")}
+    assert place["i2"][1] == place["b2"][1] != place["i1"][1] == place["t1"][1] == place["b1"][1], "each chain in a lane of its own"
+    assert place["b2"][0] < place["t3"][0] < place["i2"][0] and place["t3"][1] not in (place["b2"][1], place["b1"][1])
+
+
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
     series = [(f"layer-{index}", "target", [(0.0, 100.0), (0.99, 1000.0 + index)]) for index in range(6)]
     svg = parsed(charts.percentile_chart("c", "t", series))

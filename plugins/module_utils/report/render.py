@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-from dataclasses import asdict
 from html import escape
 from urllib.parse import quote
 
@@ -23,6 +22,8 @@ from .model import Cell, Report, Step, Waterfall, workload_words
 TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 FILES = ("index.html", "report.md", "results.csv", "results.json")
 METRICS = ("ios", "bytes", "iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_min_ns", "latency_max_ns", "latency_stddev_ns", *PERCENTILES.values())
+CPU = ("user_percent", "system_percent", "host_busy_percent", "busiest_core_percent", "us_per_io", "mhz_per_iops")
+STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
 WIDE, NARROW = 1040, 360  # of the chain
 
 
@@ -99,26 +100,23 @@ def takes_away(step: Step) -> str:
 def results_csv(report: Report) -> str:
     """One row a point, full precision, an empty cell where nothing was measured."""
     workload = sorted({key for point in report.points for key, value in point["workload"].items() if not isinstance(value, (dict, list))})
-    fixed = ["point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "status", "started_utc", "finished_utc", "runtime_s"]
-    measures = [f"{direction}_{metric}" for direction in ("total", "read", "write") for metric in METRICS]
-    trace = ["raw_file", "raw_sha256", "raw_state", "job_file", "job_sha256", "job_state"]
-    columns = [*fixed, "engine", "engine_version", "ioengine", *workload, *measures, "cpu_user_percent", "cpu_system_percent", *trace, "flags", "failures"]
+    fixed = ["point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "status", "variant", "order", "started_utc", "finished_utc",
+             "runtime_s"]
+    measures = [(direction, metric) for direction in ("total", "read", "write") for metric in METRICS]
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n", extrasaction="ignore")
-    writer.writeheader()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([
+        *fixed, "engine", "engine_version", "ioengine", *workload, *(f"{direction}_{metric}" for direction, metric in measures), *(f"cpu_{key}" for key in CPU),
+        *(f"steady_state_{key}" for key in STEADY), *(f"{kind}_{key}" for kind in ("raw", "job") for key in ("file", "sha256", "state")), "flags", "failures"])
     for point in report.points:
-        engine, cpu = point.get("engine") or {}, point.get("cpu") or {}
-        row = {key: point.get(key) for key in fixed}
-        row.update(engine=engine.get("name"), engine_version=engine.get("version"), ioengine=engine.get("ioengine"))
-        row.update({key: point["workload"].get(key) for key in workload})
-        row.update({f"{direction}_{metric}": (point.get(direction) or {}).get(metric) for direction in ("total", "read", "write") for metric in METRICS})
-        row.update(cpu_user_percent=cpu.get("user_percent"), cpu_system_percent=cpu.get("system_percent"))
-        for kind in ("raw", "job"):
-            file = point["files"].get(kind, {})
-            row.update({f"{kind}_file": file.get("path") or file.get("name"), f"{kind}_sha256": file.get("sha256"), f"{kind}_state": file.get("state")})
-        row["flags"] = " ".join(str(flag) for flag in point.get("flags") or [])
-        row["failures"] = "; ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or [])
-        writer.writerow(row)
+        engine, cpu, steady = point["engine"], point["cpu"], point.get("steady_state") or {}
+        parts = {direction: point.get(direction) or {} for direction in ("total", "read", "write")}
+        files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
+        writer.writerow([
+            *map(point.get, fixed), *map(engine.get, ("name", "version", "ioengine")), *map(point["workload"].get, workload),
+            *(parts[direction].get(metric) for direction, metric in measures), *map(cpu.get, CPU), *map(steady.get, STEADY),
+            *(value for file in files for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))),
+            " ".join(map(str, point["flags"])), "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"])])
     return stream.getvalue()
 
 
@@ -147,7 +145,7 @@ def _json_lines(value) -> str:
 
 
 def _figures(cell: Cell) -> dict:
-    return {direction: {metric: asdict(figure) for metric, figure in figures.items()} for direction, figures in cell.figures.items()}
+    return {direction: {metric: vars(figure) for metric, figure in figures.items()} for direction, figures in cell.figures.items()}
 
 
 def _without_histograms(point: dict) -> dict:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 ABSENT = "–"
@@ -15,12 +14,9 @@ def significant(value: float, digits: int = 3) -> str:
     """1.6402 -> '1.64', 57.43 -> '57.4', 599.2 -> '599', 12345 -> '12345'."""
     if value == 0:
         return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    rounded = round(value, decimals)
-    # Rounding may have won a digit: 9.996 is 10.0, not 10.00.
-    if rounded and math.floor(math.log10(abs(rounded))) > math.floor(math.log10(abs(value))):
-        decimals = max(0, decimals - 1)
-    return f"{rounded:.{decimals}f}"
+    # The exponent after rounding: 9.996 is 1.00e+01, so 10.0 and not 10.00.
+    exponent = int(f"{value:.{digits - 1}e}".partition("e")[2])
+    return f"{value:.{max(0, digits - 1 - exponent)}f}"
 
 
 def exact(value: float) -> str:
@@ -30,11 +26,11 @@ def exact(value: float) -> str:
 
 def _scaled(value: float, steps: tuple) -> str:
     """The value in the largest unit in which it is, once rounded, still at least 1."""
-    for index, (factor, suffix) in enumerate(steps):
-        last = index == len(steps) - 1
-        if last or abs(float(significant(value / factor))) < steps[index + 1][0] / factor:
+    for factor, suffix in reversed(steps):
+        # 999.5 is 1000 in three digits, so it belongs to the next unit.
+        if abs(value) >= 0.9995 * factor:
             return f"{significant(value / factor)}{suffix}"
-    raise AssertionError("steps is never empty")
+    return f"{significant(value / steps[0][0])}{steps[0][1]}"
 
 
 def iops(value: float | None) -> str:

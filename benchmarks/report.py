@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a report costs: processor time, memory and size of the page, over runs of growing size. See report.md.
+
+The runs are synthetic (tests/synthetic_run.py) with everything in them that a report can show, and raw files as large as fio writes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RAW_BYTES = 30_000  # of fio's json+ for one point, by our own runs
+REPETITIONS = 5
+
+
+def write(base: str, points: int) -> str:
+    """A run of at least so many points; its folder. What is beyond the first thousand has the same figures under other queue depths."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    import synthetic_run
+
+    folder = Path(synthetic_run.write_run(base, "large" if points > 100 else "chain", REPETITIONS if points > 100 else max(1, points // 6)))
+    originals = sorted((folder / "points").iterdir())
+    for path in originals:
+        filled(path)
+    for copy in range(1, -(-points // len(originals))):
+        for path in originals:
+            result = json.loads((path / "result.json").read_text(encoding="utf-8"))
+            old, new = f"qd{result['workload']['queue_depth']}-", f"qd{result['workload']['queue_depth'] + 10 * copy}-"
+            result["workload"]["queue_depth"] += 10 * copy
+            for key in ("point_id", "workload_id"):
+                result[key] = result[key].replace(old, new)
+            target = folder / "points" / result["point_id"]
+            target.mkdir()
+            for name in ("fio.json", "job.fio", "series.json"):
+                (target / name).write_bytes((path / name).read_bytes())
+            (target / "result.json").write_text(json.dumps(result, indent=1, sort_keys=True), encoding="utf-8")
+    return str(folder)
+
+
+def filled(point: Path) -> None:
+    """The raw file as large as a real one, and its checksum where it is kept."""
+    raw = (point / "fio.json").read_text(encoding="utf-8").ljust(RAW_BYTES)
+    (point / "fio.json").write_text(raw, encoding="utf-8")
+    result = json.loads((point / "result.json").read_text(encoding="utf-8"))
+    result["raw"]["sha256"] = hashlib.sha256(raw.encode()).hexdigest()
+    (point / "result.json").write_text(json.dumps(result, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def measure(folder: str) -> None:
+    """In a process of its own: what reading, working out and drawing take."""
+    from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+
+    _AnsibleCollectionFinder(paths=[str(ROOT / ".cache" / "collections")])._install()
+    from ansible_collections.storlab.testbed.plugins.module_utils.report import load, model, render
+
+    marks = [time.process_time()]
+    run = load.read_run(folder)
+    marks.append(time.process_time())
+    report = model.build(run)
+    marks.append(time.process_time())
+    files = render.render(report)
+    marks.append(time.process_time())
+    print(json.dumps({"points": len(report.points), "cpu_s": [after - before for before, after in zip(marks, marks[1:])],
+                      "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "html_bytes": len(files["index.html"].encode())}))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--points", type=int, nargs="+", default=[54, 1000, 10_000])
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        measure(arguments.measure)
+        return
+    print(f"{'points':>7} {'read s':>7} {'work out s':>11} {'draw s':>7} {'all s':>6} {'MB of memory':>13} {'kB of page':>11}")
+    for points in arguments.points:
+        with tempfile.TemporaryDirectory() as base:
+            folder = write(base, points)
+            found = json.loads(subprocess.run([sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True).stdout)
+        read, built, drawn = found["cpu_s"]
+        print(f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} {found['html_bytes'] / 1e3:>11.0f}",
+              flush=True)
+
+
+if __name__ == "__main__":
+    main()
