@@ -19,8 +19,10 @@ import threading
 import time
 from pathlib import Path
 
+import jsonschema
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils import fio_server, runner
+from ansible_collections.storlab.testbed.plugins.action import benchmark
+from ansible_collections.storlab.testbed.plugins.module_utils import archive, fio_server, plan, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_distributed
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise, workload_id
@@ -401,3 +403,64 @@ def test_what_a_client_says_is_small(base, two):
     _note, whole, _text = measured(base, distributed_plan(two, serve(base, two)))
     assert all(len(json.dumps(one)) < 2000 for one in whole["clients"])
     assert fio.results(_text)[0]["total"]["ios"] < whole["total"]["ios"]
+
+
+# ---------------------------------------------------------------- plan and results on the controller
+
+
+def asked_many(servers, **changes):
+    defaults = {name: spec.get("default") for name, spec in benchmark.ARGUMENTS.items()}
+    return plan.validate({**defaults, "testbed_id": "t", "run_id": "one", "results_dir": "/tmp/r", "workload": {"read_percent": 60, "runtime_s": 1},
+                          "servers": servers, **changes})
+
+
+def servers_of(layers, port=8765):
+    return [{"host": layer["host"], "address": f"192.0.2.{number}", "port": port, "version": "fio-3.33", "layer": layer["name"]}
+            for number, layer in enumerate(layers, start=1)]
+
+
+def test_the_layers_of_all_servers_are_measured_as_one(two):
+    asked_for = asked_many(servers_of(two), repetitions=2)
+    layers = plan.choose_servers(asked_for["servers"], None, two, {}, "here")
+    points = plan.planned(asked_for, layers["measured"])
+    assert [point["point_id"] for point in points] == ["backing-many.4k-r60-rnd100-qd1-w1.r1", "backing-many.4k-r60-rnd100-qd1-w1.r2"]
+    assert [server["layer"] for server in points[0]["servers"]] == ["backing-one", "backing-other"]
+    assert {layer["name"] for layer in layers["known"]} == {"backing-one", "backing-other", "backing-many"}
+    assert not asked_for["series"]
+
+
+def test_a_point_is_the_same_wherever_its_servers_listen_but_not_on_another_device(two):
+    def fingerprint(layers, port):
+        asked_for = asked_many(servers_of(layers, port))
+        return plan.planned(asked_for, plan.choose_servers(asked_for["servers"], None, layers, {}, "here")["measured"])[0]["fingerprint"]
+
+    changed = [two[0], {**two[1], "identity": {"major_minor": "99:9"}}]
+    assert fingerprint(two, 8765) == fingerprint(two, 8766) != fingerprint(changed, 8765)
+
+
+def test_what_cannot_be_had_of_many_hosts_is_refused(two):
+    with pytest.raises(Failure, match="steady_state"):
+        asked_many(servers_of(two), steady_state=True)
+    with pytest.raises(Failure, match="nope"):
+        plan.choose_servers([{**servers_of(two)[0], "layer": "nope"}], None, two, {}, "here")
+    with pytest.raises(Failure, match="backing-one"):
+        plan.choose_servers(servers_of(two), "backing-one", two, {}, "here")
+
+
+def test_the_stored_result_names_its_clients_and_is_of_the_schema(base, two):
+    servers = serve(base, two)
+    asked_for = asked_many(servers)
+    layers = plan.choose_servers(asked_for["servers"], None, two, {}, "here")
+    points = plan.planned(asked_for, layers["measured"])
+    host_plan = {**distributed_plan(two, servers), "points": points, "layers": layers["measured"], "known_layers": layers["known"], "series": False}
+    folder = Path(runner.start(host_plan, base)["state_dir"]) / "points" / points[0]["point_id"]
+    until(lambda: not runner.status("t", "one", base)["alive"], 40)
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    found = archive.read_point(points[0], layers["measured"][0], asked_for, files)
+    assert found["failures"] == [] and found["status"] == "measured"
+    assert [(client["host"], client["status"]) for client in found["clients"]] == [("host01", "measured"), ("host02", "measured")]
+    assert found["engine"]["ioengine"] == "libaio"
+    # What the coordinating host did meanwhile is not what the I/O costs.
+    assert "us_per_io" not in found["cpu"] and "counters" not in found
+    schema = json.loads((Path(__file__).parents[2] / "docs/schema/storlab.result-1.schema.json").read_text())
+    jsonschema.validate(json.loads(json.dumps(found)), schema)
