@@ -231,9 +231,9 @@ def cut(known: list) -> int:
 def power(one: dict) -> float:
     """I/O per second over seconds of latency. It is greatest where the curve of latency over throughput bends.
 
-    L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979. Nothing
-    has to be chosen or scaled for it, unlike for curvature: below saturation throughput grows faster than latency, above it
-    only latency grows. A device that serves N requests at once at constant latency has its greatest power exactly at N.
+    L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979 (cited from memory; the
+    abstract of "On Kleinrock's power metric for queueing systems", ICCCN 2011, doi 10.1109/ICCCN.2011.6006104, says the same of it). Nothing has to be
+    chosen or scaled for it, unlike for curvature: below saturation throughput grows faster than latency, above it only latency grows. A device that serves N requests at once at constant latency has its greatest power exactly at N.
     """
     return one["iops"] / (one["latency_mean_ns"] / 1e9)
 
