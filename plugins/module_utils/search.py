@@ -233,7 +233,8 @@ def power(one: dict) -> float:
 
     L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979 (cited from memory; the
     abstract of "On Kleinrock's power metric for queueing systems", ICCCN 2011, doi 10.1109/ICCCN.2011.6006104, says the same of it). Nothing has to be
-    chosen or scaled for it, unlike for curvature: below saturation throughput grows faster than latency, above it only latency grows. A device that serves N requests at once at constant latency has its greatest power exactly at N.
+    chosen or scaled for it, unlike for curvature: below saturation throughput grows faster than latency, above it only latency grows. A device
+    that serves N requests at once at constant latency has its greatest power exactly at N.
     """
     return one["iops"] / (one["latency_mean_ns"] / 1e9)
 
