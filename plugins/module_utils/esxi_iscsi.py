@@ -283,16 +283,20 @@ def absent_plan(state: dict, memory: dict) -> list:
 class Adapter:
     """Carries steps out, one call each."""
 
-    def __init__(self, session: Session, host):
+    def __init__(self, session: Session, host, known: str | None = None):
         self.session, self.host = session, host
         self.storage = host.configManager.storageSystem
         self.vim = session.vim
+        self.known = known
 
     def device(self) -> str:
-        found = _adapter(self.session, self.storage.storageDeviceInfo)
-        if found is None:
-            raise Failure("adapter_missing", "The host has no software iSCSI adapter.", "Enable it; the role does so with iscsi_initiator_state: present.")
-        return found.device
+        """The adapter's name, asked for once: it keeps it as long as it is enabled."""
+        if self.known is None:
+            found = _adapter(self.session, self.storage.storageDeviceInfo)
+            if found is None:
+                raise Failure("adapter_missing", "The host has no software iSCSI adapter.", "Enable it; the role does so with iscsi_initiator_state: present.")
+            self.known = found.device
+        return self.known
 
     def apply(self, step: dict) -> None:
         with self.session.doing(f"{step['op'].replace('_', ' ')} ({step['target']})"):

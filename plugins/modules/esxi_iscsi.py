@@ -311,7 +311,7 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
         raise Failure("target_foreign", f"{entry_key(foreign[0])} is configured on this host already, and not by this testbed.",
                       "Remove it there, or use another portal.", target=entry_key(foreign[0]))
     steps = plan(state, want, memory.data)
-    adapter, found, done, new = Adapter(session, host), state["luns"], [], not memory.data
+    adapter, found, done, new = Adapter(session, host, state["device"]), state["luns"], [], not memory.data
     if not check_mode:
         if any(step["op"] != "rescan" for step in steps):
             remember(memory, state, want)
@@ -341,7 +341,7 @@ def absent(session: esxi.Session, host, params: dict, memory: esxi.Memory, check
     state = read(session, host, memory.data.get("before", {}).get("host_options", {}))
     steps = absent_plan(state, memory.data)
     if not check_mode:
-        adapter = Adapter(session, host)
+        adapter = Adapter(session, host, state["device"])
         for step in steps:
             adapter.apply(step)
         memory.forget()

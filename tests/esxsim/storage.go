@@ -233,6 +233,9 @@ func (s *storageSystem) AddInternetScsiSendTargets(_ *simulator.Context, req *ty
 			}
 		}
 		target.Parent = adapterDevice
+		if target.AuthenticationProperties == nil {
+			target.AuthenticationProperties = s.host.inherited()
+		}
 		s.host.adapter.ConfiguredSendTarget = append(s.host.adapter.ConfiguredSendTarget, target)
 	}
 	body.Res = &types.AddInternetScsiSendTargetsResponse{}
@@ -287,8 +290,19 @@ func (h *host) addStatic(target types.HostInternetScsiHbaStaticTarget) bool {
 			return false
 		}
 	}
+	if target.AuthenticationProperties == nil {
+		target.AuthenticationProperties = h.inherited()
+	}
 	h.adapter.ConfiguredStaticTarget = append(h.adapter.ConfiguredStaticTarget, target)
 	return true
+}
+
+// inherited is what a target without settings of its own shows: those of the level above, marked as such.
+func (h *host) inherited() *types.HostInternetScsiHbaAuthenticationProperties {
+	own := h.adapter.AuthenticationProperties
+	own.ChapSecret, own.MutualChapSecret = "", ""
+	own.ChapInherited, own.MutualChapInherited = types.NewBool(true), types.NewBool(true)
+	return &own
 }
 
 func (s *storageSystem) RemoveInternetScsiStaticTargets(_ *simulator.Context, req *types.RemoveInternetScsiStaticTargets) soap.HasFault {
