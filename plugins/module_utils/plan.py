@@ -9,6 +9,8 @@ import hashlib
 import json
 import re
 
+from ansible.module_utils.parsing.convert_bool import boolean
+
 from . import duration, preparation, steady_state
 from . import search as searches
 from .engines import fio, fio_distributed
@@ -75,9 +77,11 @@ def validate_steady_state(given) -> dict | None:
     """None, or the mapping that was given: empty means the limits of the specification. Complete it is for each workload, see _steady."""
     if given is None or isinstance(given, dict):
         return given
-    if not isinstance(given, bool):
-        raise bad_value("steady_state", given, f"Use true, false or a mapping of {', '.join(steady_state.KEYS)}.")
-    return {} if given else None
+    try:
+        # As modules read it: what comes from a command line (-e testbed_steady_state=true) is text.
+        return {} if boolean(given) else None
+    except TypeError as error:
+        raise bad_value("steady_state", given, f"Use true, false or a mapping of {', '.join(steady_state.KEYS)}.") from error
 
 
 def _steady(asked: dict, workload: dict) -> dict | None:

@@ -175,6 +175,22 @@ def test_a_log_is_shown_lines(place):
     assert "\r" not in shown and "#" not in shown.replace("##", "")[:200]
 
 
+def test_hosts_that_take_turns_for_want_of_forks_are_told(place):
+    """Two hosts and one fork; with two forks, or a throttle that asks for turns, nothing is said."""
+    def shown(*options, **keywords):
+        argv = command(place[0], [{**task(place, progress="none", layers=[{**CEILING, "host": "{{ inventory_hostname }}",
+                                                                           "name": "ceiling-{{ inventory_hostname }}"}]), **keywords}], *options)
+        play_file = Path(argv[-1])
+        play_file.write_text(play_file.read_text(encoding="utf-8").replace("hosts: localhost", "hosts: all"), encoding="utf-8")
+        argv[argv.index("localhost,")] = "one,two,"
+        until(lambda: not others_measure(), 120)
+        return " ".join(subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stderr.split())
+    warning = "2 hosts are to measure at once, but forks is 1: they take turns."
+    assert warning in shown("--forks", "1")
+    shutil.rmtree(run_dir(place))
+    assert warning not in shown("--forks", "2", throttle=1)
+
+
 # ---------------------------------------------------------------- interrupted
 
 

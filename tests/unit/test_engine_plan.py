@@ -166,7 +166,8 @@ def test_exclusions():
     ({"prepare": {"precondition_passes": 1.5}}, "prepare.precondition_passes"),
     ({"prepare": {"warmup_s": -1}}, "prepare.warmup_s"),
     ({"prepare": {"precondition_block_bytes": "3"}}, "prepare.precondition_block_bytes"),
-    ({"steady_state": "yes"}, "steady_state"),
+    ({"steady_state": "sometimes"}, "steady_state"),
+    ({"steady_state": ["true"]}, "steady_state"),
     ({"steady_state": {"windows": 5}}, "steady_state.windows"),
     ({"steady_state": {"budget_s": 5}}, "steady_state.budget_s"),
     ({"search": {"knee": {"values": [1]}}}, "search.knee.values"),
@@ -179,6 +180,12 @@ def test_what_cannot_be_planned_is_refused(changes, variable):
     with pytest.raises(Failure) as caught:
         points(**changes)
     assert (caught.value.code, caught.value.details["variable"]) == ("bad_value", variable)
+
+
+@pytest.mark.parametrize(("given", "found"), [
+    (True, {}), (False, None), (None, None), ("true", {}), ("false", None), ({}, {}), ({"window": 3}, {"window": 3})])
+def test_steady_state_is_a_choice_or_a_mapping(given, found):
+    assert plan.validate_steady_state(given) == found
 
 
 def test_preparation_is_complete_and_in_bytes():
