@@ -24,9 +24,11 @@ import time
 from pathlib import Path
 
 import pytest
-import synthetic_run
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))  # for those who run this file by itself
+import synthetic_run  # noqa: E402
+
 DEADLINE_S = 90
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
          "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-prefers-reduced-motion", "--remote-debugging-pipe")
@@ -115,9 +117,11 @@ class Browser:
         for kind in ("keyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, text=key if len(key) == 1 else "")
 
-    def picture(self, path: Path, height: int | None = None) -> None:
-        whole = self.send("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": whole["width"], "height": height or whole["height"], "scale": 1}
+    def picture(self, path: Path, height: int | None = None, part: str = "body") -> None:
+        """The page, or its first element of a kind, down to a height."""
+        clip = self.run(f"""(({{x, y, width, height}}) => ({{x, y: y + scrollY, width, height, scale: 1}}))
+                            (document.querySelector({json.dumps(part)}).getBoundingClientRect())""")
+        clip["height"] = height or clip["height"]
         path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]))
 
     def troubles(self) -> list:
@@ -401,17 +405,19 @@ def test_axe_finds_no_serious_violation(browser, index, views, width, theme):
     for page in (index, views) if width == 1280 and theme == "light" else (views,):
         browser.open(page, width, theme)
         # What repeats is looked at once; axe compares the colours of everything with everything and takes minutes otherwise.
-        browser.run("""document.querySelectorAll('.workload ~ .workload, .view figure ~ figure, .points tbody tr:nth-child(n+4), #overview tbody tr:nth-child(n+4)')
+        browser.run("""document.querySelectorAll('.workload ~ .workload, .view figure ~ figure, :is(#points, #overview) tbody tr:nth-child(n+4)')
           .forEach((element) => element.remove()); 0""")
         browser.run(axe.read_text(encoding="utf-8") + "; 0")
-        found = browser.run("axe.run().then((result) => result.violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))")
+        found = browser.run("axe.run().then(({violations}) => violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))")
         assert [violation for violation in found if violation[1] in ("serious", "critical", "moderate")] == []
 
 
 def test_paper_shows_every_section_and_no_tools(browser, views):
     browser.open(views, width=1040, theme="dark", media="print")
     assert browser.run(f"{json.dumps(SECTIONS)}.filter((id) => document.getElementById(id).getBoundingClientRect().height < 40)") == []
-    assert browser.run("[...document.querySelectorAll('button, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length") == 0
+    assert browser.run("[...document.querySelectorAll('#theme, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length") == 0
+    heads = "[...document.querySelectorAll('#steady thead th, #points thead th')].filter((head) => !head.getClientRects().length || !head.innerText).length"
+    assert browser.run(heads) == 0
     assert len(base64.b64decode(browser.send("Page.printToPDF", printBackground=True)["data"])) > 50_000
 
 
@@ -421,9 +427,14 @@ def main(report: str, folder: str) -> None:
         for name, width, theme, height in (("report-light", 1280, "light", 2300), ("report-dark", 1280, "dark", 2300), ("report-phone", 390, "light", 2600)):
             browser.open(Path(report).resolve(), width, theme)
             browser.picture(Path(folder) / f"{name}.png", height)
+        with tempfile.TemporaryDirectory() as base:
+            browser.open(rendered(synthetic_run.write_run(base, "matrix", 2)), 1280)
+            browser.picture(Path(folder) / "report-matrix.png", part="#matrix .panel")
     finally:
         browser.close()
 
 
 if __name__ == "__main__":
+    import conftest  # noqa: F401 - lets the checkout be imported as the collection
+
     main(*sys.argv[1:])

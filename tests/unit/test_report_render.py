@@ -436,7 +436,7 @@ def test_a_chain_that_skips_a_kind_keeps_its_lane_free_between():
     layers = [layer("b1", "backing", "a"), layer("b2", "backing", "a"), layer("t1", "target", "a", "b1"), layer("t3", "target", "a"),
               layer("i1", "initiator", "b", "t1"), layer("i2", "initiator", "b", "b2")]
     svg = parsed(charts.chain_chart("c", layers, {}, 1040))
-    place = {group.find("title").text.split(":")[0]: [float(group.find("rect").get(key)) for key in ("x", "y", "width", "height")] for group in svg.findall("g")}
+    place = {group.find("title").text.split(":")[0]: (float(group.find("rect").get("x")), float(group.find("rect").get("y"))) for group in svg.findall("g")}
     assert place["i2"][1] == place["b2"][1] != place["i1"][1] == place["t1"][1] == place["b1"][1], "each chain in a lane of its own"
     assert place["b2"][0] < place["t3"][0] < place["i2"][0] and place["t3"][1] not in (place["b2"][1], place["b1"][1])
 

@@ -27,6 +27,8 @@ ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
 # A layer that reaches this share of what the generator alone can do measures the generator.
 GENERATOR_SHARE = 0.30
 ENOUGH_REPETITIONS = 4
+# How many workloads are drawn over time, so that a large run stays one page.
+SAMPLED = 8
 
 STEP_WORDS = {
     "backing": "the RAM disk itself",
@@ -143,7 +145,8 @@ def build(run: Run, title: str | None = None) -> Report:
         started_utc=min(times, default=""), finished_utc=max(times, default=""), layers=layers, waterfalls=waterfalls,
         points=sorted(run.results, key=lambda r: (workloads[r["workload_id"]], _rank(r["layer_kind"]), r["layer"], r["repetition"], r["point_id"])),
         failed=failed, damaged=run.damaged, flags=[], machines=machines,
-        repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline, asked=run.asked, samples=_samples(run, shown),
+        repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline, asked=run.asked,
+        samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
     )
     report.flags = _flags(report)
@@ -176,8 +179,13 @@ def _varied(name: str, variant: str) -> str:
     return f"{name} ({variant})"
 
 
+def ranked(waterfalls: list, headline: Waterfall | None) -> list:
+    """Those that get pictures of their own before others: measured at the most layers, then first."""
+    return sorted(waterfalls, key=lambda waterfall: (waterfall is not headline, -len(waterfall.steps)))
+
+
 def _samples(run: Run, shown: list) -> dict:
-    """point_id -> series of one repetition a layer and workload."""
+    """point_id -> series of one repetition a layer, of the workloads whose samples are drawn."""
     wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
     found = {result["point_id"]: load.read_series(run.folder, result) for result in run.results if result["point_id"] in wanted}
     return {point: series for point, series in found.items() if series}

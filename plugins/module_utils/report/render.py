@@ -17,7 +17,7 @@ import jinja2
 
 from ..result import PERCENTILES
 from . import charts, units, views
-from .model import Cell, Report, Step, Waterfall, workload_words
+from .model import SAMPLED, Cell, Report, Step, Waterfall, workload_words
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 FILES = ("index.html", "report.md", "results.csv", "results.json")
@@ -195,7 +195,8 @@ def html(report: Report) -> str:
     environment = _environment()
     environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
     choices = views.Choices(report)
-    sections = [_section(index, waterfall, report, choices) for index, waterfall in enumerate(report.waterfalls)]
+    pictured = views.drawn(report, views.DISTRIBUTIONS)
+    sections = [_section(index, waterfall, report, choices, waterfall.workload_id in pictured) for index, waterfall in enumerate(report.waterfalls)]
     # The workload measured at the most layers is what the report is about; the others follow after what they say together.
     first = next((section for section in sections if section["waterfall"] is report.headline), None)
     return environment.get_template("report.html.j2").render(
@@ -291,7 +292,7 @@ def _chain(report: Report) -> str:
     return charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart("chain-n", report.layers, figures, NARROW)
 
 
-def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices) -> dict:
+def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices, pictured: bool) -> dict:
     """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
     rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
     ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
@@ -309,13 +310,12 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         })
     title, ident = workload_words(waterfall.workload), f"w{index + 1}"
     known = [(step.cell, choices.layer(step.cell.layer)) for step in waterfall.steps if step.cell.bins]
-    pictured, timed = (waterfall.workload_id in views.drawn(report, most) for most in (views.DISTRIBUTIONS, views.TIMES))
     curves, lanes = [], []
     if pictured:
         room = views.room(views.CURVE_POINTS, sum(len(other.steps) for other in report.waterfalls), 24, 60)
         curves = [(cell.layer, css, charts.percentile_curve(cell.bins, room)) for cell, css in known]
         lanes = [(cell.layer, css, cell.bins, cell.value("latency_p50_ns"), cell.value("latency_p99_ns")) for cell, css in known]
-    room = views.room(views.LINE_SAMPLES, len(views.COLUMNS) * len(waterfall.steps) * min(views.TIMES, len(report.waterfalls)), 24, 300)
+    room = views.room(views.LINE_SAMPLES, len(views.COLUMNS) * len(waterfall.steps) * min(SAMPLED, len(report.waterfalls)), 24, 300)
     return {
         "id": ident, "waterfall": waterfall, "rows": rows, "full": full, "not_measured": not_measured(waterfall),
         "pattern": choices.pattern(waterfall.workload),
@@ -324,8 +324,8 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         "distribution": charts.percentile_chart(f"{ident}-d", f"Latency distribution, {title}", curves),
         "histogram": charts.histogram_chart(f"{ident}-h", f"Latency histogram, {title}", lanes),
         "legend": [(cell.layer, css) for cell, css in known],
-        "time": views.time_series(ident, waterfall, report, choices, room) if timed else None,
-        "pictured": pictured, "cpu": views.cpu_cost(waterfall, choices), "esxi": views.esxi_split(waterfall, choices),
+        "time": views.time_series(ident, waterfall, report, choices, room),
+        "cpu": views.cpu_cost(waterfall, choices), "esxi": views.esxi_split(waterfall, choices),
     }
 
 

@@ -16,14 +16,14 @@ from html import escape
 from ..layers import KINDS
 from ..search import power
 from . import charts, environment, plot, units
-from .model import ESXI, Cell, Figure, Report, Waterfall, workload_words
+from .model import ESXI, Cell, Figure, Report, Waterfall, ranked, workload_words
 
 LEAST_STEPS = 3  # measured values of a key that make a sweep
 LEAST_FIELDS = 6  # measured pairs that make a map
 LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large run stays one page
 CURVE_POINTS = 6_000  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
-DISTRIBUTIONS, TIMES = 16, 8
+DISTRIBUTIONS = 16
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
 
 
@@ -749,9 +749,8 @@ def of_run(report: Report, choices: Choices) -> list:
 
 
 def drawn(report: Report, most: int) -> set:
-    """The ids of the workloads that get pictures: those measured at the most layers, then those measured first."""
-    ranked = sorted(report.waterfalls, key=lambda waterfall: (waterfall is not report.headline, -len(waterfall.steps)))
-    return {waterfall.workload_id for waterfall in ranked[:most]}
+    """The ids of the workloads that get pictures of their own."""
+    return {waterfall.workload_id for waterfall in ranked(report.waterfalls, report.headline)[:most]}
 
 
 def room(budget: int, lines: int, least: int, most: int) -> int:
