@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import observer, run_folder
-from ..module_utils import result as schema
 from ..module_utils.failure import Failure, bad_value
 
 ARGUMENTS = {
@@ -56,18 +54,18 @@ class ActionModule(ActionBase):
             return {"changed": state == "started" and self._module({"action": "start", "path": args["path"]}, args, task_vars)["changed"]}
         if state == "started":
             clock = self._clock(host)
-            remember_clock(run_dir, host, clock)
+            run_folder.remember_clock(run_dir, host, clock)
             started = self._module({"action": "start", "path": args["path"], "deadline_s": args["deadline_s"]}, args, task_vars)
             return {"changed": started["changed"], "clock": clock}
         return self._collect(run_dir, host, args, task_vars)
 
     def _collect(self, run_dir: str, host: str, args: dict, task_vars: dict) -> dict:
-        clocks, added, missed = read_clocks(run_dir), [], {}
+        clocks, added, missed = run_folder.clocks(run_dir), [], {}
         if host not in clocks:
             raise Failure("observer_missing", f"{host} was not observed during run {args['run_id']}.", "Start the observer before the benchmark.")
         # By the host that measured, because each has a clock of its own.
         for measuring, results in unobserved(run_dir, host).items():
-            clock = between(clocks[host], clocks.get(measuring))
+            clock = run_folder.clock_between(clocks[host], clocks.get(measuring))
             if clock is None:
                 missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
                 continue
@@ -82,7 +80,7 @@ class ActionModule(ActionBase):
             missed.update(found["missed"])
             for name, figures in found["observed"].items():
                 told = {**figures, **clock}
-                change_result(run_dir, name, lambda result, told=told: observer.add_to(result, host, told))
+                run_folder.change_result(run_dir, name, lambda result, told=told: observer.add_to(result, host, told))
                 added.append(name)
             if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:
                 self._flag(run_dir, found["observed"], "clocks_differ")
@@ -91,7 +89,7 @@ class ActionModule(ActionBase):
     @staticmethod
     def _flag(run_dir: str, names, flag: str) -> None:
         for name in names:
-            change_result(run_dir, name, lambda result: observer.add_flag(result, flag))
+            run_folder.change_result(run_dir, name, lambda result: observer.add_flag(result, flag))
 
     def _clock(self, host: str) -> dict:
         """How far the host's clock is ahead of the controller's, {offset_s, uncertain_s}."""
@@ -123,42 +121,7 @@ class ActionModule(ActionBase):
 def unobserved(run_dir: str, host: str) -> dict:
     """{measuring host: {point_id: result}} of the results of other hosts that do not have yet what this one counted."""
     found: dict = {}
-    points = os.path.join(run_dir, "points")
-    for name in sorted(os.listdir(points)) if os.path.isdir(points) else []:
-        path = os.path.join(points, name, "result.json")
-        if not os.path.exists(path):
-            continue
-        result = schema.load(path)
+    for name, result in run_folder.results(run_dir):
         if result["host"] != host and "total" in result and host not in result.get("counters", {}).get("hosts", {}):
             found.setdefault(result["host"], {})[name] = result
     return found
-
-
-def change_result(run_dir: str, point_id: str, change) -> None:
-    """Several hosts add to one result, each in a process of its own."""
-    path = os.path.join(run_dir, "points", point_id, "result.json")
-    with run_folder.locked(run_dir):
-        run_folder.write_whole(path, schema.dump(change(schema.load(path))).encode("utf-8", "surrogateescape"))
-
-
-def remember_clock(run_dir: str, host: str, clock: dict) -> None:
-    """clocks.json of the run: by how much each host's clock was ahead of the controller's."""
-    os.makedirs(run_dir, exist_ok=True)
-    with run_folder.locked(run_dir):
-        known = {**read_clocks(run_dir), host: clock}
-        run_folder.write_whole(os.path.join(run_dir, "clocks.json"), json.dumps(known, indent=1, sort_keys=True).encode())
-
-
-def read_clocks(run_dir: str) -> dict:
-    try:
-        with open(os.path.join(run_dir, "clocks.json"), encoding="utf-8") as handle:
-            return json.load(handle)
-    except FileNotFoundError:
-        return {}
-
-
-def between(own: dict, other: dict | None) -> dict | None:
-    """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
-    if other is None:
-        return None
-    return {"clock_offset_s": round(own["offset_s"] - other["offset_s"], 4), "clock_uncertain_s": round(own["uncertain_s"] + other["uncertain_s"], 4)}

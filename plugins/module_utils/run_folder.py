@@ -56,6 +56,21 @@ def write_result(run_dir: str, point_id: str, result: dict) -> None:
     write_whole(os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape"))
 
 
+def results(run_dir: str):
+    """(point_id, result) of every point that there is a result of."""
+    points = os.path.join(run_dir, "points")
+    for name in sorted(os.listdir(points)) if os.path.isdir(points) else []:
+        path = os.path.join(points, name, "result.json")
+        if os.path.exists(path):
+            yield name, schema.load(path)
+
+
+def change_result(run_dir: str, point_id: str, change) -> None:
+    """Several hosts add to one result, each in a process of its own."""
+    with locked(run_dir):
+        write_result(run_dir, point_id, change(schema.load(os.path.join(run_dir, "points", point_id, "result.json"))))
+
+
 def write_host(run_dir: str, host: str, environment: dict, variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
     path = os.path.join(run_dir, "hosts", f"{host}.json")
@@ -95,6 +110,26 @@ def add_answers(run_dir: str, answers: dict) -> None:
 def add_prepared(run_dir: str, prepared: dict) -> None:
     """prepared.json: which layers the run has written as a whole, when and on which device, so that it does not write them again."""
     _merge(run_dir, "prepared.json", lambda known: {**known, **prepared})
+
+
+def remember_clock(run_dir: str, host: str, clock: dict) -> None:
+    """clocks.json: by how much each host's clock was ahead of the controller's, {offset_s, uncertain_s}."""
+    _merge(run_dir, "clocks.json", lambda known: {**known, host: clock})
+
+
+def clocks(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "clocks.json"))
+
+
+def clock_between(own: dict, other: dict | None) -> dict | None:
+    """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
+    if other is None:
+        return None
+    return {"clock_offset_s": round(own["offset_s"] - other["offset_s"], 4), "clock_uncertain_s": round(own["uncertain_s"] + other["uncertain_s"], 4)}
+
+
+def layers(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "layers.json"))
 
 
 def prepared(run_dir: str) -> dict:

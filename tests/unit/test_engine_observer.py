@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import benchmark_observer as action
-from ansible_collections.storlab.testbed.plugins.module_utils import counters, daemon, observer
+from ansible_collections.storlab.testbed.plugins.module_utils import counters, daemon, observer, run_folder
 from ansible_collections.storlab.testbed.plugins.module_utils import result as schema
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 
@@ -159,17 +159,17 @@ def test_a_result_keeps_everything_else_when_hosts_are_added(tmp_path):
     (tmp_path / "points" / "a").mkdir(parents=True)
     before = result(unknown={"kept": 1})
     (tmp_path / "points" / "a" / "result.json").write_text(schema.dump(before))
-    action.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
-    action.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
+    run_folder.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
+    run_folder.change_result(str(tmp_path), "a", lambda one: observer.add_flag(one, "clocks_differ"))
     assert schema.load(str(tmp_path / "points" / "a" / "result.json")) == {**before, "flags": ["clocks_differ"]}
 
 
 def test_clocks_are_compared_through_the_controllers(tmp_path):
-    action.remember_clock(str(tmp_path), "target", {"offset_s": 1.25, "uncertain_s": 0.01})
-    action.remember_clock(str(tmp_path), "initiator", {"offset_s": -0.5, "uncertain_s": 0.03})
-    clocks = action.read_clocks(str(tmp_path))
-    assert action.between(clocks["target"], clocks["initiator"]) == {"clock_offset_s": 1.75, "clock_uncertain_s": 0.04}
-    assert action.between(clocks["target"], None) is None
+    run_folder.remember_clock(str(tmp_path), "target", {"offset_s": 1.25, "uncertain_s": 0.01})
+    run_folder.remember_clock(str(tmp_path), "initiator", {"offset_s": -0.5, "uncertain_s": 0.03})
+    clocks = run_folder.clocks(str(tmp_path))
+    assert run_folder.clock_between(clocks["target"], clocks["initiator"]) == {"clock_offset_s": 1.75, "clock_uncertain_s": 0.04}
+    assert run_folder.clock_between(clocks["target"], None) is None
 
 
 # ---------------------------------------------------------------- the daemon
