@@ -89,8 +89,8 @@ def main() -> None:
             folder = write(base, points)
             found = json.loads(subprocess.run([sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True).stdout)
         read, built, drawn = found["cpu_s"]
-        print(f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} {found['html_bytes'] / 1e3:>11.0f}",
-              flush=True)
+        print(f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} "
+              f"{found['html_bytes'] / 1e3:>11.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -344,8 +344,8 @@ def matrix(report: Report, choices: Choices) -> dict | None:
             "id": "matrix",
             "title": "Queue depth and workers",
             "panels": panels,
-            "lead": "Each field is a measured pair; the darker, the more IOPS, on a logarithmic scale. What a layer cannot take at once only waits: "
-            "IOPS stop growing, latency does not.",
+            "lead": "Each field is a measured pair; the stronger its colour, the more IOPS, on a logarithmic scale. "
+            "What a layer cannot take at once only waits: IOPS stop growing, latency does not.",
         }
         if panels
         else None
@@ -485,7 +485,7 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         {
             "css": f"M-{name}",
             "title": "",
-            "svg": charts.time_chart(f"{ident}-s{index}", f"{title} over time", y, seconds, ramps, lines, index == len(found) - 1),
+            "svg": charts.time_chart(f"{ident}-s{index}", f"{title} over time, {workload_words(waterfall.workload)}", y, seconds, ramps, lines, index == len(found) - 1),
         }
         for index, (name, title, y, lines) in enumerate(found)
     ]
