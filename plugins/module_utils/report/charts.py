@@ -235,12 +235,14 @@ def load_chart(ident: str, title: str, series: list[tuple]) -> str:
 
 # -- time ------------------------------------------------------------------------------------------------------------
 
+SECONDS = "seconds since the point began"
+
 
 def time_chart(ident: str, title: str, y: plot.Axis, seconds: float, ramp: list, series: list[tuple], last: bool) -> str:
     """series: [(name, css, [[(t_s, value)] a piece], steady window (from, to) or None)]. A gap in the samples is a gap in the line."""
     height = 150
     # At least a second: a series of one sample has no length.
-    x = plot.linear_axis(max(seconds, 1.0), lambda value: f"{value:.5g}", "seconds since the point began" if last else "", "s")
+    x = plot.linear_axis(max(seconds, 1.0), lambda value: f"{value:.5g}", SECONDS if last else "", "s")
     stripes = "".join(plot.stripe(begin, end, x, "ramp", "ramp, not measured") for begin, end in ramp)
     lines = "".join(plot.line(piece, x, y, css) for _name, css, pieces, _window in series for piece in pieces if len(piece) > 1)
     marks = "".join(plot.dot(*piece[0], x, y, height, radius=2) for _name, _css, pieces, _window in series for piece in pieces if len(piece) == 1)

@@ -10,13 +10,13 @@ import io
 import json
 import math
 import os
-import re
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
 import jinja2
 
 from .. import comparison as compared
 from . import units
+from .junit import attribute, printable
 from .render import TEMPLATES, code, plain
 
 FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
@@ -112,30 +112,21 @@ def junit(found: dict) -> str:
         known.add(place)
         said = words(row, found["margin_percent"])
         inner = _objection(objections[place]) if place in objections else (
-            f"<skipped message={_attribute(said)}/>" if row["verdict"] in ("cannot_tell", "no_verdict") else "")
-        cases.append((place, inner + f"<system-out>{escape(_printable(said))}</system-out>"))
+            f"<skipped message={attribute(said)}/>" if row["verdict"] in ("cannot_tell", "no_verdict") else "")
+        cases.append((place, inner + f"<system-out>{escape(printable(said))}</system-out>"))
     cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
     failures = sum(inner.startswith("<failure") for _place, inner in cases)
     skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
-    name = _attribute(f"{found['candidate']['label']} against {found['baseline']['label']}")
+    name = attribute(f"{found['candidate']['label']} against {found['baseline']['label']}")
     lines = ['<?xml version="1.0" encoding="UTF-8"?>',
              f'<testsuites><testsuite name={name} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">']
-    lines += [f"<testcase classname={_attribute(point)} name={_attribute(metric or 'point')}>{inner}</testcase>" for (point, metric), inner in cases]
+    lines += [f"<testcase classname={attribute(point)} name={attribute(metric or 'point')}>{inner}</testcase>" for (point, metric), inner in cases]
     return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
 
 
 def _objection(hits: list) -> str:
     said = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
-    return f'<failure type="regression" message={_attribute(said)}/>'
-
-
-def _attribute(text: str) -> str:
-    return quoteattr(_printable(text))
-
-
-def _printable(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
-    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+    return f'<failure type="regression" message={attribute(said)}/>'
 
 
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------

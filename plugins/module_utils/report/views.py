@@ -485,7 +485,9 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         {
             "css": f"M-{name}",
             "title": "",
-            "svg": charts.time_chart(f"{ident}-s{index}", f"{title} over time, {workload_words(waterfall.workload)}", y, seconds, ramps, lines, index == len(found) - 1),
+            "svg": charts.time_chart(
+                f"{ident}-s{index}", f"{title} over time, {workload_words(waterfall.workload)}", y, seconds, ramps, lines, index == len(found) - 1
+            ),
         }
         for index, (name, title, y, lines) in enumerate(found)
     ]
