@@ -74,12 +74,21 @@ def read(folder: str, *names: str) -> str:
     return ""
 
 
+def unit_serial(folder: str) -> str:
+    """Of a SCSI disk, whose kernel shows the page of vital product data as it came (SPC-4: four bytes of header, then the number)."""
+    try:
+        with open(os.path.join(folder, "device/vpd_pg80"), "rb") as stream:
+            return stream.read()[4:].decode("ascii", "replace").strip("\0 ")
+    except OSError:
+        return ""
+
+
 def disks(sys_block: str = SYS_BLOCK) -> list:
     """(name, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
     found = []
     for name in sorted(os.listdir(sys_block)):
         folder = os.path.join(sys_block, name)
-        found.append((name, read(folder, "serial", "device/serial"), int(read(folder, "size") or 0) * 512))
+        found.append((name, read(folder, "serial", "device/serial") or unit_serial(folder), int(read(folder, "size") or 0) * 512))
     return found
 
 

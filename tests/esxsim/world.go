@@ -24,6 +24,7 @@ type world struct {
 	volumes map[string]*volume
 	hosts   []*host
 	calls   map[string]int
+	clones  map[string]*types.CloneVM_Task // asked for and not yet there, by name
 }
 
 // host is what one simulated ESXi knows of its storage.
@@ -39,19 +40,22 @@ type host struct {
 }
 
 func newWorld(model *simulator.Model, home string) *world {
-	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}}
+	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{}}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
 	for number, entity := range entities {
 		w.hosts = append(w.hosts, w.equip(entity.(*simulator.HostSystem), number))
 	}
-	registry.AddHandler(machines{})
+	registry.AddHandler(machines{w})
 	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager)})
 	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})
 	registry.Handler = func(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 		w.mu.Lock()
 		w.calls[method.Name]++
+		if asked, ok := method.Body.(*types.CloneVM_Task); ok {
+			w.clones[asked.Name] = asked
+		}
 		w.mu.Unlock()
 		return nil, nil
 	}
@@ -109,32 +113,39 @@ func fault(message string, reason types.BaseMethodFault) *soap.Fault {
 }
 
 // machines repairs and completes virtual machines when they appear or change.
-type machines struct{}
+type machines struct{ world *world }
 
 func (machines) Reference() types.ManagedObjectReference {
 	return types.ManagedObjectReference{Type: "esxsim", Value: "machines"}
 }
 
-func (machines) PutObject(_ *simulator.Context, object mo.Reference) {
-	if vm, ok := object.(*simulator.VirtualMachine); ok {
+func (m machines) PutObject(ctx *simulator.Context, object mo.Reference) {
+	switch it := object.(type) {
+	case *simulator.VirtualMachine:
 		// An empty value of these enumerations is one that clients refuse to read.
-		vm.Runtime.FaultToleranceState = types.VirtualMachineFaultToleranceStateNotConfigured
-		vm.Runtime.RecordReplayState = types.VirtualMachineRecordReplayStateInactive
+		it.Runtime.FaultToleranceState = types.VirtualMachineFaultToleranceStateNotConfigured
+		it.Runtime.RecordReplayState = types.VirtualMachineRecordReplayStateInactive
+	case *simulator.Task:
+		// Tasks are told of managed entities only; clients refuse others.
+		if kind := it.Info.Entity.Type; kind == "FileManager" || kind == "VirtualDiskManager" {
+			it.Info.Entity = &m.world.model.ServiceContent.RootFolder
+		}
 	}
 }
 
-func (machines) UpdateObject(ctx *simulator.Context, object mo.Reference, changes []types.PropertyChange) {
-	vm, ok := object.(*simulator.VirtualMachine)
+func (m machines) UpdateObject(ctx *simulator.Context, object mo.Reference, changes []types.PropertyChange) {
+	vm, ok := object.(*mo.VirtualMachine)
 	if !ok {
 		return
 	}
+	m.world.complete(ctx, vm)
 	for _, change := range changes {
 		if change.Name == "config.hardware.device" {
 			attach(vm)
 		}
 		if change.Name == "runtime.powerState" {
 			address := ""
-			if change.Val == types.VirtualMachinePowerStatePoweredOn {
+			if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
 				address = told(vm, "guestinfo.storlab.ip")
 			}
 			vm.Guest.IpAddress = address
@@ -143,10 +154,38 @@ func (machines) UpdateObject(ctx *simulator.Context, object mo.Reference, change
 	}
 }
 
+// complete gives a clone the settings of its template and those it was asked to have besides; the stock one gets neither.
+func (w *world) complete(ctx *simulator.Context, vm *mo.VirtualMachine) {
+	w.mu.Lock()
+	asked := w.clones[vm.Name]
+	delete(w.clones, vm.Name)
+	w.mu.Unlock()
+	if asked == nil {
+		return
+	}
+	template := ctx.Map.Get(asked.This).(*simulator.VirtualMachine)
+	vm.Config.MemoryReservationLockedToMax = template.Config.MemoryReservationLockedToMax
+	*vm.Config.MemoryAllocation = *template.Config.MemoryAllocation
+	settings := map[string]any{}
+	options := template.Config.ExtraConfig
+	if asked.Spec.Config != nil {
+		options = append(append([]types.BaseOptionValue{}, options...), asked.Spec.Config.ExtraConfig...)
+	}
+	for _, option := range options {
+		settings[option.GetOptionValue().Key] = option.GetOptionValue().Value
+	}
+	vm.Config.ExtraConfig = nil
+	for key, value := range settings {
+		if value != "" {
+			vm.Config.ExtraConfig = append(vm.Config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
+		}
+	}
+}
+
 func (machines) RemoveObject(*simulator.Context, types.ManagedObjectReference) {}
 
 // attach fills in which devices hang on which controller, which the stock machine leaves out.
-func attach(vm *simulator.VirtualMachine) {
+func attach(vm *mo.VirtualMachine) {
 	for _, device := range vm.Config.Hardware.Device {
 		controller, ok := device.(types.BaseVirtualController)
 		if !ok {
@@ -162,7 +201,7 @@ func attach(vm *simulator.VirtualMachine) {
 	}
 }
 
-func told(vm *simulator.VirtualMachine, key string) string {
+func told(vm *mo.VirtualMachine, key string) string {
 	for _, option := range vm.Config.ExtraConfig {
 		if value := option.GetOptionValue(); strings.EqualFold(value.Key, key) {
 			return fmt.Sprint(value.Value)

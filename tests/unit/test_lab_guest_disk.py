@@ -175,3 +175,10 @@ def test_disks_are_read_from_the_kernel(tmp_path):
     (tmp_path / "ram0").mkdir()
     (tmp_path / "ram0" / "size").write_text("16\n")
     assert disk_by_serial.disks(str(tmp_path)) == [("ram0", "", 8192), ("vda", "s-root", MIB), ("vdb", "s-data", 2 * MIB)]
+
+
+def test_a_scsi_disk_tells_its_serial_in_a_page_of_its_own(tmp_path):
+    (tmp_path / "sda" / "device").mkdir(parents=True)
+    (tmp_path / "sda" / "size").write_text("6144\n")
+    (tmp_path / "sda" / "device" / "vpd_pg80").write_bytes(b"\x00\x80\x00\x226000c29f0a1b2c3d4e5f60718293a4b5  ")
+    assert disk_by_serial.disks(str(tmp_path)) == [("sda", "6000c29f0a1b2c3d4e5f60718293a4b5", 3 * MIB)]

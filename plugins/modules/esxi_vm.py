@@ -1,0 +1,425 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: esxi_vm
+short_description: Makes, changes, zeroes and destroys a virtual machine on an ESXi host
+version_added: 0.2.0
+description:
+  - Makes a virtual machine empty, from a vCenter's template or from an OVA, gives it disks at the controllers that are to be compared, maps LUNs raw, uploads
+    and mounts an ISO image, and turns it on, in one call and one session.
+  - It carries the testbed's stamp in its configuration (C(storlab.testbed)) from its first moment on. A machine of the same name without that stamp is refused
+    and left as it is, whatever O(state) is.
+  - What differs is repaired. What needs the machine to be off is refused while it runs, unless O(restart) allows it. A disk that is there is never made anew;
+    when its size or kind differs that is a failure. Disks and network cards that are not listed are left alone.
+  - A creation that fails destroys what it made. One that was cut off is noticed by the next run and made anew.
+options:
+  testbed_id:
+    description: The testbed the machine belongs to.
+    type: str
+    required: true
+  state:
+    description:
+      - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with its disks.
+      - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
+      - V(released) only lets go of a machine whose datastore is lost, so that this can be made anew; see M(storlab.testbed.esxi_datastore).
+    type: str
+    choices: [present, absent, zeroed, released]
+    default: present
+  name:
+    description: Name of the machine.
+    type: str
+    required: true
+  power:
+    description: Whether it shall run. V(as_is) changes nothing about that.
+    type: str
+    choices: ['on', 'off', as_is]
+    default: as_is
+  restart:
+    description: Whether the machine may be turned off and on again for changes that need it. A guest with running tools is asked to shut down first.
+    type: bool
+    default: false
+  datastore:
+    description: Datastore with the machine's files. Required when O(state=present).
+    type: str
+  guest_id:
+    description: The guest's system as the host names it, such as V(debian12_64Guest). Required for an empty machine.
+    type: str
+  vcpus:
+    description: Processors. Required for an empty machine.
+    type: int
+  memory_mib:
+    description: Memory. Required for an empty machine.
+    type: int
+  reserve_memory:
+    description: Whether all of the memory is reserved, so that nothing of it is swapped or shared while something is measured.
+    type: bool
+    default: true
+  disks:
+    description: The disks that the testbed adds. Those of a template or an OVA are there besides.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the disk in the testbed.
+        type: str
+        required: true
+      size_mib:
+        description: Size. Left out with O(disks[].rdm).
+        type: int
+      controller:
+        description: LSI Logic Parallel, VMware Paravirtual, IDE or NVMe.
+        type: str
+        choices: [lsilogic, pvscsi, ide, nvme]
+        default: pvscsi
+      bus:
+        description: Bus number of the controller. By default the first one of this kind with room, or the next free one.
+        type: int
+      unit:
+        description: Unit at the controller. By default the first free one.
+        type: int
+      provisioning:
+        description: V(eager) is written with zeroes when it is made, V(lazy) when a block is first written to, V(thin) takes space only then.
+        type: str
+        choices: [eager, lazy, thin]
+        default: eager
+      datastore:
+        description: Datastore with the disk's file, or with the file that describes the mapping. By default O(datastore).
+        type: str
+      rdm:
+        description: Map a LUN raw instead of making a file.
+        type: dict
+        suboptions:
+          layer:
+            description: Name of the layer the LUN is.
+            type: str
+          naa:
+            description: NAA identifier of the LUN, when it is no layer. Whatever is on it is the guest's to overwrite.
+            type: str
+          compatibility:
+            description: V(physical) hands SCSI commands on to the LUN, V(virtual) makes it a disk of the host.
+            type: str
+            choices: [physical, virtual]
+            default: physical
+  iso:
+    description: ISO image in the CD-ROM drive.
+    type: dict
+    suboptions:
+      src:
+        description: File where the task runs, uploaded when the datastore does not have it as it is. Without it the file must be there.
+        type: path
+      path:
+        description: Path on the datastore; its folder must be there. By default the name of O(iso.src).
+        type: str
+      datastore:
+        description: Datastore the image lies on. By default O(datastore).
+        type: str
+  nics:
+    description: The network cards, in their order.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      network:
+        description: Name of the port group.
+        type: str
+        required: true
+      type:
+        description: Kind of card.
+        type: str
+        choices: [vmxnet3, e1000e, e1000]
+        default: vmxnet3
+  extra_config:
+    description: Advanced settings of the machine. Their values are not shown among the steps, but the host keeps and shows them; give no secrets.
+    type: dict
+    default: {}
+  template:
+    description: Name of the template to clone. Needs a vCenter.
+    type: str
+  ova:
+    description: OVA file where the task runs, to be imported. Its own disks become thin.
+    type: path
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers).
+    type: dict
+    default: {}
+  wait_for_address_s:
+    description: How long to wait until the guest's tools tell its address; 0 does not wait.
+    type: int
+    default: 0
+extends_documentation_fragment:
+  - storlab.testbed.esxi
+attributes:
+  check_mode:
+    description: Changes nothing; the steps are those that would be taken.
+    support: full
+  diff_mode:
+    description: Shows what is changed.
+    support: full
+  platform:
+    description: ESXi 6.5 and later, standalone or under vCenter.
+    support: full
+    platforms: esxi
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: A machine with a disk on the testbed's datastore, and the same size as a raw mapping
+  storlab.testbed.esxi_vm:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    name: lab-guest01
+    power: "on"
+    datastore: lab-ds1
+    guest_id: debian12_64Guest
+    vcpus: 4
+    memory_mib: 8192
+    layers: "{{ ansible_facts.storlab_layers }}"
+    disks:
+      - {name: system, size_mib: 16384, provisioning: thin, datastore: local}
+      - {name: data, size_mib: 20480, controller: pvscsi}
+      - {name: raw, controller: lsilogic, rdm: {layer: datastore-lab-raw}}
+    iso:
+      src: /srv/images/debian-12.iso
+    nics:
+      - network: VM Network
+
+- name: From a template, and wait for its address
+  storlab.testbed.esxi_vm:
+    hostname: vcenter.lab.example
+    username: lab@vsphere.local
+    password: "{{ vaulted_vcenter_password }}"
+    esxi_host: esxi01.lab.example
+    testbed_id: lab
+    name: lab-guest02
+    power: "on"
+    datastore: lab-ds1
+    template: debian12
+    disks:
+      - {name: data, size_mib: 20480, controller: nvme}
+    wait_for_address_s: 120
+
+- name: Fill a disk with zeroes before a test
+  storlab.testbed.esxi_vm:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    state: zeroed
+    name: lab-guest01
+    restart: true
+    disks:
+      - name: data
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+disks:
+  description:
+    - The disks that the testbed made, each C(name), C(path), C(controller), C(bus), C(unit), C(size_bytes), C(provisioning), C(datastore), C(uuid), and
+      C(naa), C(compatibility) and C(layer) of a raw mapping.
+    - C(serial) is what the guest sees as the disk's serial number; null when that is not known, as with IDE and NVMe.
+  returned: when O(state=present), in check mode those that are there
+  type: list
+  elements: dict
+vm:
+  description: The machine, C(name), C(power), C(path), C(uuid), C(guest_id), C(vcpus), C(memory_mib), C(memory_reserved).
+  returned: when O(state=present) and it is there
+  type: dict
+address:
+  description: The address that the guest told.
+  returned: when O(wait_for_address_s) is not 0
+  type: str
+about:
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  returned: always
+  type: dict
+"""
+
+import contextlib
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import esxi, esxi_vm
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi_machine import CONFIGURED, Machine, find, hardware, read, read_facts
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi_transfer import Import, IsoStore, Ova
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+
+
+class Source:
+    """What a machine is made from: nothing, a template or an OVA. state says what will be there, before it is."""
+
+    def __init__(self, session: esxi.Session, machine: Machine):
+        self.session, self.machine, self.ova, self.template, self.state = session, machine, None, None, None
+        want, host = machine.want, machine.host
+        if want["template"]:
+            if session.about["kind"] != "VirtualCenter":
+                raise Failure("template_needs_vcenter",
+                              f"{session.params['hostname']} is a host on its own, which cannot clone the template {want['template']}.",
+                              "Go through its vCenter, or use ova.")
+            self.template, _here = find(session, host, want["template"])
+            if self.template is None:
+                raise bad_value("template", want["template"], "Name a template that the vCenter has.")
+            self.state = read(session, host, self.template)
+        elif want["ova"]:
+            self.ova = Ova(want["ova"])
+            self.task = Import(session, host, self.ova, want, machine.pool())
+            with session.doing("read what the OVA describes"):
+                self.state = {**esxi_vm.BLANK, **hardware(session, host, self.task.config, self.task.devices())}
+
+    def make(self) -> None:
+        if self.template is not None:
+            self.machine.clone(self.template, self.state["extra"])
+        elif self.ova is not None:
+            try:
+                self.task.run(self.machine.stamps(), self.machine.folder())
+            finally:
+                self.machine.vm = self.task.vm
+                self.ova.close()
+        else:
+            self.machine.create()
+
+
+def present(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
+    want = esxi_vm.check(params)
+    vm, here = find(session, host, want["name"])
+    state = read(session, host, vm) if vm is not None else None
+    if state is not None:
+        esxi_vm.own(state, want)
+        if not here:
+            raise Failure("vm_elsewhere", f"The virtual machine {want['name']} is on another host.", "Move it, or name its host in esxi_host.",
+                          name=want["name"])
+    machine = Machine(session, host, vm, want)
+    facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
+    source = Source(session, machine) if state is None or state["building"] else None
+    image = IsoStore(session, host, want["iso"], want["testbed_id"]) if want["iso"] else None
+    steps = esxi_vm.plan(state, want, facts, source.state if source else None)
+    uploads = image.plan() if image else []
+    if not check_mode:
+        steps = carry_out(session, machine, state, facts, steps, source, lambda: image.upload(uploads[0]) if uploads else None,
+                          lambda: image.remove() if uploads and uploads[0]["was"] is None else None)
+        state = read(session, host, machine.vm) if steps else state
+    result = esxi_vm.told([*uploads, *steps])
+    if state is not None and not (check_mode and state["building"]):
+        reserved = state["locked"] and state["reservation_mib"] == state["memory_mib"]
+        result["vm"] = {**{key: state[key] for key in ("power", "path", "uuid", "guest_id", "vcpus", "memory_mib")}, "name": want["name"],
+                        "memory_reserved": reserved}
+    result["disks"] = esxi_vm.told_disks(state, want) if state is not None else []
+    if params["wait_for_address_s"] and not check_mode:
+        result["address"] = machine.wait_for_address(params["wait_for_address_s"])
+    return result
+
+
+def carry_out(session: esxi.Session, machine: Machine, state: dict | None, facts: dict, steps: list, source, upload, take_back) -> list:
+    """The steps that were taken. A machine that could not be completed is destroyed again, and so is the image that was uploaded for it."""
+    creation = [step for step in steps if step["op"] in ("destroy", "create")]
+    upload_done = False
+    try:
+        upload()
+        upload_done = True
+        if not creation:
+            machine.apply(steps, state, facts)
+            return steps
+        if creation[0]["op"] == "destroy":
+            machine.apply(creation[:1], state, facts)
+            machine.vm = None
+        source.make()
+        state = read(session, machine.host, machine.vm)
+        rest = esxi_vm.with_power(state, machine.want, esxi_vm.changes(state, machine.want, facts))
+        if not any(step["op"] in CONFIGURED for step in rest):
+            machine.finish()
+        machine.apply(rest, state, facts)
+        return [*creation, *rest]
+    except Failure:
+        with contextlib.suppress(Failure):
+            if creation and upload_done and machine.vm is not None:
+                machine.remove()
+        with contextlib.suppress(Failure):
+            take_back()
+        raise
+
+
+def absent(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
+    want = {"name": params["name"], "testbed_id": params["testbed_id"]}
+    vm, _here = find(session, host, params["name"])
+    state = read(session, host, vm) if vm is not None else None
+    if params["state"] == "released" and state is not None and not check_mode:
+        # Only a rescan tells the host that the disk behind a datastore is another one now.
+        with session.doing("rescan for lost datastores"):
+            storage = host.configManager.storageSystem
+            storage.RescanAllHba()
+            storage.RescanVmfs()
+        state = read(session, host, vm)
+    steps = (esxi_vm.absent_plan if params["state"] == "absent" else esxi_vm.released_plan)(state, want)
+    image = IsoStore.of(session, host, params) if params["state"] == "absent" else None
+    removal = image.removal(params["name"]) if image else []
+    if not check_mode:
+        Machine(session, host, vm, want).apply(steps, state, {})
+        if removal:
+            image.remove()
+    return esxi_vm.told([*steps, *removal])
+
+
+def zeroed(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
+    want = {key: params[key] for key in ("name", "testbed_id", "restart")}
+    vm, _here = find(session, host, params["name"])
+    state = read(session, host, vm) if vm is not None else None
+    steps = esxi_vm.zero_plan(state, want, [disk["name"] for disk in params["disks"]])
+    if not check_mode:
+        Machine(session, host, vm, want).apply(steps, state, {})
+    return esxi_vm.told(steps)
+
+
+def main() -> None:
+    disk = {
+        "name": {"type": "str", "required": True}, "size_mib": {"type": "int"},
+        "controller": {"type": "str", "choices": list(esxi_vm.CONTROLLERS), "default": "pvscsi"}, "bus": {"type": "int"}, "unit": {"type": "int"},
+        "provisioning": {"type": "str", "choices": list(esxi_vm.PROVISIONING), "default": "eager"}, "datastore": {"type": "str"},
+        "rdm": {"type": "dict", "options": {"layer": {"type": "str"}, "naa": {"type": "str"},
+                                            "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"}}},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            **esxi.spec(),
+            "testbed_id": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["present", "absent", "zeroed", "released"], "default": "present"},
+            "name": {"type": "str", "required": True},
+            "power": {"type": "str", "choices": ["on", "off", "as_is"], "default": "as_is"},
+            "restart": {"type": "bool", "default": False},
+            "datastore": {"type": "str"}, "guest_id": {"type": "str"}, "vcpus": {"type": "int"}, "memory_mib": {"type": "int"},
+            "reserve_memory": {"type": "bool", "default": True},
+            "disks": {"type": "list", "elements": "dict", "default": [], "options": disk},
+            "iso": {"type": "dict", "options": {"src": {"type": "path"}, "path": {"type": "str"}, "datastore": {"type": "str"}}},
+            "nics": {"type": "list", "elements": "dict", "default": [], "options": {
+                "network": {"type": "str", "required": True}, "type": {"type": "str", "choices": ["vmxnet3", "e1000e", "e1000"], "default": "vmxnet3"}}},
+            "extra_config": {"type": "dict", "default": {}},
+            "template": {"type": "str"}, "ova": {"type": "path"},
+            "layers": {"type": "dict", "default": {}},
+            "wait_for_address_s": {"type": "int", "default": 0},
+        },
+        required_if=[("state", "present", ["datastore"])],
+        supports_check_mode=True,
+    )
+    params = module.params
+    work = {"present": present, "absent": absent, "released": absent, "zeroed": zeroed}[params["state"]]
+    try:
+        check_testbed_id("guest_vm_testbed_id", params["testbed_id"])
+        with esxi.Session(params) as session:
+            module.exit_json(about=session.about, **work(session, session.host(), params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,434 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module esxi_vm as Ansible calls it, against the simulated ESXi and the simulated vCenter.
+
+What has happened is read with pyVmomi, in the datastore's folder, and through an upstream module.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.storlab.testbed.plugins.modules import esxi_vm
+from pyVim.connect import Disconnect, SmartConnect
+from pyVmomi import vim
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import esxsim_process
+
+PASSWORD = "sl-esxsim-pw-0815"
+HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
+GUEST = {"guest_id": "debian10_64Guest", "vcpus": 3, "memory_mib": 1028}
+
+
+class Simulated:
+    """A simulated ESXi or vCenter, and ways to it that are not the module's."""
+
+    def __init__(self, kind: str, home: Path, ready: dict):
+        self.kind, self.home, self.ready, self.host_name = kind, home, ready, HOSTS[kind]
+        self.address, port = ready["address"].split(":")
+        self.port = int(port)
+        context = ssl.create_default_context(cafile=ready["certificate"])
+        self.instance = SmartConnect(host=self.address, port=self.port, user="root", pwd=PASSWORD, sslContext=context)
+        self.content = self.instance.RetrieveContent()
+        self.host = next(host for host in self.objects(vim.HostSystem) if host.name == self.host_name)
+        self.store = self.host.datastore[0]
+        self.network = self.host.network[0].name
+
+    def objects(self, kind) -> list:
+        view = self.content.viewManager.CreateContainerView(self.content.rootFolder, [kind], True)
+        return list(view.view)
+
+    def vm(self, name: str):
+        return next((vm for host in self.objects(vim.HostSystem) for vm in host.vm if vm.name == name), None)
+
+    def settings(self, name: str) -> dict:
+        return {option.key: option.value for option in self.vm(name).config.extraConfig}
+
+    def path(self, backing: str) -> Path:
+        """Where the simulator keeps a file '[store] path'."""
+        name, _bracket, path = backing[1:].partition("] ")
+        store = next(store for store in self.objects(vim.Datastore) if store.name == name)
+        return Path(store.summary.url) / path
+
+    def disks(self, name: str) -> list:
+        return [device for device in self.vm(name).config.hardware.device if isinstance(device, vim.vm.device.VirtualDisk)]
+
+    def order(self, what: str, **order) -> None:
+        request = urllib.request.Request(f"http://{self.ready['control']}/{what}", data=json.dumps(order).encode(), method="POST")
+        urllib.request.urlopen(request).close()  # noqa: S310, of this machine
+
+    def upstream(self, module: str, **arguments) -> dict:
+        given = {"hostname": self.address, "port": self.port, "username": "root", "password": PASSWORD, **arguments}
+        done = subprocess.run(
+            ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-m", module, "-a", json.dumps(given), "-e",
+             f"ansible_python_interpreter={sys.executable}"],
+            env={**os.environ, "SSL_CERT_FILE": self.ready["certificate"], "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+                 "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}, capture_output=True, text=True, check=False)
+        # Other callbacks may print after it.
+        answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"]["localhost"]
+        assert not answer.get("failed"), answer
+        return answer
+
+    def call(self, check: bool = False, **arguments) -> dict:
+        """What the module answers."""
+        given = {"hostname": self.address, "port": self.port, "username": "root", "password": PASSWORD, "ca_path": self.ready["certificate"],
+                 "esxi_host": self.host_name, "testbed_id": "tb-vm", "_ansible_check_mode": check, "_ansible_remote_tmp": str(self.home),
+                 **({"datastore": self.store.name} if arguments.get("state", "present") == "present" else {}), **arguments}
+        output = io.StringIO()
+        with patch_module_args(given), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+            esxi_vm.main()
+        assert PASSWORD not in output.getvalue().partition('"invocation"')[0]
+        return json.loads(output.getvalue())
+
+    def done(self, check: bool = False, **arguments) -> dict:
+        answer = self.call(check, **arguments)
+        assert not answer.get("failed"), answer.get("msg")
+        return answer
+
+    def refused(self, **arguments) -> dict:
+        answer = self.call(**arguments)
+        assert answer.get("failed"), answer
+        return answer["failure"]
+
+
+@pytest.fixture(scope="module", params=["esx", "vpx"])
+def sim(request, tmp_path_factory):
+    home = tmp_path_factory.mktemp(request.param) / "home"
+    with esxsim_process.running(home, PASSWORD, request.param) as ready:
+        simulated = Simulated(request.param, home, ready)
+        yield simulated
+        Disconnect(simulated.instance)
+
+
+@pytest.fixture
+def vm_name(sim, request):
+    """A machine's name, gone after the test."""
+    name = f"vm-{request.node.originalname.removeprefix('test_')[:40]}"
+    yield name
+    sim.order("clear")
+    left = sim.vm(name)
+    if left is not None:
+        if left.runtime.powerState == "poweredOn":
+            wait(left.PowerOffVM_Task())
+        wait(left.Destroy_Task())
+
+
+def wait(task) -> None:
+    while task.info.state in ("queued", "running"):
+        time.sleep(0.02)
+    assert task.info.state == "success", task.info.error
+
+
+def ops(answer: dict) -> list:
+    return [step["op"] for step in answer["steps"]]
+
+
+DISKS = [
+    {"name": "lsi", "size_mib": 11, "controller": "lsilogic"},
+    {"name": "pv", "size_mib": 13, "controller": "pvscsi", "provisioning": "lazy"},
+    {"name": "ata", "size_mib": 17, "controller": "ide", "provisioning": "thin"},
+    {"name": "nvme", "size_mib": 19, "controller": "nvme", "unit": 3},
+]
+
+
+def test_machine_with_all_controllers_is_made_as_asked_for(sim, vm_name):
+    asked = {"name": vm_name, **GUEST, "disks": DISKS, "nics": [{"network": sim.network}], "extra_config": {"guestinfo.one": "two"}, "power": "on"}
+    foreseen = sim.done(check=True, **asked)
+    assert sim.vm(vm_name) is None
+    made = sim.done(**asked)
+    assert foreseen["steps"] == made["steps"]
+    assert ops(made) == ["create", *["add_disk"] * 4, "add_nic", "extra_config", "power_on"]
+
+    config = sim.vm(vm_name).config
+    assert (config.hardware.numCPU, config.hardware.memoryMB, config.guestId) == (3, 1028, "debian10_64Guest")
+    assert config.memoryReservationLockedToMax is True
+    assert config.memoryAllocation.reservation == 1028
+    assert sim.vm(vm_name).runtime.powerState == "poweredOn"
+    assert sim.vm(vm_name).runtime.host.name == sim.host_name
+    extra = sim.settings(vm_name)
+    assert (extra["storlab.testbed"], extra["disk.EnableUUID"], extra["guestinfo.one"]) == ("tb-vm", "TRUE", "two")
+    assert "storlab.building" not in extra
+    controllers = {device.key: type(device).__name__.rsplit(".", 1)[-1] for device in config.hardware.device}
+    found = {disk.capacityInKB // 1024: (controllers[disk.controllerKey], disk.unitNumber, disk.backing.thinProvisioned, disk.backing.eagerlyScrub)
+             for disk in sim.disks(vm_name)}
+    assert found == {11: ("VirtualLsiLogicController", 0, False, True), 13: ("ParaVirtualSCSIController", 0, False, False),
+                     17: ("VirtualIDEController", 0, True, False), 19: ("VirtualNVMEController", 3, False, True)}
+
+    uuids = {disk.capacityInKB // 1024: disk.backing.uuid for disk in sim.disks(vm_name)}
+    told = {disk["name"]: disk for disk in made["disks"]}
+    assert told["lsi"]["serial"] == uuids[11].replace("-", "").lower()
+    assert told["nvme"]["serial"] is None
+    assert told["nvme"]["uuid"] == uuids[19]
+    assert sim.path(told["pv"]["path"]).is_file()
+    assert len({disk["path"] for disk in made["disks"]}) == 4
+
+    again = sim.done(**asked)
+    assert (again["changed"], again["disks"]) == (False, made["disks"])
+
+
+# The scenario esxi does so with a standalone host.
+@pytest.mark.parametrize("sim", ["vpx"], indirect=True)
+def test_upstream_module_sees_the_same(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:2], nics=[{"network": sim.network}])
+    seen = sim.upstream("community.vmware.vmware_guest_info", name=vm_name, datacenter="DC0",
+                        schema="vsphere", properties=["config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device"])["instance"]
+    hardware = seen["config"]["hardware"]
+    assert (hardware["numCPU"], hardware["memoryMB"]) == (3, 1028)
+    assert sorted(device["capacityInKB"] for device in hardware["device"] if "capacityInKB" in device) == [11264, 13312]
+
+
+def test_drift_is_repaired_and_a_running_machine_is_not_touched_unasked(sim, vm_name):
+    first = {"name": vm_name, **GUEST, "disks": DISKS[:1], "nics": [{"network": sim.network}], "power": "on"}
+    sim.done(**first)
+    more = {**first, "vcpus": 5, "memory_mib": 2052, "disks": [*DISKS[:1], {"name": "second", "size_mib": 23, "controller": "lsilogic"}]}
+    failure = sim.refused(**more)
+    assert (failure["code"], failure["details"]["steps"]) == ("needs_power_off", ["vcpus", "memory_mib"])
+    assert len(sim.disks(vm_name)) == 1
+    changed = sim.done(**more, restart=True)
+    assert ops(changed) == ["power_off", "vcpus", "memory_mib", "add_disk", "power_on"]
+    config = sim.vm(vm_name).config
+    assert (config.hardware.numCPU, config.hardware.memoryMB, config.memoryAllocation.reservation) == (5, 2052, 2052)
+    assert sim.vm(vm_name).runtime.powerState == "poweredOn"
+    # A disk at a SCSI controller that is there goes in while the machine runs.
+    hot = sim.done(**{**more, "disks": [*more["disks"], {"name": "third", "size_mib": 29, "controller": "lsilogic"}]})
+    assert ops(hot) == ["add_disk"]
+    assert sorted(disk.unitNumber for disk in sim.disks(vm_name)) == [0, 1, 2]
+    assert ops(sim.done(**{**more, "power": "off"})) == ["power_off"]
+
+
+def test_an_existing_disk_is_never_made_anew(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:2])
+    before = sorted(disk.backing.uuid for disk in sim.disks(vm_name))
+    for key, value in (("size_mib", 12), ("provisioning", "thin"), ("provisioning", "lazy"), ("controller", "pvscsi")):
+        failure = sim.refused(name=vm_name, **GUEST, disks=[{**DISKS[0], key: value}])
+        assert failure["code"] == "disk_differs", (key, value)
+    assert sorted(disk.backing.uuid for disk in sim.disks(vm_name)) == before
+
+
+def test_stranger_is_left_alone_in_every_state(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:1], testbed_id="another", power="on")
+    before = sim.settings(vm_name)
+    for state in ("present", "absent", "zeroed"):
+        asked = {"name": vm_name, "state": state, **(GUEST if state == "present" else {})}
+        failure = sim.refused(**asked)
+        assert (failure["code"], failure["details"]["owner"]) == ("vm_foreign", "another"), state
+    assert sim.done(name=vm_name, state="released")["changed"] is False
+    assert (sim.settings(vm_name), sim.vm(vm_name).runtime.powerState) == (before, "poweredOn")
+    sim.done(name=vm_name, state="absent", testbed_id="another")
+
+
+def test_absent_takes_everything_and_only_that(sim, vm_name):
+    made = sim.done(name=vm_name, **GUEST, disks=DISKS[:2], power="on")
+    folder = sim.path(made["vm"]["path"]).parent
+    assert folder.is_dir()
+    foreseen = sim.done(check=True, name=vm_name, state="absent")
+    assert sim.vm(vm_name) is not None
+    gone = sim.done(name=vm_name, state="absent")
+    assert gone["steps"] == foreseen["steps"]
+    assert ops(gone) == ["kill", "destroy"]
+    assert sim.vm(vm_name) is None
+    assert not folder.exists()
+    assert sim.done(name=vm_name, state="absent")["changed"] is False
+
+
+def test_zeroing_names_what_it_fills_and_wants_the_machine_off(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:2], power="on")
+    assert sim.refused(name=vm_name, state="zeroed", disks=[{"name": "lsi"}])["code"] == "needs_power_off"
+    assert sim.refused(name=vm_name, state="zeroed", disks=[{"name": "nobody"}])["code"] == "bad_value"
+    urllib.request.urlopen(f"http://{sim.ready['control']}/calls").close()
+    done = sim.done(name=vm_name, state="zeroed", restart=True, disks=[{"name": "lsi"}])
+    assert ops(done) == ["power_off", "zero", "power_on"]
+    with urllib.request.urlopen(f"http://{sim.ready['control']}/calls") as answer:
+        assert json.load(answer)["ZeroFillVirtualDisk_Task"] == 1
+    assert ops(sim.done(check=True, name=vm_name, state="zeroed", restart=True)) == ["power_off", "zero", "zero", "power_on"]
+
+
+def test_iso_is_uploaded_once_and_goes_with_the_last_machine(sim, vm_name, tmp_path):
+    image = tmp_path / "boot.iso"
+    image.write_bytes(os.urandom(300_001))
+    asked = {"name": vm_name, **GUEST, "iso": {"src": str(image), "path": "tb-boot.iso"}}
+    assert ops(sim.done(check=True, **asked)) == ["upload_iso", "create", "add_cdrom"]
+    sim.done(**asked)
+    there = sim.path(f"[{sim.store.name}] tb-boot.iso")
+    assert there.read_bytes() == image.read_bytes()
+    drive = next(device for device in sim.vm(vm_name).config.hardware.device if isinstance(device, vim.vm.device.VirtualCdrom))
+    assert (drive.backing.fileName, drive.connectable.startConnected) == (f"[{sim.store.name}] tb-boot.iso", True)
+    assert sim.done(**asked)["changed"] is False
+    image.write_bytes(os.urandom(300_001))
+    assert ops(sim.done(**asked)) == ["upload_iso"]
+    assert hashlib.sha256(there.read_bytes()).digest() == hashlib.sha256(image.read_bytes()).digest()
+    sim.done(**{**asked, "name": f"{vm_name}-2"})
+    gone = {"state": "absent", "iso": asked["iso"], "datastore": sim.store.name}
+    assert ops(sim.done(name=f"{vm_name}-2", **gone)) == ["destroy"]
+    assert there.exists()
+    assert ops(sim.done(name=vm_name, **gone)) == ["destroy", "remove_iso"]
+    assert not list(there.parent.glob("tb-boot*"))
+
+
+def test_iso_of_others_is_not_overwritten(sim, vm_name, tmp_path):
+    image, there = tmp_path / "x.iso", sim.path(f"[{sim.store.name}] foreign.iso")
+    image.write_bytes(b"new")
+    there.write_bytes(b"old")
+    assert sim.refused(name=vm_name, **GUEST, iso={"src": str(image), "path": "foreign.iso"})["code"] == "iso_foreign"
+    assert there.read_bytes() == b"old"
+    sim.done(name=vm_name, **GUEST, iso={"path": "foreign.iso"})
+    sim.done(name=vm_name, state="absent", iso={"path": "foreign.iso"}, datastore=sim.store.name)
+    assert there.read_bytes() == b"old"
+    there.unlink()
+    assert sim.refused(name=vm_name, **GUEST, iso={"path": "foreign.iso"})["code"] == "iso_missing"
+    assert sim.refused(name=vm_name, **GUEST, iso={"path": "no-folder/foreign.iso"})["code"] == "refused"
+    assert sim.vm(vm_name) is None
+
+
+def test_creation_that_fails_half_way_leaves_nothing(sim, vm_name, tmp_path):
+    image = tmp_path / "boot.iso"
+    image.write_bytes(b"image")
+    asked = {"name": vm_name, **GUEST, "disks": DISKS[:1], "iso": {"src": str(image), "path": "half.iso"}, "power": "on"}
+    for method, fault, code in (("ReconfigVM_Task", "NoPermission", "no_permission"), ("PowerOnVM_Task", "ResourceInUse", "in_use"),
+                                ("ReconfigVM_Task", "NotAuthenticated", "session_lost")):
+        sim.order("fault", method=method, fault=fault, times=1)
+        assert sim.refused(**asked)["code"] == code
+        assert sim.vm(vm_name) is None
+        assert not list(Path(sim.store.summary.url).glob(f"{vm_name}*"))
+        assert not list(Path(sim.store.summary.url).glob("half.iso*"))
+
+
+def test_creation_that_was_cut_off_is_made_anew(sim, vm_name):
+    asked = {"name": vm_name, **GUEST, "disks": DISKS[:1]}
+    sim.order("fault", method="ReconfigVM_Task", fault="HostConfigFault", times=1)
+    sim.order("fault", method="Destroy_Task", fault="HostConfigFault", times=1)
+    assert sim.refused(**asked)["code"] == "refused"
+    assert sim.settings(vm_name)["storlab.building"] == "TRUE"
+    foreseen = sim.done(check=True, **asked)
+    made = sim.done(**asked)
+    assert ops(made) == ops(foreseen) == ["destroy", "create", "add_disk"]
+    assert "storlab.building" not in sim.settings(vm_name)
+    assert sim.done(**asked)["changed"] is False
+
+
+def test_raw_mapping_of_a_lun(sim, vm_name):
+    lun = next(lun for lun in sim.host.configManager.storageSystem.storageDeviceInfo.scsiLun if lun.lunType == "disk")
+    size = lun.capacity.block * lun.capacity.blockSize
+    layers = {"datastore-raw": {"identity": {"naa": lun.canonicalName, "serial": "LUN-4711"}}}
+    asked = {"name": vm_name, **GUEST, "layers": layers, "disks": [
+        {"name": "file", "size_mib": 7}, {"name": "raw", "controller": "lsilogic", "rdm": {"layer": "datastore-raw"}}]}
+    made = sim.done(**asked)
+    told = {disk["name"]: disk for disk in made["disks"]}["raw"]
+    assert (told["naa"], told["serial"], told["compatibility"], told["size_bytes"]) == (lun.canonicalName, "LUN-4711", "physical", size)
+    backing = next(disk.backing for disk in sim.disks(vm_name) if disk.capacityInBytes == size)
+    assert (backing.compatibilityMode, backing.lunUuid, backing.diskMode) == ("physicalMode", lun.uuid, "independent_persistent")
+    assert sim.done(**asked)["changed"] is False
+    assert sim.refused(name=vm_name, state="zeroed")["code"] == "disk_raw"
+    assert sim.refused(name=f"{vm_name}-2", **{key: asked[key] for key in asked if key != "name"})["code"] == "device_in_use"
+    virtual = [asked["disks"][0], {**asked["disks"][1], "rdm": {"layer": "datastore-raw", "compatibility": "virtual"}}]
+    assert sim.refused(**{**asked, "disks": virtual})["code"] == "disk_differs"
+    assert sim.refused(**{**asked, "disks": [{"name": "none", "rdm": {"naa": "naa.6000dead"}}]})["code"] == "lun_missing"
+
+
+def test_address_is_waited_for(sim, vm_name):
+    asked = {"name": vm_name, **GUEST, "nics": [{"network": sim.network}]}
+    assert sim.refused(**asked, wait_for_address_s=1)["details"]["power"] == "poweredOff"
+    failure = sim.refused(**asked, power="on", wait_for_address_s=1)
+    assert (failure["code"], failure["details"]["power"]) == ("address_missing", "poweredOn")
+    sim.done(**asked, power="off")
+    told = sim.done(**asked, power="on", extra_config={"guestinfo.storlab.ip": "10.77.1.9"}, wait_for_address_s=5)
+    assert told["address"] == "10.77.1.9"
+
+
+def test_template_is_cloned_by_a_vcenter_only(sim, vm_name):
+    asked = {"name": f"{vm_name}-clone", "template": vm_name, "vcpus": 2, "disks": [{"name": "data", "size_mib": 31, "controller": "lsilogic"}]}
+    if sim.kind == "esx":
+        assert sim.refused(**asked)["code"] == "template_needs_vcenter"
+        return
+    sim.done(name=vm_name, **GUEST, disks=[{"name": "system", "size_mib": 37, "controller": "lsilogic"}], nics=[{"network": sim.network}])
+    sim.vm(vm_name).MarkAsTemplate()
+    foreseen = sim.done(check=True, **asked)
+    made = sim.done(**asked)
+    assert foreseen["steps"] == made["steps"]
+    assert ops(made)[0] == "create"
+    assert sorted((disk.unitNumber, disk.capacityInKB // 1024) for disk in sim.disks(asked["name"])) == [(0, 37), (1, 31)]
+    extra = sim.settings(asked["name"])
+    assert "storlab.disk.system" not in extra
+    assert sim.vm(asked["name"]).config.hardware.numCPU == 2
+    assert sim.done(**asked)["changed"] is False
+    sim.done(name=asked["name"], state="absent")
+    assert sim.refused(**{**asked, "template": "nowhere"})["code"] == "bad_value"
+
+
+OVF = """<?xml version="1.0" encoding="UTF-8"?>
+<Envelope xmlns="http://schemas.dmtf.org/ovf/envelope/1" xmlns:ovf="http://schemas.dmtf.org/ovf/envelope/1"
+ xmlns:rasd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_ResourceAllocationSettingData"
+ xmlns:vssd="http://schemas.dmtf.org/wbem/wscim/1/cim-schema/2/CIM_VirtualSystemSettingData">
+ <References><File ovf:href="system.vmdk" ovf:id="file1" ovf:size="{size}"/></References>
+ <DiskSection><Info>d</Info><Disk ovf:capacity="41" ovf:capacityAllocationUnits="byte * 2^20" ovf:diskId="vmdisk1" ovf:fileRef="file1"/></DiskSection>
+ <NetworkSection><Info>n</Info><Network ovf:name="nat"><Description>n</Description></Network></NetworkSection>
+ <VirtualSystem ovf:id="vm"><Info>v</Info><Name>vm</Name><OperatingSystemSection ovf:id="96"><Info>o</Info></OperatingSystemSection>
+ <VirtualHardwareSection><Info>h</Info>
+ <System><vssd:ElementName>v</vssd:ElementName><vssd:InstanceID>0</vssd:InstanceID><vssd:VirtualSystemType>vmx-13</vssd:VirtualSystemType></System>
+ <Item><rasd:ElementName>cpu</rasd:ElementName><rasd:InstanceID>1</rasd:InstanceID><rasd:ResourceType>3</rasd:ResourceType>
+  <rasd:VirtualQuantity>6</rasd:VirtualQuantity></Item>
+ <Item><rasd:ElementName>mem</rasd:ElementName><rasd:InstanceID>2</rasd:InstanceID><rasd:ResourceType>4</rasd:ResourceType>
+  <rasd:VirtualQuantity>516</rasd:VirtualQuantity></Item>
+ <Item><rasd:Address>0</rasd:Address><rasd:ElementName>scsi</rasd:ElementName><rasd:InstanceID>3</rasd:InstanceID>
+  <rasd:ResourceSubType>lsilogic</rasd:ResourceSubType><rasd:ResourceType>6</rasd:ResourceType></Item>
+ <Item><rasd:AddressOnParent>0</rasd:AddressOnParent><rasd:ElementName>disk</rasd:ElementName><rasd:HostResource>ovf:/disk/vmdisk1</rasd:HostResource>
+  <rasd:InstanceID>4</rasd:InstanceID><rasd:Parent>3</rasd:Parent><rasd:ResourceType>17</rasd:ResourceType></Item>
+ </VirtualHardwareSection></VirtualSystem></Envelope>"""
+
+
+def ova(path: Path, disk: bytes, manifest: str | None = None, leave_out: bool = False) -> str:
+    descriptor = OVF.format(size=len(disk)).encode()
+    said = manifest or "".join(f"SHA256({name})= {hashlib.sha256(content).hexdigest()}\n" for name, content in
+                               (("vm.ovf", descriptor), ("system.vmdk", disk)))
+    with tarfile.open(path, "w") as tar:
+        for name, content in (("vm.ovf", descriptor), ("vm.mf", said.encode()), ("system.vmdk", disk))[:2 if leave_out else 3]:
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return str(path)
+
+
+def test_ova_is_imported(sim, vm_name, tmp_path):
+    file = ova(tmp_path / "vm.ova", os.urandom(3_000_017))
+    asked = {"name": vm_name, "ova": file, "disks": [{"name": "data", "size_mib": 43, "controller": "lsilogic"}], "nics": [{"network": sim.network}]}
+    foreseen = sim.done(check=True, **asked)
+    assert sim.vm(vm_name) is None
+    made = sim.done(**asked)
+    assert foreseen["steps"] == made["steps"]
+    config = sim.vm(vm_name).config
+    assert (config.hardware.numCPU, config.hardware.memoryMB, config.memoryReservationLockedToMax) == (6, 516, True)
+    assert sorted((disk.unitNumber, disk.capacityInKB // 1024) for disk in sim.disks(vm_name)) == [(0, 41), (1, 43)]
+    assert sim.settings(vm_name)["storlab.testbed"] == "tb-vm"
+    assert sim.done(**asked)["changed"] is False
+
+
+def test_bad_ova_leaves_nothing(sim, vm_name, tmp_path):
+    text = tmp_path / "no.ova"
+    text.write_text("this is no archive")
+    wrong = f"SHA256(system.vmdk)= {'0' * 64}\n"
+    for file in (str(text), ova(tmp_path / "wrong.ova", b"disk" * 999, manifest=wrong), ova(tmp_path / "short.ova", b"disk", leave_out=True)):
+        assert sim.refused(name=vm_name, ova=file)["code"] == "ova_damaged", file
+        assert sim.vm(vm_name) is None
+    assert sim.refused(name=vm_name, ova=str(tmp_path / "none.ova"))["code"] == "bad_value"
+
+
+def test_what_the_host_lacks_is_named_before_anything_is_made(sim, vm_name):
+    assert sim.refused(name=vm_name, **GUEST, nics=[{"network": "no such"}])["code"] == "bad_value"
+    assert sim.refused(name=vm_name, **GUEST, datastore="no-such")["code"] == "bad_value"
+    assert sim.refused(name=vm_name, **GUEST, disks=[{"name": "big", "size_mib": 1 << 34}])["code"] == "datastore_full"
+    assert sim.vm(vm_name) is None
