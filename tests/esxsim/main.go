@@ -61,6 +61,7 @@ func run(kind, listen, control, user, passwordFile, home string) error {
 		return err
 	}
 	defer m.Remove()
+	m.ServiceContent.About.FullName += " (simulated)"
 	gate, err := newGate(listen)
 	if err != nil {
 		return err

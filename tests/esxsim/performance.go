@@ -5,12 +5,15 @@
 package main
 
 import (
+	"fmt"
 	"hash/fnv"
 	"strings"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -22,7 +25,7 @@ type performance struct {
 	*simulator.PerformanceManager
 }
 
-func (p *performance) QueryPerf(_ *simulator.Context, req *types.QueryPerf) soap.HasFault {
+func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) soap.HasFault {
 	names := map[int32]string{}
 	for _, counter := range p.PerfCounter {
 		names[counter.Key] = counter.GroupInfo.GetElementDescription().Key + "." + counter.NameInfo.GetElementDescription().Key
@@ -44,16 +47,96 @@ func (p *performance) QueryPerf(_ *simulator.Context, req *types.QueryPerf) soap
 		if count := int32(len(metrics.SampleInfo)); query.MaxSample > 0 && count > query.MaxSample {
 			metrics.SampleInfo = metrics.SampleInfo[count-query.MaxSample:]
 		}
-		for _, id := range query.MetricId {
+		for _, id := range each(ctx.Map.Get(query.Entity), query.MetricId, names) {
 			series := &types.PerfMetricIntSeries{PerfMetricSeries: types.PerfMetricSeries{Id: id}}
 			for _, sample := range metrics.SampleInfo {
 				series.Value = append(series.Value, madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval))
 			}
 			metrics.Value = append(metrics.Value, series)
 		}
-		body.Res.Returnval = append(body.Res.Returnval, metrics)
+		if query.Format == string(types.PerfFormatCsv) {
+			body.Res.Returnval = append(body.Res.Returnval, asText(metrics))
+		} else {
+			body.Res.Returnval = append(body.Res.Returnval, metrics)
+		}
 	}
 	return body
+}
+
+func asText(metrics *types.PerfEntityMetric) *types.PerfEntityMetricCSV {
+	var samples []string
+	for _, sample := range metrics.SampleInfo {
+		samples = append(samples, fmt.Sprint(sample.Interval), sample.Timestamp.Format(time.RFC3339))
+	}
+	found := &types.PerfEntityMetricCSV{PerfEntityMetricBase: metrics.PerfEntityMetricBase, SampleInfoCSV: strings.Join(samples, ",")}
+	for _, series := range metrics.Value {
+		var values []string
+		for _, value := range series.(*types.PerfMetricIntSeries).Value {
+			values = append(values, fmt.Sprint(value))
+		}
+		found.Value = append(found.Value, types.PerfMetricSeriesCSV{PerfMetricSeries: series.(*types.PerfMetricIntSeries).PerfMetricSeries, Value: strings.Join(values, ",")})
+	}
+	return found
+}
+
+// each names the instances that "*" stands for.
+func each(entity mo.Reference, asked []types.PerfMetricId, names map[int32]string) []types.PerfMetricId {
+	var found []types.PerfMetricId
+	for _, id := range asked {
+		group, _, _ := strings.Cut(names[id.CounterId], ".")
+		if id.Instance != "*" {
+			found = append(found, id)
+			continue
+		}
+		for _, instance := range instances(entity, group) {
+			found = append(found, types.PerfMetricId{CounterId: id.CounterId, Instance: instance})
+		}
+	}
+	return found
+}
+
+func instances(entity mo.Reference, group string) (found []string) {
+	switch entity := entity.(type) {
+	case *simulator.HostSystem:
+		switch group {
+		case "disk":
+			for _, lun := range entity.Config.StorageDevice.ScsiLun {
+				if disk, ok := lun.(*types.HostScsiDisk); ok {
+					found = append(found, disk.CanonicalName)
+				}
+			}
+		case "storageAdapter":
+			for _, adapter := range entity.Config.StorageDevice.HostBusAdapter {
+				found = append(found, adapter.GetHostHostBusAdapter().Device)
+			}
+		case "datastore":
+			for _, mount := range entity.Config.FileSystemVolume.MountInfo {
+				if volume, ok := mount.Volume.(*types.HostVmfsVolume); ok {
+					found = append(found, volume.Uuid)
+				}
+			}
+		}
+	case *simulator.VirtualMachine:
+		if group != "virtualDisk" {
+			return nil
+		}
+		devices := object.VirtualDeviceList(entity.Config.Hardware.Device)
+		for _, device := range devices.SelectByType((*types.VirtualDisk)(nil)) {
+			if controller, ok := devices.FindByKey(device.GetVirtualDevice().ControllerKey).(types.BaseVirtualController); ok {
+				family := "scsi"
+				switch controller.(type) {
+				case *types.VirtualIDEController:
+					family = "ide"
+				case *types.VirtualAHCIController:
+					family = "sata"
+				case *types.VirtualNVMEController:
+					family = "nvme"
+				}
+				found = append(found, fmt.Sprintf("%s%d:%d", family, controller.GetVirtualController().BusNumber, *device.GetVirtualDevice().UnitNumber))
+			}
+		}
+	}
+	return found
 }
 
 // madeUp is the same for the same counter, instance and moment: milliseconds of latency, MHz, or a rate.
@@ -71,6 +154,8 @@ func madeUp(counter, instance string, tick int64) int64 {
 		return 0
 	case strings.HasPrefix(name, "total") && strings.HasSuffix(name, "Latency"):
 		return 5 + noise
+	case strings.HasSuffix(name, "LatencyUS"):
+		return 480 + 10*noise
 	case name == "usagemhz":
 		return 900 + 40*noise
 	case strings.HasPrefix(name, "number"), strings.HasPrefix(name, "commands"):
