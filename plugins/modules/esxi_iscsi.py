@@ -210,6 +210,10 @@ luns:
   returned: when O(state=present)
   type: list
   elements: dict
+waited_s:
+  description: How long it took from the last rescan until all LUNs were there.
+  returned: when O(state=present) and not in check mode
+  type: float
 adapter:
   description: Name of the adapter, such as V(vmhba65).
   returned: when O(state=present) and it is enabled
@@ -225,6 +229,7 @@ about:
 """
 
 import contextlib
+import time
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.storlab.testbed.plugins.module_utils import esxi
@@ -311,6 +316,7 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
         raise Failure("target_foreign", f"{entry_key(foreign[0])} is configured on this host already, and not by this testbed.",
                       "Remove it there, or use another portal.", target=entry_key(foreign[0]))
     steps = plan(state, want, memory.data)
+    waited: dict = {}
     adapter, found, done, new = Adapter(session, host, state["device"]), state["luns"], [], not memory.data
     if not check_mode:
         if any(step["op"] != "rescan" for step in steps):
@@ -322,7 +328,9 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
                 if step["op"] in ("chap", "chap_found"):
                     memory.data.setdefault("secrets", {})[step["target"]] = {key: keep_secret(step["entry"][key]) for key in SECRETS if step["entry"][key]}
                     memory.save()
+            begun = time.monotonic()
             found = adapter.wait(targets, params["wait_s"]) if targets else found
+            waited = {"waited_s": round(time.monotonic() - begun, 2)}
             disks = prove(targets, found)
         except Failure:
             undo(adapter, session, host, as_it_was(state), done)
@@ -334,7 +342,7 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
     result = {"luns": found, "layers": [{**layer, "path": None} for layer in layers_of(targets, disks, "esxi")],
               "reboot_required": any(step["op"] == "queue_depth" for step in steps)}
     name = state["device"] if check_mode else adapter.device()
-    return {**result, **({"adapter": name} if name else {}), **told(steps)}
+    return {**result, **waited, **({"adapter": name} if name else {}), **told(steps)}
 
 
 def absent(session: esxi.Session, host, params: dict, memory: esxi.Memory, check_mode: bool) -> dict:
