@@ -12,8 +12,8 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils import comparison
 from ..module_utils.failure import Failure, bad_value
-from ..module_utils.report import compare_render, load
-from .report import apply, plan
+from ..module_utils.report import compare_render, load, scrub
+from .report import apply, plan, text_of
 
 SELECTOR = {"type": "dict", "required": True, "options": {
     "run_dir": {"type": "path"}, "results_dir": {"type": "path"}, "testbed_id": {"type": "str"}, "run_id": {"type": "str", "default": "latest"},
@@ -26,12 +26,13 @@ ARGUMENTS = {
     "margin_percent": {"type": "float", "default": comparison.MARGIN_PERCENT},
     "fail_on": {"type": "list", "elements": "str", "default": []},
     "output_dir": {"type": "path"},
+    "scrub": {"type": "bool", "default": False},
 }
 
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("baseline", "candidate", "fail_on", "margin_percent", "metrics", "output_dir", "under_test"))
+    _VALID_ARGS = frozenset(("baseline", "candidate", "fail_on", "margin_percent", "metrics", "output_dir", "scrub", "under_test"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -50,6 +51,12 @@ class ActionModule(ActionBase):
         # First what can be wrong without reading anything.
         rules = comparison.rules(args["fail_on"], args["metrics"])
         sides = [self._side(name, args[name]) for name in comparison.SIDES]
+        if args["scrub"]:
+            # What is named in the arguments has its pseudonym too.
+            names = scrub.Pseudonyms([side["run"] for side in sides])
+            sides = [{"run": names.run(side["run"]), "selector": {field: name and names.text(name) for field, name in side["selector"].items()},
+                      "label": safe(names.text(side["label"]))} for side in sides]
+            args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
         if len({side["run"].testbed_id for side in sides}) > 1:
             sides = [{**side, "label": f"{safe(side['run'].testbed_id)}.{side['label']}"} for side in sides]
         found = comparison.compare_runs(*sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"])
@@ -63,7 +70,7 @@ class ActionModule(ActionBase):
                   # Not 'failed': a task that returns it has failed.
                   "failed_points": found["failed"], "differences": [entry for entry in found["environment"] if entry["status"] != "ignored"]}
         if self._task.diff:
-            answer["diff"] = [{"before_header": step["path"], "after_header": step["path"], "before": _text(step["path"]), "after": step["text"]}
+            answer["diff"] = [{"before_header": step["path"], "after_header": step["path"], "before": text_of(step["path"]), "after": step["text"]}
                               for step in steps if step["path"].endswith(".md")]
         if not self._task.check_mode:
             apply(folder, steps)
@@ -92,10 +99,3 @@ class ActionModule(ActionBase):
 def safe(name: str) -> str:
     """Fit for the name of a folder: names come out of files that anybody may have written."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)
-
-
-def _text(path: str) -> str:
-    if not os.path.exists(path):
-        return ""
-    with open(path, encoding="utf-8", errors="replace") as handle:
-        return handle.read()

@@ -86,6 +86,12 @@ options:
   output_dir:
     description: Folder in which the folder of the comparison is made. By default C(compare) beside the candidate's run.
     type: path
+  scrub:
+    description:
+      - Gives hosts, users, testbeds, addresses and identifiers pseudonyms, the same ones on both sides.
+      - Names in O(baseline), O(candidate) and O(under_test) are the real ones all the same.
+    type: bool
+    default: false
 attributes:
   check_mode:
     description: Returns the verdicts and says which files would be written, without writing.

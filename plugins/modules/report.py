@@ -11,7 +11,8 @@ version_added: 0.1.0
 description:
   - Reads a run that M(storlab.testbed.benchmark) stored and writes a report beside its results.
   - The report is one self-contained HTML file that opens offline, a Markdown file fit for a pull request, a CSV file with one row a
-    point, and a JSON file with everything the report says.
+    point, a JSON file with everything the report says, and a JUnit file in which each point is a test case.
+  - Keeps a page of all runs of the testbed beside them, see O(index).
   - Repetitions are pooled. Rates are medians, mean latencies are weighted by the number of I/Os, percentiles come from merged histograms.
   - Each layer is set against the layer its I/O goes through next. What cannot be compared is shown and called not comparable.
   - Failed points and damaged files are listed with the reason; the rest of the run is reported.
@@ -36,6 +37,30 @@ options:
   title:
     description: Title of the report. By default it names the testbed.
     type: str
+  scrub:
+    description:
+      - Gives hosts, users, testbeds, addresses (IPv4, IPv6, MAC), IQNs, NAAs, serial numbers and UUIDs pseudonyms such as C(host-1), the same ones in
+        all files of the report, also where they stand within paths and sentences. Figures are unchanged.
+      - Raw files hold the real names, so the report does not link them; their checksums stay.
+      - The page of all runs, which lies outside of the report, has the real names.
+    type: bool
+    default: false
+  static:
+    description:
+      - Writes each chart of the report as a file of its own to C(charts) in the folder of the report, light, with the styles it needs.
+      - V(png) is drawn by a headless Chromium on the controller.
+    type: list
+    elements: str
+    choices: [svg, png]
+    default: []
+  index:
+    description:
+      - Keeps C(index.html) and C(index.json) in the folder of the testbed. They list all runs with what each found, link the reports, and show
+        how each figure went from run to run and where the environment changed.
+      - Only for a run that lies in C(results_dir/testbed_id/run_id), as M(storlab.testbed.benchmark) stores it. With O(state=absent) the
+        link goes, and both files with the last report.
+    type: bool
+    default: true
   state:
     description:
       - V(present) writes the report, V(absent) removes its files and leaves the results.
@@ -64,6 +89,13 @@ EXAMPLES = r"""
     testbed_id: embedded
   register: report
 
+- name: Report the newest run in a form that can be shown to anybody, with pictures for a paper
+  storlab.testbed.report:
+    results_dir: /tmp/storlab-example/results
+    testbed_id: embedded
+    scrub: true
+    static: [svg]
+
 - name: Report a run under a title of its own
   storlab.testbed.report:
     run_dir: /tmp/storlab-example/results/embedded/20261121T133616Z
@@ -82,6 +114,10 @@ report_dir:
 index:
   description: Path of the HTML file.
   returned: success
+  type: str
+runs:
+  description: Path of the page of all runs of the testbed.
+  returned: when O(index) and the run lies in the folder of its testbed
   type: str
 files:
   description: Path of each file of the report, by name.
@@ -155,7 +191,7 @@ failure:
   type: dict
   contains:
     code:
-      description: One of V(run_missing), V(run_empty), V(report_unwritable), V(bad_value).
+      description: One of V(run_missing), V(run_empty), V(report_unwritable), V(browser_missing), V(browser_failed), V(bad_value).
       type: str
     details:
       description: Facts for scripts.

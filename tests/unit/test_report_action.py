@@ -45,7 +45,7 @@ def play(tmp_path: Path, step: dict, *options: str) -> list:
 
 def test_writes_once_and_then_finds_nothing_to_do(tmp_path, results):
     first = task(tmp_path, results_dir=str(results), testbed_id="embedded")
-    assert first["changed"] and sorted(os.listdir(first["report_dir"])) == sorted(render.FILES)
+    assert first["changed"] and sorted(os.listdir(first["report_dir"])) == sorted([*render.FILES, "junit.xml"])
     assert first["run_id"] == "20261121T133616Z" and first["points"] == 12 and first["points_failed"] == 0
     assert first["summary"][2]["layer"] == "target-bench" and first["summary"][2]["below"] == "backing-bench"
     before = {name: Path(path).read_bytes() for name, path in first["files"].items()}
@@ -57,7 +57,7 @@ def test_writes_once_and_then_finds_nothing_to_do(tmp_path, results):
 
 def test_check_mode_says_what_would_be_written_and_writes_nothing(tmp_path, results):
     found = task(tmp_path, "--check", "--diff", results_dir=str(results), testbed_id="embedded")
-    assert found["changed"] and len(found["written"]) == 4 and found["table"]
+    assert found["changed"] and len(found["written"]) == 7 and found["table"]
     assert found["diff"][0]["before"] == "" and "target-bench" in found["diff"][0]["after"]
     assert not os.path.exists(found["report_dir"])
 
@@ -73,7 +73,7 @@ def test_absent_removes_the_report_and_leaves_results_and_what_others_put_there(
     note = Path(first["report_dir"], "note.txt")
     note.write_text("mine", encoding="utf-8")
     gone = task(tmp_path, run_dir=first["run_dir"], state="absent")
-    assert gone["changed"] and len(gone["removed"]) == 4
+    assert gone["changed"] and len(gone["removed"]) == 7
     assert os.listdir(first["report_dir"]) == ["note.txt"]
     note.unlink()
     again = task(tmp_path, run_dir=first["run_dir"], state="absent")
@@ -114,4 +114,4 @@ def test_the_role_takes_it_away_again(tmp_path, results):
     values = {"report_testbed_id": "embedded", "report_results_dir": str(results)}
     play(tmp_path, {"ansible.builtin.import_role": {"name": "storlab.testbed.report"}, "vars": values})
     last = play(tmp_path, {"ansible.builtin.import_role": {"name": "storlab.testbed.report"}, "vars": {**values, "report_state": "absent"}})[-1]
-    assert last["changed"] and len(last["removed"]) == 4
+    assert last["changed"] and len(last["removed"]) == 7

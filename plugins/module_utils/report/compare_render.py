@@ -9,7 +9,6 @@ import csv
 import io
 import json
 import math
-import os
 from xml.sax.saxutils import escape
 
 import jinja2
@@ -17,7 +16,7 @@ import jinja2
 from .. import comparison as compared
 from . import units
 from .junit import attribute, printable
-from .render import TEMPLATES, code, plain
+from .render import TEMPLATES, asset, code, plain
 
 FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
 VERDICT_TITLES = {"worse": "Worse", "better": "Better", "no_difference": "No difference", "cannot_tell": "Cannot tell", "no_verdict": "No verdict"}
@@ -146,7 +145,7 @@ def html(found: dict) -> str:
     return _environment().get_template("compare.html.j2").render(
         found=found, sections=_sections(found), matrix=matrix, left_out=left_out(found),
         tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
-        style=_asset("style.css") + _asset("compare.css"), script=_asset("script.js"))
+        style=asset("style.css") + asset("compare.css"), script=asset("script.js"))
 
 
 def left_out(found: dict) -> str:
@@ -170,11 +169,6 @@ def _environment() -> jinja2.Environment:
                                margin=compared.margin_words)
     environment.globals.update(value=value, words=words, interval=_interval, absent=units.ABSENT)
     return environment
-
-
-def _asset(name: str) -> str:
-    with open(os.path.join(TEMPLATES, name), encoding="utf-8") as handle:
-        return handle.read()
 
 
 def _sections(found: dict) -> list[dict]:

@@ -58,11 +58,9 @@ def _first_start(folder: str) -> str:
     return ""
 
 
-def read_run(folder: str) -> Run:
+def read_around(folder: str) -> Run:
+    """The run without its results: its layers, hosts, and what was asked for."""
     folder = os.path.abspath(folder)
-    points = os.path.join(folder, "points")
-    if not os.path.isdir(points):
-        raise Failure("run_missing", f"{folder} holds no folder named points.", "Name the folder of a run that benchmark wrote.", run_dir=folder)
     run = Run(folder, testbed_id=os.path.basename(os.path.dirname(folder)), run_id=os.path.basename(folder))
     layers = _read(run, "layers.json") or {}
     # Both shapes are met in the field: a mapping by name, and a plain list.
@@ -78,16 +76,23 @@ def read_run(folder: str) -> Run:
     unread = run.asked.get("unread")
     run.damaged += [{"file": str(row.get("file")), "reason": str(row.get("reason"))} for row in (unread if isinstance(unread, list) else ())
                     if isinstance(row, dict)]
+    return run
+
+
+def read_run(folder: str) -> Run:
+    folder = os.path.abspath(folder)
+    points = os.path.join(folder, "points")
+    if not os.path.isdir(points):
+        raise Failure("run_missing", f"{folder} holds no folder named points.", "Name the folder of a run that benchmark wrote.", run_dir=folder)
+    run = read_around(folder)
     for entry in sorted(os.listdir(points)):
         if os.path.isdir(os.path.join(points, entry)):
             name = f"points/{entry}/result.json"
             result, reason = store.read_result(os.path.join(folder, name))
-            reason = reason or _odd(result)
+            reason = reason or completed(result)
             if reason:
                 run.damaged.append({"file": name, "reason": reason})
             else:
-                for key, empty in OPTIONAL.items():
-                    result[key] = result.get(key) or empty()
                 _share(result)
                 result["files"] = _files(run, entry, result)
                 run.results.append(result)
@@ -140,11 +145,13 @@ def _share(result: dict) -> None:
             total["histogram"] = part["histogram"]
 
 
-def _odd(result: dict) -> str | None:
-    """What else the report relies on."""
+def completed(result: dict) -> str | None:
+    """Give a result of store.py the keys that the report relies on; why that cannot be when it cannot."""
     for key, kind in (("counters", dict), ("steady_state", dict), ("checks", list)):
         if not isinstance(result.get(key) or kind(), kind):
             return f"its {key} is a {type(result[key]).__name__}"
+    for key, empty in OPTIONAL.items():
+        result[key] = result.get(key) or empty()
     return None
 
 

@@ -66,6 +66,8 @@ class Cell:
     cpu: dict = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
     others: dict = field(default_factory=dict)  # other host -> metric of CPU -> Figure
     esxi: dict = field(default_factory=dict)  # metric of ESXI -> Figure
+    esxi_below: list = field(default_factory=list)  # metrics of ESXI that are below what the hypervisor's counter can tell
+    esxi_simulated: bool = False
     shown: str = ""  # the point nearest the median rate, whose samples stand for all
 
     def figure(self, metric: str, direction: str = "total") -> Figure | None:
@@ -169,13 +171,13 @@ def _variants_apart(run: Run) -> Run:
         if name in plain or not mine:
             layers[name] = layer
         for variant in mine:
-            parent = _varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
-            layers[_varied(name, variant)] = {**layer, "name": _varied(name, variant), "parent": parent}
-    results = [{**result, "layer": _varied(result["layer"], str(result["variant"]))} if result.get("variant") else result for result in run.results]
+            parent = varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
+            layers[varied(name, variant)] = {**layer, "name": varied(name, variant), "parent": parent}
+    results = [{**result, "layer": varied(result["layer"], str(result["variant"]))} if result.get("variant") else result for result in run.results]
     return replace(run, layers=layers, results=results)
 
 
-def _varied(name: str, variant: str) -> str:
+def varied(name: str, variant: str) -> str:
     return f"{name} ({variant})"
 
 
@@ -273,7 +275,7 @@ def pool(results: list) -> Cell:
         ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
         repetitions=len(results), figures=figures, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags,
         cpu=_medians([result.get("cpu") for result in results], CPU), others=_others(results),
-        esxi=_medians([(result.get("counters") or {}).get("esxi") for result in results], ESXI), shown=_nearest_median(results, taken))
+        **_esxi(results), shown=_nearest_median(results, taken))
 
 
 def _median(values) -> Figure | None:
@@ -287,12 +289,24 @@ def _medians(parts: list, metrics: tuple) -> dict:
     return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in parts))}
 
 
+def _esxi(results: list) -> dict:
+    """What an ESXi host counted, as fields of Cell."""
+    parts = [part for result in results if isinstance(part := (result.get("counters") or {}).get("esxi"), dict)]
+    figures = _medians(parts, ESXI)
+    below = [metric for metric in ESXI if metric not in figures and any(metric in str(part.get("below_resolution")) for part in parts)]
+    return {"esxi": figures, "esxi_below": below, "esxi_simulated": any(part.get("simulated") for part in parts)}
+
+
 def _others(results: list) -> dict:
-    """other host -> metric of CPU -> Figure, of what was counted there meanwhile."""
+    """other host -> metric of CPU -> Figure, of what was counted there meanwhile; a simulated host says so in its name."""
     seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
-    hosts = sorted({str(host) for found in seen for host in found})
-    found = {host: _medians([(part.get(host) or {}).get("cpu") for part in seen], CPU) for host in hosts}
-    return {host: figures for host, figures in found.items() if figures}
+    found = {}
+    for host in sorted({str(host) for part in seen for host in part}):
+        parts = [part.get(host) or {} for part in seen]
+        figures = _medians([part.get("cpu") for part in parts], CPU)
+        if figures:
+            found[f"{host} (simulated)" if any(part.get("simulated") for part in parts) else host] = figures
+    return found
 
 
 def _nearest_median(results: list, taken: list) -> str:
@@ -448,6 +462,7 @@ FLAG_WORDS = {
     "device_counters_differ": "the device's own counters disagree with what the generator says it did",
     "page_cache_not_dropped": "the page cache could not be emptied before measuring",
     "steal": "other virtual machines took processor time from this host meanwhile",
+    "esxi_interval_too_short": "no whole sample of the ESXi host lies in the measured time, so its counters are not shown; measure for 40 s or more",
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
     "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
     "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",

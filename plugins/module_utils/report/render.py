@@ -132,6 +132,11 @@ def results_json(report: Report) -> str:
         "points": [_without_histograms(point) for point in report.points],
         "hosts": {machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])} for machine in report.machines},
     }
+    return json_of(content)
+
+
+def json_of(content: dict) -> str:
+    """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
     return "{\n" + ",\n".join(f"{_json(key)}: {_json_lines(value)}" for key, value in sorted(content.items())) + "\n}\n"
 
 
@@ -140,7 +145,6 @@ def _json(value) -> str:
 
 
 def _json_lines(value) -> str:
-    """A list as one line an element: still readable and diffable, and written by the encoder in C, which indents nothing."""
     return "[\n" + ",\n".join(map(_json, value)) + "\n]" if isinstance(value, list) and value else _json(value)
 
 
@@ -166,7 +170,7 @@ def code(text) -> str:
 
 
 def markdown(report: Report) -> str:
-    environment = _environment()
+    environment = templates()
     environment.filters.update(plain=plain, code=code)
     return environment.get_template("report.md.j2").render(
         report=report, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report))
@@ -192,7 +196,7 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
 
 
 def html(report: Report) -> str:
-    environment = _environment()
+    environment = templates()
     environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
     choices = views.Choices(report)
     pictured = views.drawn(report, views.DISTRIBUTIONS)
@@ -203,10 +207,10 @@ def html(report: Report) -> str:
         report=report, first=first, others=[section for section in sections if section is not first], views=views.of_run(report, choices), choices=choices,
         metric_words=views.METRIC_WORDS, steady=views.steady_states(report, choices), checks=views.checks(report),
         published=views.published(report, choices), profiles=views.profiles(report), chain=_chain(report), tiles=_tiles(report),
-        overview=_overview(report), points=_points(report, choices), style=_asset("style.css") + choices.style(), script=_asset("script.js"))
+        overview=_overview(report), points=_points(report, choices), style=asset("style.css") + choices.style(), script=asset("script.js"))
 
 
-def _environment() -> jinja2.Environment:
+def templates() -> jinja2.Environment:
     """HTML is escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=jinja2.select_autoescape(["html.j2"]), undefined=jinja2.StrictUndefined,
@@ -217,7 +221,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     with open(os.path.join(TEMPLATES, name), encoding="utf-8") as handle:
         return handle.read()
 

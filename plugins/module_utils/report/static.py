@@ -173,6 +173,11 @@ class Sheet:
         return f"{name}:{mixed[1]};{name}-opacity:{int(mixed[2]) / 100:g}" if mixed else f"{name}:{value}"
 
 
+def size(svg: str) -> tuple:
+    """Width and height of one of these pictures, in whole pixels."""
+    return tuple(round(float(side)) for side in re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', svg).groups())
+
+
 # -- PNG -------------------------------------------------------------------------------------------------------------
 
 

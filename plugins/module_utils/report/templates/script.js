@@ -124,7 +124,7 @@
   const shown = (element) => element.getClientRects().length > 0 && element.style.visibility !== 'hidden';
   const svg = (name, css) => { const element = document.createElementNS('http://www.w3.org/2000/svg', name); element.setAttribute('class', css); return element; };
 
-  document.querySelectorAll('svg.plot').forEach((chart) => {
+  const enliven = (chart) => {
     // Titles of dots become our own tip; left in place the browser would show a second one.
     const dots = [...chart.querySelectorAll('circle')].filter((dot) => dot.firstChild).map((dot) => { const text = dot.textContent; dot.replaceChildren(); return { dot, text }; });
     const lines = dots.length > 0 ? [] : [...chart.querySelectorAll('.area polyline')].map((line) => ({
@@ -228,5 +228,8 @@
     });
     chart.addEventListener('dblclick', () => zoom(0, 1));
     chart.addEventListener('pointerleave', quiet);
-  });
+  };
+  document.querySelectorAll('svg.plot').forEach(enliven);
+  // A chart that a script of the page has drawn anew.
+  document.addEventListener('drawn', (event) => enliven(event.target));
 })();
