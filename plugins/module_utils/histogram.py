@@ -23,9 +23,9 @@ def merge(histograms) -> dict:
             continue
         for key, found in bins.items():
             total[key] = total.get(key, 0) + found
-    edges = list(map(int, total))
-    # fio writes them in this order, and sorting numbers that are sorted costs nothing.
-    return total if edges == sorted(edges) else {key: total[key] for key in sorted(total, key=int)}
+    # fio writes them in this order, and sorting what is sorted, or two such rows, costs little.
+    edges = sorted(total, key=int)
+    return total if edges == list(total) else dict(zip(edges, map(total.__getitem__, edges)))
 
 
 def count(bins: dict) -> int:
@@ -42,12 +42,12 @@ def percentiles(bins: dict, percents, ordered: bool = False) -> dict:
 
     ordered: the keys ascend, as ``merge`` leaves them, and need not be looked through.
     """
-    total = count(bins)
     found = dict.fromkeys(percents)
+    edges = list(bins) if ordered else sorted(bins, key=int)
+    cumulative = list(accumulate(bins.values() if ordered else map(bins.__getitem__, edges)))
+    total = cumulative[-1] if cumulative else 0
     if not total:
         return found
-    edges = list(bins) if ordered else sorted(bins, key=int)
-    cumulative = list(accumulate(map(bins.__getitem__, edges)))
     for percent in percents:
         # Exactly, because where the rank is a whole number a rounding error picks the neighbouring bin. The percent itself is the
         # double that fio was given: 99.9 is a little more than 99.9. That of 0 is the first bin that holds anything.

@@ -40,6 +40,13 @@ def test_options_are_the_workload(options, said):
     assert fio_options.workload(options) == normalise({**PLAIN, **said})
 
 
+def test_every_result_has_a_workload_of_its_own():
+    one = fio_options.workload({"rw": "randread", "name": "one"})
+    one["range"]["offset_bytes"] = 4096
+    other = fio_options.workload({"name": "other", "rw": "randread"})
+    assert other["range"]["offset_bytes"] == 0
+
+
 @pytest.mark.parametrize("options", [
     {}, {"rw": "trim"}, {"rw": "randtrimwrite"}, {"rw": "read", "bs": "many"}, {"rw": "randrw", "iodepth": "1,2"}, {"rw": "read", "bssplit": "4k/60:64k/60"},
     {"rw": "read", "bssplit": "4k/x"}, {"rw": "randread", "bs": "513", "direct": "1"},
