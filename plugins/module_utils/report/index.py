@@ -104,7 +104,8 @@ def html(index: dict) -> str:
             "metrics": {name: {"title": views.METRICS[name][1], "unit": _unit(name)} for name in METRICS}, "chosen": chosen,
             "trends": _embedded(index, chosen)}
     return render.templates().get_template("index.html.j2").render(
-        index=index, runs=runs, marks=marks, chosen=chosen, chart=_chart(index, chosen, marks) if chosen else "", table=_table(index, chosen) if chosen else "",
+        index=index, runs=runs, readable=[run for run in runs if "verdict" in run], marks=marks, chosen=chosen,
+        chart=_chart(index, chosen, marks) if chosen else "", table=_table(index, chosen) if chosen else "",
         title=f"Runs of {index['testbed_id']}", metric_words=views.METRIC_WORDS, data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
         complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))), moment=units.moment,
         style=render.asset("style.css") + render.asset("index.css"), script=render.asset("script.js") + render.asset("index.js"))
