@@ -5,19 +5,24 @@ r"""esxtop in batch mode (``esxtop -b -d 5 -n 72``): what an ESXi host counted w
 
 The file is a CSV of Windows' performance monitor: the first line names the columns, \\host\Group(instance)\Counter, often more than ten
 thousand of them; then one line a sample, times in UTC. The first sample is an average since the host was started and is left out.
+Files of hundreds of megabytes are met, so lines are read one by one and of each only the sums of the wanted columns are kept.
 """
 
 from __future__ import annotations
 
 import csv
 import datetime
-import io
 import re
+from collections.abc import Iterable
 
-from ..failure import Failure
+from ..failure import Failure, bad_value
 
 _COLUMN = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+?)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MS, _MIB = 1_000_000, 1 << 20
+# Differences of counters that began anew are negative, or like 2^64; nothing real is so large.
+_LARGEST = 1e15
 # Counter: (key, factor, the counter that a mean is weighted by; None for rates and shares)
 _DISK = {
     "Reads/sec": ("read_iops", 1, None),
@@ -25,15 +30,17 @@ _DISK = {
     "MBytes Read/sec": ("read_bandwidth_bytes_s", _MIB, None),
     "MBytes Written/sec": ("write_bandwidth_bytes_s", _MIB, None),
 }
+_COMMANDS = {
+    **_DISK,
+    "Commands/sec": ("iops", 1, None),
+    "Average Driver MilliSec/Command": ("davg_ns", _MS, "Commands/sec"),
+    "Average Kernel MilliSec/Command": ("kavg_ns", _MS, "Commands/sec"),
+    "Average Guest MilliSec/Command": ("gavg_ns", _MS, "Commands/sec"),
+    "Average Queue MilliSec/Command": ("qavg_ns", _MS, "Commands/sec"),
+}
 _GROUPS = {
-    "Physical Disk SCSI Device": ("devices", {
-        **_DISK,
-        "Commands/sec": ("iops", 1, None),
-        "Average Driver MilliSec/Command": ("davg_ns", _MS, "Commands/sec"),
-        "Average Kernel MilliSec/Command": ("kavg_ns", _MS, "Commands/sec"),
-        "Average Guest MilliSec/Command": ("gavg_ns", _MS, "Commands/sec"),
-        "Average Queue MilliSec/Command": ("qavg_ns", _MS, "Commands/sec"),
-    }),
+    "Physical Disk SCSI Device": ("devices", _COMMANDS),
+    "Physical Disk Adapter": ("adapters", _COMMANDS),
     "Virtual Disk": ("virtual_disks", {
         **_DISK,
         "Average MilliSec/Read": ("read_latency_mean_ns", _MS, "Reads/sec"),
@@ -44,83 +51,131 @@ _GROUPS = {
 }
 
 
-def read(text: str) -> dict:
-    """{host, samples, interval_s, started_utc, finished_utc, devices, virtual_disks, groups, processors}, the last four {instance: {key: mean}}.
+def read(lines: str | Iterable, started_utc: str | None = None, finished_utc: str | None = None) -> dict:
+    """What was counted, from the lines of the file, or its text.
 
-    Rates and shares are means over the samples, latencies means over the commands. An instance's used_percent is of one core. What the file has
-    no column for, and latencies without any command, are absent. Failure 'no_result' when it is no such file, 'esxtop_output_unreadable' when damaged.
+    {host, samples, sample_s, interval_s, started_utc, finished_utc, devices, adapters, virtual_disks, groups, processors}, the last five
+    {instance: {key: mean}}. Rates and shares are means over the samples, latencies means over the commands. An instance's used_percent is of one core.
+    What the file has no column for, and latencies without any command, are absent. ``resets`` counts values that say nothing because their counter
+    began anew, ``truncated`` says that the last line breaks off; neither is in any mean. With started_utc or finished_utc: only samples that lie between
+    them as a whole. Failure 'no_result' when it is no such file or has no sample, 'esxtop_output_unreadable' when it is damaged.
     """
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    try:
-        names = next(rows, [])
-        if not names or not names[0].startswith("(PDH-CSV 4.0)"):
-            raise Failure("no_result", "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).", "Run esxtop -b and keep its whole output.")
-        columns = _wanted(names)
-        samples = [_sample(row, names, columns, number) for number, row in enumerate(rows, 2) if row]
-    except csv.Error as error:
-        raise _unreadable(f"it is no CSV: {error}") from error
-    if len(samples) < 2:
-        raise Failure("no_result", "The esxtop output has no sample besides the first, which is an average since the host was started.",
-                      "Take at least two samples (-n 2).")
-    times = [at for at, values in samples[1:]]
-    if times != sorted(set(times)):
-        raise _unreadable("its samples are not in the order of time")
-    found: dict = {"samples": len(times), "started_utc": f"{times[0]:%Y-%m-%dT%H:%M:%SZ}", "finished_utc": f"{times[-1]:%Y-%m-%dT%H:%M:%SZ}",
-                   "interval_s": (times[-1] - samples[0][0]).total_seconds() / len(times)}
-    hosts = {column["host"] for column in columns.values()}
-    if len(hosts) == 1:
-        found["host"] = hosts.pop()
-    for group, (section, counters) in _GROUPS.items():
-        instances = dict.fromkeys(column["instance"] for column in columns.values() if column["group"] == group)
-        means = {instance: _means(group, instance, counters, columns, [values for at, values in samples[1:]]) for instance in instances}
-        means = {instance or "": values for instance, values in means.items() if values}
-        if means:
-            found[section] = means
-    return found
+    since, until = (_asked("started_utc", started_utc), _asked("finished_utc", finished_utc))
+    lines = iter(lines.splitlines() if isinstance(lines, str) else lines)
+    names = _cells(next(lines, "")) or [""]
+    if not names[0].startswith("(PDH-CSV 4.0)"):
+        raise Failure("no_result", "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).", "Run esxtop -b and keep its whole output.")
+    means, previous, began, ended, truncated = _Means(names), None, None, None, False
+    for number, row in _rows(lines, len(names)):
+        if row is None:
+            truncated = True
+            break
+        at = _time(row[0], number)
+        if previous is not None and at <= previous:
+            raise _unreadable("its samples are not in the order of time")
+        # A sample is of the time since the one before it, the first since the host was started.
+        if previous is not None and (since is None or previous >= since) and (until is None or at <= until):
+            means.add(row, number)
+            began, ended = began or previous, at
+        previous = at
+    if began is None:
+        where = " in the time that was asked for" if since or until else ""
+        raise Failure("no_result", f"The esxtop output has no sample{where} besides the first, which is an average since the host was started.",
+                      "Start esxtop before the benchmark and end it afterwards." if where else "Take at least two samples (-n 2).")
+    interval_s = (ended - began).total_seconds()
+    return {**means.host(), "samples": means.samples, "sample_s": interval_s / means.samples, "interval_s": interval_s, "started_utc": f"{began:{_TIME}}",
+            "finished_utc": f"{ended:{_TIME}}", **({"resets": means.resets} if means.resets else {}), **({"truncated": True} if truncated else {}),
+            **means.figures()}
 
 
-def _wanted(names: list) -> dict:
-    """{position: {host, group, instance, counter}} of the columns that are read. Of thousands only some are."""
-    found = {}
-    for position, name in enumerate(names[1:], 1):
-        match = _COLUMN.fullmatch(name)
-        if match and match["counter"] in _GROUPS.get(match["group"], ("", {}))[1]:
-            found[position] = match.groupdict()
-    return found
+class _Means:
+    """Sums of the columns that are read. Of thousands only some are."""
 
+    def __init__(self, names: list):
+        self.samples = self.resets = 0
+        self.hosts, places = set(), {}
+        for position, name in enumerate(names[1:], 1):
+            match = _COLUMN.fullmatch(name)
+            if match and match["counter"] in _GROUPS.get(match["group"], ("", {}))[1]:
+                self.hosts.add(match["host"])
+                places.setdefault((match["group"], match["instance"] or ""), {})[match["counter"]] = position
+        # [section, instance, key, factor, position, position of the weight or None, sum, sum of weights]
+        self.wanted = [[_GROUPS[group][0], instance, key, factor, counters[counter], counters[weight] if weight else None, 0.0, 0.0]
+                       for (group, instance), counters in places.items()
+                       for counter, (key, factor, weight) in _GROUPS[group][1].items() if counter in counters and (not weight or weight in counters)]
+        self.positions = sorted({position for counters in places.values() for position in counters.values()})
 
-def _sample(row: list, names: list, columns: dict, number: int) -> tuple:
-    """(time, {position: value}) of a line."""
-    if len(row) != len(names):
-        raise _unreadable(f"line {number} has {len(row)} fields, but the first has {len(names)}; perhaps it was cut off or a spreadsheet saved it")
-    try:
-        at = datetime.datetime.strptime(row[0], "%m/%d/%Y %H:%M:%S")
-    except ValueError as error:
-        raise _unreadable(f"line {number} begins with {row[0][:30]!r}, not with a time") from error
-    return at, {position: _value(row[position], number) for position in columns}
+    def add(self, row: list, number: int) -> None:
+        values = {position: self._value(row[position], number) for position in self.positions}
+        for column in self.wanted:
+            value, weight = values[column[4]], 1 if column[5] is None else values[column[5]]
+            if value is not None and weight is not None:
+                column[6] += value * weight
+                column[7] += weight
+        self.samples += 1
 
-
-def _value(cell: str, number: int):
-    """The number in a cell; None for an empty one, which stands where an instance was not there yet, or no more."""
-    if not cell.strip():
+    def _value(self, cell: str, number: int) -> float | None:
+        """The number in a cell; None for an empty one, which stands where an instance was not there yet, or no more, and where a counter began anew."""
+        if not cell.strip():
+            return None
+        if not _NUMBER.fullmatch(cell.strip()):
+            raise _unreadable(f"line {number} has {cell[:30]!r} for a number")
+        value = float(cell)
+        if 0 <= value < _LARGEST:
+            return value
+        self.resets += 1
         return None
-    if not re.fullmatch(r"\d{1,15}(\.\d{1,9})?", cell.strip()):
-        raise _unreadable(f"line {number} has {cell[:30]!r} for a number")
-    return float(cell)
+
+    def host(self) -> dict:
+        return {"host": next(iter(self.hosts))} if len(self.hosts) == 1 else {}
+
+    def figures(self) -> dict:
+        found: dict = {}
+        for section, instance, key, factor, _position, _weight, total, weights in self.wanted:
+            if weights:
+                found.setdefault(section, {}).setdefault(instance, {})[key] = total / weights * factor
+        return found
 
 
-def _means(group: str, instance, counters: dict, columns: dict, samples: list) -> dict:
-    places = {column["counter"]: position for position, column in columns.items() if (column["group"], column["instance"]) == (group, instance)}
-    found = {}
-    for counter, (key, factor, weight) in counters.items():
-        if counter not in places or (weight and weight not in places):
+def _rows(lines, width: int):
+    """(number, cells) of each line; (number, None) for the last one when it breaks off: esxtop was ended while it wrote."""
+    broken = None
+    for number, line in enumerate(lines, 2):
+        if not line.strip():
             continue
-        pairs = [(sample[places[counter]], sample[places[weight]] if weight else 1) for sample in samples]
-        pairs = [(value, share) for value, share in pairs if value is not None and share is not None]
-        total = sum(share for value, share in pairs)
-        if total:
-            found[key] = sum(value * share for value, share in pairs) / total * factor
-    return found
+        if broken:
+            raise broken[1]
+        row = _cells(line)
+        if row is not None and len(row) == width:
+            yield number, row
+            continue
+        said = "is no CSV" if row is None else f"has {len(row)} fields, but the first has {width}"
+        broken = (number, _unreadable(f"line {number} {said}; perhaps a spreadsheet saved it"))
+        if row is not None and len(row) > width:
+            raise broken[1]
+    if broken:
+        yield broken[0], None
+
+
+def _cells(line: str) -> list | None:
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        return None
+
+
+def _time(cell: str, number: int) -> datetime.datetime:
+    try:
+        return datetime.datetime.strptime(cell, "%m/%d/%Y %H:%M:%S")
+    except ValueError as error:
+        raise _unreadable(f"line {number} begins with {cell[:30]!r}, not with a time") from error
+
+
+def _asked(name: str, value: str | None) -> datetime.datetime | None:
+    try:
+        return datetime.datetime.strptime(value, _TIME) if value else None
+    except (TypeError, ValueError):
+        raise bad_value(name, value, "Give a time in UTC as 2026-11-21T16:33:10Z.") from None
 
 
 def _unreadable(why: str) -> Failure:
