@@ -206,6 +206,20 @@ def test_what_the_hypervisor_counts_is_shown_and_absent_without_it(run, report, 
     assert views.esxi_split(built.headline, views.Choices(built)) == "" and views.cpu_cost(built.headline, views.Choices(built)) == ""
 
 
+def test_a_simulated_hypervisor_is_named_as_one_and_what_is_below_its_milliseconds_too(run):
+    changed = copy.deepcopy(run)
+    for result in changed.results:
+        told = (result.get("counters") or {}).get("esxi")
+        if told:
+            told.update(simulated=True, below_resolution=["qavg_ns"])
+            del told["qavg_ns"]
+            result["counters"]["hosts"]["esxi01"] = {"simulated": True, "cpu": {"mhz_per_iops": 0.0375}}
+    built = model.build(changed)
+    split, cost = (view(built.headline, views.Choices(built)) for view in (views.esxi_split, views.cpu_cost))
+    assert "guest-guest01 (simulated)" in split and split.count("&lt; 1 ms") == 1
+    assert "esxi01 (simulated)" in cost and 0.0375 in numbers(cost) and "target01 (simulated)" not in cost
+
+
 def test_verdicts_and_checks_are_counted(run, report, choices):
     steady = views.steady_states(report, choices)
     judged = [result["steady_state"]["steady"] for result in run.results if "steady_state" in result]

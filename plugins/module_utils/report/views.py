@@ -577,21 +577,28 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> str:
 
 def esxi_split(waterfall: Waterfall, choices: Choices) -> str:
     """Where the hypervisor says the time goes: device, kernel, and in the kernel the queue; empty without its counters."""
-    found = [(step.cell.layer, step.cell.esxi) for step in waterfall.steps if step.cell.esxi]
+    found = [step.cell for step in waterfall.steps if step.cell.esxi or step.cell.esxi_below]
     if not found:
         return ""
-    full = max((figures["gavg_ns"].value for _layer, figures in found if "gavg_ns" in figures), default=0)
+    full = max((own.esxi["gavg_ns"].value for own in found if "gavg_ns" in own.esxi), default=0)
     rows = []
-    for layer, figures in found:
+    for own in found:
+        figures = own.esxi
         device, kernel, queue = (figures[metric].value if metric in figures else 0 for metric in ("davg_ns", "kavg_ns", "qavg_ns"))
         mark = charts.split_bar([("device", device), ("kernel", max(0, kernel - queue)), ("queue", min(queue, kernel))], max(full, device + kernel))
         rows.append(
             (
-                choices.only(layer),
-                layer,
+                choices.only(own.layer),
+                f"{own.layer} (simulated)" if own.esxi_simulated else own.layer,
                 [
                     f'<td class="c-bar">{mark}',
-                    *(cell(figures[metric].value, spread(figures[metric], units.latency)) if metric in figures else cell(None, "") for metric in ESXI),
+                    *(
+                        cell(figures[metric].value, spread(figures[metric], units.latency))
+                        if metric in figures
+                        # The hypervisor counts whole milliseconds.
+                        else '<td class="n">&lt; 1 ms' if metric in own.esxi_below else cell(None, "")
+                        for metric in ESXI
+                    ),
                 ],
             )
         )
