@@ -251,7 +251,7 @@ def distributed_plan(layers, servers, **given):
     point = {"point_id": "many", "layer": group["name"], "workload": workload, "workload_id": workload_id(workload), "repetition": 1, "seed": 17,
              "servers": servers}
     return {"testbed_id": "t", "run_id": "one", "points": [point], "layers": [group], "known_layers": [*layers, group], "repetitions": 1,
-            "fill": True, "prepare": {"fill": True}, "allow_device": [], "grace_s": 20}
+            "prepare": {"fill": True}, "allow_device": [], "grace_s": 20}
 
 
 def measured(base, plan):
