@@ -99,5 +99,5 @@ $(VENV)/.run: .config/requirements.lock
 	@touch $@
 
 $(VENV)/.test: .config/requirements-test.lock | $(VENV)/.run
-	@.config/with_progress.sh "Installing the test tools into $(VENV)" 25 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-test.lock
+	@.config/with_progress.sh "Installing the test tools into $(VENV)" 75 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-test.lock
 	@touch $@
