@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import importlib.resources
 import json
 import os
 import select
@@ -127,6 +128,12 @@ class Browser:
     def troubles(self) -> list:
         """Console messages, exceptions and log entries of the page."""
         return [event["params"] for event in self.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")]
+
+    def violations(self) -> list:
+        """What axe-core finds serious, critical or moderate: [rule, impact, how often, first element]."""
+        self.run(importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
+        found = self.run("axe.run().then(({violations}) => violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))")
+        return [violation for violation in found if violation[1] in ("serious", "critical", "moderate")]
 
     def requested(self) -> list:
         return [event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
@@ -400,16 +407,12 @@ def test_raw_job_and_samples_are_linked_at_every_point(browser, views):
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (390, "light")])
 def test_axe_finds_no_serious_violation(browser, index, views, width, theme):
-    axe = ROOT / ".cache" / "axe.min.js"
-    assert axe.is_file(), "axe-core is missing: make setup-test fetches it into .cache"
     for page in (index, views) if width == 1280 and theme == "light" else (views,):
         browser.open(page, width, theme)
         # What repeats is looked at once; axe compares the colours of everything with everything and takes minutes otherwise.
         browser.run("""document.querySelectorAll('.workload ~ .workload, .view figure ~ figure, :is(#points, #overview) tbody tr:nth-child(n+4)')
           .forEach((element) => element.remove()); 0""")
-        browser.run(axe.read_text(encoding="utf-8") + "; 0")
-        found = browser.run("axe.run().then(({violations}) => violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))")
-        assert [violation for violation in found if violation[1] in ("serious", "critical", "moderate")] == []
+        assert browser.violations() == []
 
 
 def test_paper_shows_every_section_and_no_tools(browser, views):
