@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 
 from ansible.plugins.action import ActionBase
 
@@ -51,17 +52,17 @@ class ActionModule(ActionBase):
         # First what can be wrong without reading anything.
         rules = comparison.rules(args["fail_on"], args["metrics"])
         sides = [self._side(name, args[name]) for name in comparison.SIDES]
+        output_dir = self._output_dir(args, sides[1])
         if args["scrub"]:
-            # What is named in the arguments has its pseudonym too.
             names = scrub.Pseudonyms([side["run"] for side in sides])
-            sides = [{"run": names.run(side["run"]), "selector": {field: name and names.text(name) for field, name in side["selector"].items()},
-                      "label": safe(names.text(side["label"]))} for side in sides]
+            sides = [_scrubbed(side, names) for side in sides]
+            # What is named in the arguments has its pseudonym too.
             args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
         if len({side["run"].testbed_id for side in sides}) > 1:
             sides = [{**side, "label": f"{safe(side['run'].testbed_id)}.{side['label']}"} for side in sides]
         found = comparison.compare_runs(*sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"])
         found.update(fail_on=args["fail_on"], hits=comparison.hits(found, rules))
-        folder = os.path.join(self._output_dir(args, sides[1]), f"{sides[1]['label']}-vs-{sides[0]['label']}")
+        folder = os.path.join(output_dir, f"{sides[1]['label']}-vs-{sides[0]['label']}")
         desired = compare_render.render(found)
         steps = plan(folder, desired)
         answer = {"changed": bool(steps), "written": [step["path"] for step in steps], "compare_dir": folder, "index": os.path.join(folder, "index.html"),
@@ -99,3 +100,10 @@ class ActionModule(ActionBase):
 def safe(name: str) -> str:
     """Fit for the name of a folder: names come out of files that anybody may have written."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
+def _scrubbed(side: dict, names: scrub.Pseudonyms) -> dict:
+    """The side under its pseudonyms; of its folder nothing is left but what the run is called."""
+    run = names.run(side["run"])
+    return {"run": replace(run, folder=os.path.join(run.testbed_id, run.run_id)), "label": safe(names.text(side["label"])),
+            "selector": {field: name and names.text(name) for field, name in side["selector"].items()}}

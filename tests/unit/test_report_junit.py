@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.report import junit, load, model
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures" / "report"))
-import make_fixture
+from fixtures.report import make_fixture
 
 # junit-10.xsd of Jenkins: attributes that must be, attributes that may be, children in their order.
 RULES = {

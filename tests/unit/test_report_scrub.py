@@ -9,14 +9,13 @@ import csv
 import io
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.report import junit, load, model, render, scrub, static
-
-sys.path.insert(0, str(Path(__file__).parent / "fixtures" / "report"))
-import make_fixture
+from fixtures.compare import make_runs
+from fixtures.report import make_fixture
+from test_report_action import play, task
 
 HOSTS = {"target01": "stor-vault7", "hypervisor01": "esx42.lab.acme-corp.example", "guest01": "db-oracle9"}
 SECRET = (
@@ -169,3 +168,40 @@ def test_two_runs_share_their_pseudonyms():
     first, second = run_of("a-host", "b-host"), run_of("b-host", "c-host")
     names = scrub.Pseudonyms([first, second])
     assert [[result["host"] for result in names.run(run).results] for run in (first, second)] == [["host-1", "host-2"], ["host-2", "host-3"]]
+
+
+# -- with the tasks ---------------------------------------------------------------------------------------------------
+
+
+def test_the_task_scrubs_every_file_and_takes_the_links_of_an_older_report_away(tmp_path, folder):
+    open_report = task(tmp_path, run_dir=str(folder), static=["svg"])
+    assert "guest-db-oracle9" in Path(open_report["files"]["index.html"]).read_text(encoding="utf-8")
+    found = task(tmp_path, run_dir=str(folder), scrub=True, static=["svg"], title="What stor-vault7 costs")
+    texts = {str(path): path.read_text(encoding="utf-8") for path in (folder / "report").rglob("*") if path.is_file()}
+    assert len(texts) > 10 and set(texts) == set(found["files"].values())
+    assert [(name, secret) for name, text in texts.items() for secret in SECRET if secret.lower() in text.lower()] == []
+    assert "<h1>What host-1 costs</h1>" in texts[found["index"]]
+    assert task(tmp_path, run_dir=str(folder), scrub=True, static=["svg"], title="What stor-vault7 costs")["written"] == []
+
+
+def test_a_comparison_is_scrubbed_under_the_same_names_on_both_sides(tmp_path):
+    rates = {("backing-vault7", next(iter(make_runs.WORKLOADS))): 20_000}
+    for run_id, rate, scheduler, seed in (("before-kepler", 1.0, "[none] mq-deadline", 1), ("after-kepler", 0.8, "none [mq-deadline]", 2)):
+        results = make_runs.results(5, {place: value * rate for place, value in rates.items()}, 2.0, seed=seed, run_id=run_id)
+        run = make_runs.write_run(tmp_path / "results", [{**result, "host": "stor-vault7", "testbed_id": "kepler"} for result in results])
+        facts = json.loads(json.dumps(make_runs.environment(scheduler)).replace("backing-a", "backing-vault7"))
+        for path in Path(run, "hosts").glob("*"):
+            path.unlink()
+        Path(run, "hosts", "stor-vault7.json").write_text(json.dumps({**facts, "owner": "jdoe42"}))
+        layers = Path(run, "layers.json")
+        layers.write_text(layers.read_text().replace('"target01"', '"stor-vault7"'))
+    sides = {side: {"run_dir": str(next((tmp_path / "results").glob(f"*/{run}"))), "layer": "backing-vault7"}
+             for side, run in (("baseline", "before-kepler"), ("candidate", "after-kepler"))}
+    found, scrubbed = (play(tmp_path, {"storlab.testbed.compare": {
+        **sides, "scrub": scrub_it, "under_test": ["hosts.stor-vault7.devices.*.queue.scheduler"], "output_dir": str(tmp_path / f"out-{scrub_it}")}})[0]
+        for scrub_it in (False, True))
+    assert "failed" not in found and "failed" not in scrubbed, scrubbed.get("msg")
+    assert [(row["verdict"], row["change_percent"]) for row in found["rows"]] == [(row["verdict"], row["change_percent"]) for row in scrubbed["rows"]]
+    texts = {path: path.read_text(encoding="utf-8") for path in Path(scrubbed["compare_dir"]).iterdir()}
+    assert len(texts) == 5 and "kepler" in Path(found["index"]).read_text(encoding="utf-8") and "kepler" not in scrubbed["compare_dir"]
+    assert [(path.name, secret) for path, text in texts.items() for secret in ("stor-vault7", "kepler", "jdoe42") if secret in text] == []
