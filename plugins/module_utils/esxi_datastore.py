@@ -145,9 +145,6 @@ def _present_vmfs(state: dict, want: dict, volume: dict | None, stamp) -> list:
 
 
 def _destroy(volume: dict, want: dict, stamp) -> list:
-    if volume["vms"]:
-        raise Failure("datastore_in_use", f"Virtual machines lie on the datastore {want['name']}: {', '.join(sorted(volume['vms']))}.",
-                      "Remove them first; the role guest_vm removes the testbed's.", name=want["name"], vms=sorted(volume["vms"]))
     steps = []
     if not volume["mounted"]:
         steps.append({"op": "mount", "target": want["name"], "was": "unmounted", "will": "mounted", "uuid": volume["uuid"]})
@@ -155,6 +152,9 @@ def _destroy(volume: dict, want: dict, stamp) -> list:
         owner = stamp(want["name"])
         if owner != want["testbed_id"]:
             raise foreign(want["name"], owner)
+    if volume["vms"]:
+        raise Failure("datastore_in_use", f"Virtual machines lie on the datastore {want['name']}: {', '.join(sorted(volume['vms']))}.",
+                      "Remove them first; the role guest_vm removes the testbed's.", name=want["name"], vms=sorted(volume["vms"]))
     return [*steps, {"op": "destroy", "target": want["name"], "was": where(volume), "will": None}]
 
 

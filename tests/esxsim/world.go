@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -48,6 +49,8 @@ func newWorld(model *simulator.Model, home string) *world {
 		w.hosts = append(w.hosts, w.equip(entity.(*simulator.HostSystem), number))
 	}
 	registry.AddHandler(machines{w})
+	// It says what it is wherever results name the host.
+	registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.FullName += " (simulated by esxsim)"
 	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager)})
 	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})
 	registry.Handler = func(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {

@@ -32,7 +32,8 @@ def upstream(instance: str, module: str, **arguments) -> dict:
          "-e", f"ansible_python_interpreter={sys.executable}"],
         env={**os.environ, "SSL_CERT_FILE": ready["certificate"], "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"},
         capture_output=True, text=True, check=False)
-    answer = json.loads(done.stdout[done.stdout.index("{"):])["plays"][0]["tasks"][0]["hosts"]["localhost"]
+    # Other callbacks may print after it.
+    answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"]["localhost"]
     assert not answer.get("failed"), answer
     return answer
 
@@ -80,6 +81,27 @@ def test_others_see_the_same_adapter():
     assert found["iscsi_alias"] == "storlab-mesxi"
     assert [target["address"] for target in found["iscsi_send_targets"]] == ["10.213.0.11"]
     assert "vmk0" in json.dumps(found["port_bind"])
+
+
+def test_an_upstream_module_sees_the_guest_as_it_was_asked_for():
+    found = upstream("esx", "community.vmware.vmware_guest_info", name="storlab-mesxi-eg1", datacenter="ha-datacenter", schema="vsphere", properties=[
+        "config.hardware", "config.memoryReservationLockedToMax", "runtime.powerState", "guest.ipAddress"])["instance"]
+    hardware = found["config"]["hardware"]
+    assert (hardware["numCPU"], hardware["memoryMB"], found["config"]["memoryReservationLockedToMax"]) == (2, 512, True)
+    assert (found["runtime"]["powerState"], found["guest"]["ipAddress"]) == ("poweredOn", "10.213.0.77")
+    raw, data = sorted((disk for disk in hardware["device"] if "capacityInKB" in disk), key=lambda disk: -disk["capacityInKB"])
+    assert (raw["capacityInKB"], data["capacityInKB"]) == (96 * 1024, 16 * 1024)
+    assert raw["backing"]["compatibilityMode"] == "physicalMode"
+    assert layer("initiator-ea5")["identity"]["naa"] in raw["backing"]["lunUuid"]
+
+
+def test_the_guests_layer_rests_on_its_datastore_and_says_why_it_has_no_path():
+    guest = layer("guest-eg1")
+    assert (guest["parent"], guest["path"], guest["size_bytes"]) == ("datastore-mesxi-ds1", None, 16 * 1048576)
+    assert guest["identity"]["serial"] == guest["identity"]["uuid"].replace("-", "").lower()
+    assert (guest["detail"]["memory_reserved"], guest["detail"]["controller"], guest["detail"]["provisioning"]) == (True, "pvscsi", "eager")
+    assert guest["detail"]["path_unknown"]
+    assert "simulated" in guest["detail"]["hypervisor"]
 
 
 def test_the_mark_of_the_volume_lies_on_the_real_disk(target):
