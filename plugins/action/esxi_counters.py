@@ -44,6 +44,9 @@ class ActionModule(ActionBase):
                 raise bad_value(key, args[key], "Leave it out: with run_dir it is the time of the run's points.")
         run_dir, host = self._loader.path_dwim(args.pop("run_dir")), task_vars["inventory_hostname"]
         if not os.path.isdir(run_dir):
+            # Nothing was measured yet that figures could be added to.
+            if self._task.check_mode:
+                return {"changed": False, "added": [], "missed": {}}
             raise Failure("run_missing", f"run_dir {run_dir} is no folder.", "Name the folder of a run that benchmark wrote.", run_dir=run_dir)
         kept = os.path.join(run_dir, "samples", f"{host}.json")
         if args.pop("state", "collected") == "recorded":

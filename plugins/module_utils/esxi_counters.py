@@ -60,7 +60,7 @@ SHORT_FLAG = "esxi_interval_too_short"
 
 def read(session, host, started_s: float, finished_s: float, wait_s: float) -> dict:
     """The samples from started_s to finished_s (seconds since 1970 by this machine's clock), in one request; it is repeated until the sample that
-    finished_s lies in is there, for wait_s at most."""
+    finished_s lies in is there, or until wait_s after it."""
     clock = _clock(session)
     manager, vim = session.content.perfManager, session.vim
     with session.doing("read its counters"):
@@ -80,16 +80,14 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
         return vim.PerformanceManager.QuerySpec(entity=entity, metricId=ids, intervalId=sample_s, startTime=span[0], endTime=span[1], format="csv")
 
     specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine, _values in machines.values()]
-    deadline = time.monotonic() + wait_s
-    while True:
+
+    def ask() -> dict:
         with session.doing("read its counters"):
             told = {found.entity: table_of(found, names) for found in manager.QueryPerf(querySpec=specs)}
-        tables = {"host_samples": told.get(host, {"columns": [], "rows": []}),
-                  "machines": {name: told[machine] for name, (machine, _values) in machines.items() if machine in told}}
-        newest_s = max((row[0] for row in tables["host_samples"]["rows"]), default=0)
-        if newest_s >= finished_s + clock["offset_s"] or time.monotonic() > deadline:
-            break
-        time.sleep(POLL_S)
+        return {"host_samples": told.get(host, {"columns": [], "rows": []}),
+                "machines": {name: told[machine] for name, (machine, _values) in machines.items() if machine in told}}
+
+    tables = complete(ask, finished_s + clock["offset_s"], finished_s + wait_s)
     about, product = session.about["product"], summary.config.product.fullName if summary.config.product else None
     return {
         "host": summary.config.name, "product": product or about, "simulated": "simulat" in f"{about} {product}".lower(), "clock": clock, "sample_s": sample_s,
@@ -98,6 +96,16 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
         "names": {"datastores": _datastores(session, host), "adapters": _adapters(session, host),
                   "disks": {name: _disks(vim, values["config.hardware.device"]) for name, (_machine, values) in machines.items()}},
         **tables}
+
+
+def complete(ask, finished_s: float, until_s: float) -> dict:
+    """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
+    while True:
+        tables = ask()
+        newest_s = max((row[0] for row in tables["host_samples"]["rows"]), default=0)
+        if newest_s >= finished_s or time.time() >= until_s:
+            return tables
+        time.sleep(POLL_S)
 
 
 def _utc(moment_s: float) -> datetime.datetime:

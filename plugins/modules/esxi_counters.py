@@ -34,7 +34,7 @@ options:
     description: Where it ends.
     type: str
   wait_s:
-    description: How long to wait for the sample in which the time ends.
+    description: How long after its end to wait for the sample in which the time ends.
     type: int
     default: 60
 extends_documentation_fragment:

@@ -142,6 +142,14 @@ def test_answers_are_read_in_any_order_and_missing_values_are_null():
     assert esxi_counters.table_of(types.SimpleNamespace(sampleInfoCSV="", value=[]), {}) == {"columns": [], "rows": []}
 
 
+@pytest.mark.parametrize(("until", "last", "asked"), [(30, 45, 3), (4, 25, 3), (0, 5, 1)])
+def test_the_sample_in_which_the_time_ends_is_waited_for_but_not_for_ever(monkeypatch, until, last, asked):
+    now, newest = [NOON], iter((5, 5, last, last))
+    monkeypatch.setattr(esxi_counters, "time", types.SimpleNamespace(time=lambda: now[0], sleep=lambda seconds: now.__setitem__(0, now[0] + seconds)))
+    found = esxi_counters.complete(lambda: {"host_samples": {"rows": [[NOON + next(newest), 20]]}}, NOON + 40, NOON + until)
+    assert found["host_samples"]["rows"][0][0] == NOON + last and now[0] == NOON + (asked - 1) * esxi_counters.POLL_S
+
+
 def test_samples_that_were_kept_and_read_again_are_one():
     early, late = sampled(host_samples=table(HOST, last=2)), sampled(host_samples=table({**HOST, ("disk.read.average", "new"): (1, 2, 3, 4, 5)}, first=2))
     early["machines"]["gone"], early["names"]["disks"]["gone"] = table(MACHINE, last=1), {"scsi0:0": "8"}
