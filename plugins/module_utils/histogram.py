@@ -28,6 +28,12 @@ def merge(histograms) -> dict:
     return total if edges == list(total) else dict(zip(edges, map(total.__getitem__, edges)))
 
 
+def add(total: dict, bins: dict) -> None:
+    """The same in place, without the order."""
+    for key, found in bins.items():
+        total[key] = total.get(key, 0) + found
+
+
 def count(bins: dict) -> int:
     return sum(bins.values())
 

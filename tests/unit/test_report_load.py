@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
+import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.report import load
+from ansible_collections.storlab.testbed.plugins.module_utils.report import load, model
 from fixtures.report import make_fixture
 
 
@@ -124,3 +126,37 @@ def test_no_run_at_all(tmp_path):
     with pytest.raises(Failure) as caught:
         load.find_run(str(tmp_path), "embedded", "latest")
     assert caught.value.code == "run_missing" and "Run benchmark first" in str(caught.value)
+
+
+def test_histograms_of_a_cell_are_added_up_while_reading(tmp_path):
+    """Each repetition's bins differ; what stands in its points is one sum, and a subset of the points gets none of it."""
+    folder = Path(synthetic_run.write_run(str(tmp_path), "small", 3))
+    own = {}
+    for path in folder.glob("points/*/result.json"):
+        result = json.loads(path.read_text(encoding="utf-8"))
+        for direction in ("read", "write", "total"):
+            if result.get(direction, {}).get("histogram"):
+                cell = own.setdefault((result["layer"], result["workload_id"], direction), Counter())
+                cell.update({int(edge): count for edge, count in result[direction]["histogram"]["bins"].items()})
+    cells: dict = {}
+    for result in load.read_run(str(folder)).results:
+        cells.setdefault((result["layer"], result["workload_id"]), []).append(result)
+    assert own and {cell[:2] for cell in own} <= set(cells)
+    for (layer, workload_id, direction), expected in own.items():
+        results = cells[layer, workload_id]
+        assert len({id(result[direction]["histogram"]) for result in results}) == 1
+        assert {int(edge): count for edge, count in results[0][direction]["histogram"]["bins"].items()} == expected
+    results = cells[layer, workload_id]
+    assert sum(model.pool(results).bins.values()) == sum(own[layer, workload_id, "total"].values())
+    assert model.pool(results[:2]).bins == {}
+
+
+def test_a_total_that_is_not_its_only_direction_is_kept_out_of_the_sum(tmp_path):
+    folder = Path(synthetic_run.write_run(str(tmp_path), "small", 1))
+    path = next(path for path in sorted(folder.glob("points/*/result.json")) if json.loads(path.read_text(encoding="utf-8"))["workload"]["read_percent"] == 100)
+    result = json.loads(path.read_text(encoding="utf-8"))
+    result["total"]["histogram"] = {"bins": {"7": 3}}
+    path.write_text(json.dumps(result), encoding="utf-8")
+    found = next(one for one in load.read_run(str(folder)).results if one["point_id"] == result["point_id"])
+    assert (found["total"]["histogram"]["bins"], found["read"]["histogram"]["bins"]) == ({"7": 3}, result["read"]["histogram"]["bins"])
+    assert model.pool([found]).bins == {"7": 3}

@@ -316,9 +316,14 @@ def _nearest_median(results: list, taken: list) -> str:
 
 
 def _merged(parts: list) -> dict:
-    """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one."""
-    found = [(part.get("histogram") or {}).get("bins") for part in parts]
-    return histogram.merge(found) if found and all(found) else {}
+    """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one.
+
+    Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
+    """
+    found = {id(one): one for part in parts if (one := part.get("histogram"))}.values()
+    if sum(one.get("points", 1) for one in found) != len(parts) or not all(one.get("bins") for one in found):
+        return {}
+    return histogram.merge(one["bins"] for one in found)
 
 
 # -- one workload at every layer -------------------------------------------------------------------------------------
