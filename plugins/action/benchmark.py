@@ -110,13 +110,14 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             self._list(answer)
             return answer
-        answer["ansible_facts"] = {"storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)}
         if failed:
             first, why = next(iter(failed.items()))
             raise_failed = Failure("points_failed", f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {why[0]['message']}",
                                    f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
                                    failed=failed, measured=len(results) - len(failed), run_dir=self.run_dir)
-            answer.update(failed=True, **raise_failed.as_result())
+            # Ansible takes no facts from a task that failed; it would only print them.
+            return {**answer, "failed": True, **raise_failed.as_result()}
+        answer["ansible_facts"] = {"storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)}
         return answer
 
     def _profile(self) -> dict | None:
@@ -207,9 +208,10 @@ class ActionModule(ActionBase):
 
     def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
         asked, layers = self.asked, {layer["name"]: layer for layer in self.layers["measured"]}
+        started = self._module({"action": "start", "plan": host_plan})
+        # Not before: what the host refuses leaves no trace.
         run_folder.add_request(self.run_dir, {key: asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
                                plan.request(asked, self.profile), self.host)
-        started = self._module({"action": "start", "plan": host_plan})
         begun = time.monotonic()
         self._watch(started["state_dir"], expected_s)
         files, environment = unpack(self._collect(), {point["point_id"] for point in points})

@@ -17,7 +17,7 @@ from .engines import fio, fio_distributed
 from .failure import bad_value
 from .layers import validate_layer
 from .sweep import expand, expand_all, refuse_repeated
-from .workload import parse_size, workload_id
+from .workload import by_time, parse_size, workload_id
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ORDERS = ("interleaved", "random", "as_listed")
@@ -85,7 +85,12 @@ def validate_steady_state(given) -> dict | None:
 
 
 def _steady(asked: dict, workload: dict) -> dict | None:
-    return None if asked["steady_state"] is None else steady_state.normalise(asked["steady_state"], workload["runtime_s"])
+    if asked["steady_state"] is None:
+        return None
+    if not by_time(workload):
+        raise bad_value("steady_state", asked["steady_state"], f"Its rounds are of a time, but {workload_id(workload)} ends after an amount; leave out "
+                        "one of steady_state and loops or io_bytes.")
+    return steady_state.normalise(asked["steady_state"], workload["runtime_s"])
 
 
 def wanted_workloads(args: dict, profile: dict | None) -> list:
@@ -95,7 +100,12 @@ def wanted_workloads(args: dict, profile: dict | None) -> list:
     exclude = args["exclude"] or None
     if profile is not None:
         values = {**(args["workload"] or {}), **(args["sweep"] or {})}
-        return expand_all([replaced(one, values) for one in profile["workloads"]], None, f"profile {profile['name']}", exclude)
+        found = [replaced(one, values) for one in profile["workloads"]]
+        # What differed only in what is replaced is one workload now.
+        found = [one for index, one in enumerate(found) if one not in found[:index]]
+        # The profile alone is sound, so what is wrong is what replaces its values.
+        variable = " and ".join(name for name in ("workload", "sweep") if args[name])
+        return expand_all(found, None, f"{variable} on profile {profile['name']}" if variable else f"profile {profile['name']}", exclude)
     if args["workloads"] is not None:
         return expand_all(args["workloads"], args["sweep"], "workloads", exclude)
     if args["workload"] is None and args["sweep"] is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 
 from . import counters, histogram
 from .failure import Failure
@@ -113,7 +114,7 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
     """
     found = []
     if exit_code:
-        found.append({"code": "engine_exit", "message": f"{result['engine']['name']} ended with exit code {exit_code}."})
+        found.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
     errors = result.get("errors", {})
     if errors.get("total"):
         found.append({"code": "io_errors", "message": f"{errors['total']} I/O errors, the first with error number {errors.get('first', 'unknown')}."})
@@ -124,6 +125,13 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
     if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
         found.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
     return found
+
+
+def exit_words(exit_code: int) -> str:
+    """How a process ended, by what subprocess says: a negative number is the signal that ended it."""
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
 
 
 def of_point(identity: dict, meta: dict | None, measured: list, said: str | None = None) -> dict:
@@ -155,7 +163,7 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
             asked_s = meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window) if by_time(workload) else None
             found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
         elif not found["failures"]:
-            found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and ended with exit code {meta.get('exit_code')}."})
+            found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and {exit_words(meta.get('exit_code'))}."})
         # What a host counts that only coordinates others says nothing of their I/O.
         if "clients" not in found:
             _add_counters(found, meta)

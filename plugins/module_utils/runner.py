@@ -33,6 +33,7 @@ from .daemon import alive, base_dir, detach, end, log, log_tail, private_folder,
 from .engines import fio, fio_distributed
 from .failure import Failure, bad_value
 from .meter import STALE_S, Meter, Series, added
+from .result import exit_words
 from .workload import block_bounds, by_time, directions
 
 PR_SET_PDEATHSIG = 1
@@ -457,7 +458,7 @@ def _exit_error(done: dict, folder: str) -> str | None:
     paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
     words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
     said = next((f" It says: {line.strip()[:200]}" for line in words if line.strip()), "")
-    return f"fio ended with exit code {done['exit_code']}{' after it was told to' if done['timed_out'] else ''}.{said}"
+    return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{said}"
 
 
 def _metric(path: str, metric: str):

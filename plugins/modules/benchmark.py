@@ -249,7 +249,7 @@ EXAMPLES = r"""
 RETURN = r"""
 ansible_facts:
   description: Facts of the current host.
-  returned: when there was something to measure, not in check mode
+  returned: when there was something to measure and all of it was measured, not in check mode
   type: dict
   contains:
     storlab_benchmarks:

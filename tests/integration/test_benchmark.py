@@ -137,6 +137,12 @@ def test_what_the_generator_alone_can_do_is_held_against_a_point(place, loop):
     assert checks["generator"]["share_percent"] == pytest.approx(100 * found["backing-loop.4k-r100-rnd100-qd1-w1.r1"]["total"]["iops"] / ceiling, abs=0.01)
 
 
+def test_what_the_host_refuses_leaves_no_trace(place, loop):
+    [answer], _shown = play(place[0], [task(place, {**loop, "size_bytes": SIZE * 2})])
+    assert answer["failure"]["code"] == "wrong_size"
+    assert not run_dir(place).exists()
+
+
 def test_async_is_refused_in_words(place):
     [answer], _shown = play(place[0], [{**task(place), "async": 60, "poll": 0}])
     assert (answer["failed"], answer["failure"]["code"]) == (True, "async_unsupported")
@@ -204,6 +210,15 @@ def measuring(place, point) -> bool:
     return False
 
 
+def engine(place) -> int | None:
+    """The process of fio that works in this run's folder."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{name}/cwd").startswith(f"{state_dir(place)}/") and Path(f"/proc/{name}/comm").read_text(encoding="ascii") == "fio\n":
+                return int(name)
+    return None
+
+
 def interrupted(place, tasks, point) -> None:
     """Ctrl-C while this point is measured."""
     process = subprocess.Popen(command(place[0], tasks), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -225,6 +240,25 @@ def test_after_ctrl_c_the_run_goes_on_and_every_point_is_measured_once(place):
     spans = sorted((one["started_utc"], one["finished_utc"]) for one in found.values())
     assert all(early[1] <= late[0] for early, late in zip(spans, spans[1:]))
     assert not state_dir(place).exists()
+
+
+def test_what_failed_is_said_and_measured_again_alone(place):
+    """The engine of the first of two points is killed, as the kernel does when memory runs out."""
+    tasks = [task(place, workload={**SHORT, "runtime_s": 3, "queue_depth": [1, 2]})]
+    process = subprocess.Popen(command(place[0], tasks), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
+    until(lambda: measuring(place, 1))
+    until(lambda: engine(place) is not None)
+    os.kill(engine(place), signal.SIGKILL)
+    assert process.wait(60) == 0
+    answer = json.loads((place[0] / "answer-0.json").read_text(encoding="utf-8"))
+    assert answer["failed"] and answer["msg"].startswith(
+        "1 of 2 points on localhost failed, first ceiling-localhost.4k-r100-rnd100-qd1-w1.r1: fio left 0 results and was ended by signal 9 (Killed).")
+    assert [point["status"] for point in answer["points"]] == ["failed", "measured"]
+    assert "ansible_facts" not in answer
+    first = results(place)["ceiling-localhost.4k-r100-rnd100-qd2-w1.r1"]
+    [answer], _shown = play(place[0], tasks)
+    assert [point["status"] for point in answer["points"]] == ["measured"] * 2
+    assert results(place)["ceiling-localhost.4k-r100-rnd100-qd2-w1.r1"] == first
 
 
 def test_after_ctrl_c_it_can_be_stopped(place):

@@ -134,6 +134,24 @@ def test_a_profile_with_other_values():
         (8192, 1, 5, 70), (8192, 4, 5, 70), (65536, 1, 5, 100), (65536, 4, 5, 100)]
 
 
+def test_a_sweep_takes_the_place_of_the_profiles_own():
+    """oltp measures three queue depths; measured with others it is not measured three times."""
+    deep = {**PROFILE, "workloads": [normalise({"block_size": size, "queue_depth": depth}) for size in ("8k", "64k") for depth in (1, 8, 32)]}
+    assert [(one["block_size_bytes"], one["queue_depth"]) for one in workloads(deep, sweep={"queue_depth": [4, 8]})] == [
+        (8192, 4), (8192, 8), (65536, 4), (65536, 8)]
+    assert [(one["block_size_bytes"], one["queue_depth"]) for one in workloads(deep, workload={"queue_depth": 2})] == [(8192, 2), (65536, 2)]
+
+
+@pytest.mark.parametrize(("changes", "variable"), [
+    ({"workload": {"runtime_s": "soon"}}, "workload on profile two[0].runtime_s"),
+    ({"sweep": {"queue_depth": [1, 0]}}, "sweep on profile two[0].queue_depth"),
+])
+def test_an_error_names_what_the_user_wrote_over_a_profile(changes, variable):
+    with pytest.raises(Failure) as caught:
+        workloads(PROFILE, **changes)
+    assert caught.value.details["variable"] == variable
+
+
 def test_another_block_size_takes_the_alignment_along():
     found = workloads({**PROFILE, "workloads": PROFILE["workloads"][:1]}, workload={"block_size": "4k"})
     assert (found[0]["block_size_bytes"], found[0]["alignment_bytes"]) == (4096, 4096)
@@ -170,6 +188,8 @@ def test_exclusions():
     ({"steady_state": ["true"]}, "steady_state"),
     ({"steady_state": {"windows": 5}}, "steady_state.windows"),
     ({"steady_state": {"budget_s": 5}}, "steady_state.budget_s"),
+    ({"steady_state": True, "workload": {"loops": 2}}, "steady_state"),
+    ({"steady_state": True, "workload": {"io_bytes": "1m"}}, "steady_state"),
     ({"search": {"knee": {"values": [1]}}}, "search.knee.values"),
     ({"search": {"knee": {"values": [1, 2, 4]}}, "sweep": {"queue_depth": [1, 8]}}, "workloads of a search"),
     ({"exclude": [{"queue_depth": 99}]}, "exclude[0]"),

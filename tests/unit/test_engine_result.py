@@ -89,6 +89,12 @@ def test_measured():
     assert "path" not in found
 
 
+@pytest.mark.parametrize(("exit_code", "words"), [(1, "fio ended with exit code 1."), (-9, "fio was ended by signal 9 (Killed)."),
+                                                  (-11, "fio was ended by signal 11 (Segmentation fault).")])
+def test_how_the_engine_ended_is_said(exit_code, words):
+    assert of_point({"exit_code": exit_code})["failures"][0]["message"] == words
+
+
 @pytest.mark.parametrize(("meta", "changes", "code"), [
     ({"exit_code": 1}, {}, "engine_exit"),
     ({"exit_code": -9}, {}, "engine_exit"),
