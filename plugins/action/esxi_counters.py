@@ -97,8 +97,6 @@ def waiting(run_dir: str, host: str) -> tuple:
             missed[name] = "No time is known that certainly was measured without a pause; measure longer."
         elif clock is None:
             missed[name] = f"The clock of {result['host']} is not known; run benchmark_observer there."
-        elif clock["uncertain_s"] > observer.CLOCK_TOLERANCE_S:
-            missed[name] = f"The clock of {result['host']} is known to {clock['uncertain_s']:.2f} s only."
         else:
             points[name] = (tuple(moment_s - clock["offset_s"] for moment_s in span), clock, path)
     return points, missed
@@ -108,6 +106,10 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
     """Give the points of ``waiting`` their figures. Returns ([points that got them], [points that were only flagged], {point_id: why it got none})."""
     added, flagged, missed = [], [], {}
     for name, (span, clock, path) in points.items():
+        between = run_folder.clock_between(samples["clock"], clock)
+        if between["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
+            missed[name] = f"The clocks of {host} and of the measuring host can be compared to {between['clock_uncertain_s']:.2f} s only."
+            continue
         own_span = [moment_s + samples["clock"]["offset_s"] for moment_s in span]
         own = esxi_counters.cut(samples, *own_span, path)
         content = json.dumps(own, indent=1, sort_keys=True).encode()
@@ -123,10 +125,11 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             continue
         added.append(name)
         if not dry_run:
-            between = run_folder.clock_between(samples["clock"], clock)
             run_folder.write_whole(os.path.join(run_dir, "points", name, raw["file"]), content)
             figured = functools.partial(esxi_counters.add_to, host=host, told=told, samples=own, raw=raw, clock=between, path=path)
             run_folder.change_result(run_dir, name, figured)
+            if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:
+                run_folder.change_result(run_dir, name, functools.partial(observer.add_flag, flag="clocks_differ"))
     if added and not dry_run and not run_folder.environment(run_dir, host):
         run_folder.write_host(run_dir, host, esxi_counters.environment(samples))
     if added and not dry_run:

@@ -59,33 +59,36 @@ SHORT_FLAG = "esxi_interval_too_short"
 
 
 def read(session, host, started_s: float, finished_s: float, wait_s: float) -> dict:
-    """The samples from started_s to finished_s (seconds since 1970 by this machine's clock), in one request; it is repeated until the sample that
-    finished_s lies in is there, or until wait_s after it."""
+    """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
+
+    started_s, finished_s: seconds since 1970 by this machine's clock.
+    """
     clock = _clock(session)
     manager, vim = session.content.perfManager, session.vim
     with session.doing("read its counters"):
         counters = {f"{info.groupInfo.key}.{info.nameInfo.key}.{info.rollupType}": info.key for info in manager.perfCounter}
         sample_s = manager.QueryPerfProviderSummary(host).refreshRate
         summary = host.summary
-        machines = {values["name"]: (machine, values) for machine, values in session.all(
-            vim.VirtualMachine, "name", "runtime.host", "runtime.powerState", "config.hardware.device")
-            if values.get("runtime.host") == host and values.get("runtime.powerState") == "poweredOn"}
+        # A vCenter may have thousands of machines, so no more is asked of all than what tells which are meant.
+        machines = {values["name"]: machine for machine, values in session.all(vim.VirtualMachine, "name", "runtime.host", "runtime.powerState")
+                    if values.get("runtime.host") == host and values.get("runtime.powerState") == "poweredOn"}
+        disks = {name: _disks(vim, machine.config.hardware.device) for name, machine in machines.items()}
     names = {key: name for name, key in counters.items()}
-    span = [_utc(moment_s + clock["offset_s"]) for moment_s in (started_s - sample_s, finished_s + 2 * sample_s)]
+    since = _utc(started_s + clock["offset_s"] - sample_s)
 
     def asked(entity, sections: dict, cpu: tuple):
         wanted = [(name, "") for name in cpu] + [(f"{group}.{counter}", "*") for group, rates, latencies in sections.values()
                                                  for counter in [*rates, *(latency[0] for latency in latencies)]]
         ids = [vim.PerformanceManager.MetricId(counterId=counters[name], instance=instance) for name, instance in wanted if name in counters]
-        return vim.PerformanceManager.QuerySpec(entity=entity, metricId=ids, intervalId=sample_s, startTime=span[0], endTime=span[1], format="csv")
+        return vim.PerformanceManager.QuerySpec(entity=entity, metricId=ids, intervalId=sample_s, startTime=since, format="csv")
 
-    specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine, _values in machines.values()]
+    specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
 
     def ask() -> dict:
         with session.doing("read its counters"):
             told = {found.entity: table_of(found, names) for found in manager.QueryPerf(querySpec=specs)}
         return {"host_samples": told.get(host, {"columns": [], "rows": []}),
-                "machines": {name: told[machine] for name, (machine, _values) in machines.items() if machine in told}}
+                "machines": {name: told[machine] for name, machine in machines.items() if machine in told}}
 
     tables = complete(ask, finished_s + clock["offset_s"], finished_s + wait_s)
     about, product = session.about["product"], summary.config.product.fullName if summary.config.product else None
@@ -93,8 +96,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
         "host": summary.config.name, "product": product or about, "simulated": "simulat" in f"{about} {product}".lower(), "clock": clock, "sample_s": sample_s,
         "hardware": {"cores": summary.hardware.numCpuCores, "mhz": summary.hardware.cpuMhz, "model": summary.hardware.cpuModel,
                      "vendor": summary.hardware.vendor, "product": summary.hardware.model, "memory_bytes": summary.hardware.memorySize},
-        "names": {"datastores": _datastores(session, host), "adapters": _adapters(session, host),
-                  "disks": {name: _disks(vim, values["config.hardware.device"]) for name, (_machine, values) in machines.items()}},
+        "names": {"datastores": _datastores(session, host), "adapters": _adapters(session, host), "disks": disks},
         **tables}
 
 
