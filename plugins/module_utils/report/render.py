@@ -199,15 +199,17 @@ def html(report: Report) -> str:
     environment = templates()
     environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
     choices = views.Choices(report)
-    pictured = views.drawn(report, views.DISTRIBUTIONS)
-    sections = [_section(index, waterfall, report, choices, waterfall.workload_id in pictured) for index, waterfall in enumerate(report.waterfalls)]
+    pictured, apart = views.drawn(report, views.DISTRIBUTIONS), views.drawn(report, views.SECTIONS)
+    sections = [_section(index, waterfall, report, choices, waterfall.workload_id in pictured) for index, waterfall in enumerate(report.waterfalls)
+                if waterfall.workload_id in apart]
     # The workload measured at the most layers is what the report is about; the others follow after what they say together.
     first = next((section for section in sections if section["waterfall"] is report.headline), None)
     return environment.get_template("report.html.j2").render(
         report=report, first=first, others=[section for section in sections if section is not first], views=views.of_run(report, choices), choices=choices,
         metric_words=views.METRIC_WORDS, steady=views.steady_states(report, choices), checks=views.checks(report),
         published=views.published(report, choices), profiles=views.profiles(report), chain=_chain(report), tiles=_tiles(report),
-        overview=_overview(report), points=_points(report, choices), style=asset("style.css") + choices.style(), script=asset("script.js"))
+        overview=_overview(report), further=_further(report, choices, apart), points=_points(report, choices),
+        grouped=len(report.points) > views.POINTS_APART, style=asset("style.css") + choices.style(), script=asset("script.js"))
 
 
 def templates() -> jinja2.Environment:
@@ -226,6 +228,23 @@ def asset(name: str) -> str:
         return handle.read()
 
 
+def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
+    """{workloads, table} of the workloads without a section of their own: a row a layer, with the figures of a waterfall."""
+    waterfalls = [(index, waterfall) for index, waterfall in enumerate(report.waterfalls) if waterfall.workload_id not in apart]
+    rows = []
+    for index, waterfall in waterfalls:
+        for number, step in enumerate(waterfall.steps):
+            found = step.cell
+            # Where the list of all workloads leads to.
+            named = f'<td id="w{index + 1}">' if not number else "<td>"
+            values = [(found.value(metric), word) for metric, word in POINT_METRICS]
+            rows.append((f"{choices.only(found.layer)} {choices.pattern(waterfall.workload)}", found.layer, [
+                f"{named}{escape(waterfall.workload_id)}", *(views.cell(value, "" if value is None else word(value)) for value, word in values),
+                views.words(takes_away(step))]))
+    head = [("Layer", False), ("Workload", False), ("IOPS", True), ("MB/s", True), ("mean", True), ("p50", True), ("p99", True), ("Takes away", False)]
+    return {"workloads": len(waterfalls), "table": views.grid("Further workloads", head, rows)} if rows else None
+
+
 POINT_METRICS = (("iops", units.iops), ("bandwidth_bytes_s", units.bandwidth), ("latency_mean_ns", units.latency), ("latency_p50_ns", units.latency),
                  ("latency_p99_ns", units.latency))
 
@@ -235,6 +254,8 @@ def _points(report: Report, choices: views.Choices) -> str:
     # Only what something points at needs a name: the first point of each cell, and those that failed or did not pass.
     linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
     linked |= {point["point_id"] for point in report.points if point["status"] != "measured" or not views.passed(point)}
+    if len(report.points) > views.POINTS_APART:
+        return _points_grouped(report, choices, linked)
     rows, absent = [], '<td class="absent">–'
     for point in report.points:
         layer, total = point["layer"], point.get("total") or point.get("read") or point.get("write") or {}
@@ -254,6 +275,25 @@ def _points(report: Report, choices: views.Choices) -> str:
         beside = " ".join(kind for kind, file in point["files"].items() if _usual(kind, file))
         row.append(f'<td class="{beside}">{"".join(_trace(kind, file) for kind, file in point["files"].items())}')
         rows.append("".join(row))
+    return "\n".join(rows)
+
+
+def _points_grouped(report: Report, choices: views.Choices, linked: set) -> str:
+    """One row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data."""
+    groups: dict = {}
+    for point in report.points:
+        groups.setdefault((point["workload_id"], point["layer"]), []).append(point)
+    rows = []
+    for (workload, layer), points in groups.items():
+        files = []
+        for point in points:
+            raw = point["files"].get("raw") or {}
+            ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
+            words = f'{point["repetition"]}{"" if point["status"] == "measured" else " failed"}'
+            state = f' <em class="{raw["state"]}">{raw["state"]}</em>' if raw and raw["state"] != "matches" else ""
+            path = raw.get("path")
+            files.append((f'<a{ident} href="../{quote(path)}">{words}</a>' if path else f"<span{ident}>{words}</span>") + state)
+        rows.append(f'<tr class="{choices.only(layer)}"><th>{escape(layer)}{views.words(workload)}<td>{" ".join(files)}')
     return "\n".join(rows)
 
 

@@ -31,7 +31,8 @@ def pictures(report: Report, page: str) -> dict:
     sheet = Sheet(css)
     caption = f"{report.testbed_id} · {report.run_id}"
     choices = views.Choices(report)
-    drawn = [waterfall_chart(waterfall, choices) for waterfall in report.waterfalls if waterfall.steps]
+    apart = views.drawn(report, views.SECTIONS)
+    drawn = [waterfall_chart(waterfall, choices) for waterfall in report.waterfalls if waterfall.steps and waterfall.workload_id in apart]
     drawn += [chart for chart in _charts(page) if not re.match(r'<svg class="[^"]*\bnarrow\b', chart)]
     found: dict = {}
     for chart in drawn:

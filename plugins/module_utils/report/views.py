@@ -24,6 +24,8 @@ LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large r
 CURVE_POINTS = 6_000  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
 DISTRIBUTIONS = 16
+SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
+POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
 
 
