@@ -18,9 +18,13 @@ A layer is a mapping::
 
 from __future__ import annotations
 
+import re
+
 from .failure import Failure, bad_value
 
 KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
+# Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
+ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
 REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
 
 
@@ -33,7 +37,7 @@ def validate_layer(layer: dict) -> dict:
         raise bad_value(f"layer {layer['name']} kind", layer["kind"], f"Use one of {', '.join(KINDS)}.")
     if layer["purpose"] not in ("scratch", "data"):
         raise bad_value(f"layer {layer['name']} purpose", layer["purpose"], "Use scratch or data.")
-    if layer["path"] is not None and layer["kind"] != "ceiling" and not str(layer["path"]).startswith("/"):
+    if layer["path"] is not None and layer["kind"] != "ceiling" and not ABSOLUTE.match(str(layer["path"])):
         raise bad_value(f"layer {layer['name']} path", layer["path"], "Give an absolute path.")
     return {"detail": {}, **layer}
 

@@ -1,0 +1,28 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NTFS volumes on LUNs; documentation in plugins/modules/win_datastore.py."""
+
+from __future__ import annotations
+
+from ..module_utils.windows import ntfs, told
+from ..plugin_utils.windows_action import WindowsAction
+
+
+class ActionModule(WindowsAction):
+    SPEC, AREA = ntfs.SPEC, "datastore"
+    _VALID_ARGS = frozenset(("datastores", "discard_contents", "layers", "state", "state_dir", "testbed_id"))
+
+    def present(self, params: dict, state: dict) -> dict:
+        wanted = ntfs.check(params)
+        steps = ntfs.plan(state, wanted, self.memory.data)
+        if not self._task.check_mode:
+            self.remember(ntfs.remember(self.memory.data, state, wanted))
+        self.apply(steps)
+        return {**told(steps), "layers": ntfs.layers_of(wanted)}
+
+    def absent(self, params: dict, state: dict) -> dict:
+        steps = ntfs.absent_plan(state, self.memory.data, params["discard_contents"])
+        self.apply(steps)
+        self.forget()
+        return told(steps)

@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sessions of the Windows initiator; documentation in plugins/modules/win_iscsi_session.py."""
+
+from __future__ import annotations
+
+from ..module_utils.windows import session, told
+from ..plugin_utils.windows_action import WindowsAction
+
+
+class ActionModule(WindowsAction):
+    SPEC, AREA = session.SPEC, "session"
+    _VALID_ARGS = frozenset(("initiator_name", "layers", "state", "state_dir", "targets", "testbed_id", "wait_s"))
+
+    def present(self, params: dict, state: dict) -> dict:
+        targets = session.check(params)
+        steps = session.plan(state, params["initiator_name"], targets, self.memory.data)
+        if steps and steps[0]["op"] == "service" and not self._task.check_mode:
+            # Only a running service tells of portals and sessions, so the plan is made again.
+            self.remember(session.remember(self.memory.data, state, [], []))
+            self.apply(steps[:1])
+            state = self.state()
+            steps = steps[:1] + session.plan(state, params["initiator_name"], targets, self.memory.data)
+        if steps:
+            self.remember(session.remember(self.memory.data, state, targets, steps))
+        self.apply([one for one in steps if one["op"] != "service"], session.note_login)
+        disks = self.disks(targets, params["wait_s"] if steps else 0) if targets and not self._task.check_mode else session.found_disks(state, targets)
+        more = session.disk_steps(disks, targets)
+        self.apply(more)
+        return {**told(steps + more), "layers": session.layers_of(targets, disks)}
+
+    def disks(self, targets: list, wait_s: float) -> dict:
+        """The disks of the LUNs, once Windows shows them all."""
+        found: dict = {}
+
+        def complete() -> bool:
+            found.clear()
+            found.update(session.found_disks(self.state(), targets))
+            if session.missing(found, targets):
+                self.script("disk_rescan")
+                return False
+            return True
+
+        if not self.wait_for(complete, wait_s):
+            raise session.lun_missing(session.missing(found, targets), found)
+        return found
+
+    def absent(self, params: dict, state: dict) -> dict:
+        steps = session.absent_plan(state, self.memory.data)
+        self.apply(steps)
+        self.forget()
+        return told(steps)

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Targets of Windows Server; documentation in plugins/modules/win_iscsi_target.py."""
+
+from __future__ import annotations
+
+from ..module_utils.failure import Failure
+from ..module_utils.windows import serving, target, told
+from ..plugin_utils.windows_action import WindowsAction
+
+
+class ActionModule(WindowsAction):
+    SPEC, AREA = target.SPEC, "target"
+    _VALID_ARGS = frozenset(("allow_any_address", "allow_no_chap", "layers", "state", "state_dir", "targets", "testbed_id"))
+
+    def files(self, params: dict) -> list:
+        asked = [lun["vhdx"]["path"] for wanted in params["targets"] for lun in wanted["luns"] if lun["vhdx"]]
+        return sorted(set(asked) | set(self.memory.data.get("files", [])))
+
+    def present(self, params: dict, state: dict) -> dict:
+        targets = target.check(params)
+        if not serving(state) and not self._task.check_mode:
+            raise Failure("service_stopped", "The iSCSI target service of this host does not run.", "Run storlab.testbed.win_target_server first.")
+        steps = target.plan(state, targets, self.memory.data, params["testbed_id"], params["allow_any_address"], expect_disks=not self._task.check_mode)
+        self.remember(target.remember(self.memory.data, state, targets, steps))
+        self.apply(steps, target.note_secret)
+        return {**told(steps), "layers": target.layers_of(targets)}
+
+    def absent(self, params: dict, state: dict) -> dict:
+        steps = target.absent_plan(state, self.memory.data, params["testbed_id"]) if serving(state) else []
+        self.apply(steps)
+        self.forget()
+        return told(steps)

@@ -1,0 +1,19 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage state of a Windows host; documentation in plugins/modules/win_state.py."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..module_utils.windows import storage_state
+from ..plugin_utils.windows_action import WindowsAction
+
+
+class ActionModule(WindowsAction):
+    SPEC: ClassVar[dict] = {"testbed_id": {"type": "str", "default": ""}}
+    _VALID_ARGS = frozenset(("testbed_id",))
+
+    def present(self, params: dict, state: dict) -> dict:
+        return {"changed": False, "storage_state": storage_state.lines(state, params["testbed_id"])}

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Windows hosts: plans over the state that scripts/state.ps1 reads.
+
+A state is what that script returns::
+
+    {about: {product, version}, feature: Installed|Available|InstallPending|… or null where there are no server roles,
+     services: [{name, state, start_mode}],
+     virtual_disks: [{path, size_bytes, description, status, serial}],
+     targets: [{name, iqn, description, status, initiators: [type:value], luns: [{path, lun}], chap, chap_user, reverse_chap, reverse_chap_user,
+                sessions: [initiator]}],
+     portals: ['+address:port' when it listens there, '-address:port' when not],
+     firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
+     disks: [{number, lun, name, serial, unique_id, size_bytes, bus, style, offline, read_only, boot, system, clustered,
+              partitions: [{number, type, size_bytes, letter}]}],
+     volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
+
+A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.
+``secret`` is (user, password) for the script's parameter ``Chap``, or None.
+
+Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Storage of Windows Server 2016 to 2025.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..failure import Failure, bad_value
+from ..host import check_testbed_id
+
+SCRIPTS = os.path.join(os.path.dirname(__file__), "scripts")
+FEATURE = "FS-iSCSITarget-Server"
+TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
+# Longer ones are refused by the Windows target and the Windows initiator, shorter ones by all.
+SECRET_LENGTH = (12, 16)
+# A disk's one MBR or GPT start and the reserved partition that Windows makes on GPT disks by itself carry no data.
+RESERVED = "Reserved"
+
+
+def script(name: str) -> str:
+    """The text of a script."""
+    with open(os.path.join(SCRIPTS, f"{name}.ps1"), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def check_id(variable: str, testbed_id: str) -> str:
+    """The testbed's id, which becomes part of target names; those take no underscore."""
+    check_testbed_id(variable, testbed_id)
+    if "_" in testbed_id:
+        raise bad_value(variable, testbed_id, "Use no underscore where a Windows host takes part: names of Windows targets cannot hold one.")
+    return testbed_id
+
+
+def stamp(testbed_id: str, name: str = "") -> str:
+    """What marks a thing on a Windows host as this testbed's; the description of virtual disks and targets."""
+    return f"storlab testbed {testbed_id}" + (f": {name}" if name else "")
+
+
+def stamped(description: str, testbed_id: str) -> bool:
+    return description == stamp(testbed_id) or description.startswith(stamp(testbed_id) + ": ")
+
+
+def step(op: str, target: str, was, will, name: str, secret: tuple | None = None, **parameters) -> dict:
+    return {"op": op, "target": target, "was": was, "will": will, "script": name, "parameters": parameters, "secret": secret}
+
+
+def told(steps: list) -> dict:
+    """Steps as a result: without parameters and secrets, and their diff."""
+    plain = [{key: one[key] for key in ("op", "target", "was", "will")} for one in steps]
+    diff = {side: "".join(f"{one['op']} {one['target']}: {one[key]}\n" for one in plain if one[key] is not None)
+            for side, key in (("before", "was"), ("after", "will"))}
+    return {"changed": bool(plain), "steps": plain, "diff": diff}
+
+
+def service(state: dict, name: str) -> dict | None:
+    return next((one for one in state["services"] if one["name"] == name), None)
+
+
+def serving(state: dict) -> bool:
+    """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
+    found = service(state, TARGET_SERVICE)
+    return bool(found) and found["state"] == "Running"
+
+
+def check_secrets(variable: str, entry: dict) -> None:
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = entry.get(key)
+        if secret and not SECRET_LENGTH[0] <= len(secret) <= SECRET_LENGTH[1]:
+            raise bad_value(f"{variable} {key}", f"{len(secret)} characters long", "Use a secret of 12 to 16 characters: Windows takes no others.")
+
+
+def parse_portal(text: str) -> dict:
+    """{address, port, enabled} of '+192.0.2.1:3260' or '-[2001:db8::1]:3260'."""
+    found = re.fullmatch(r"([+-])\[?([0-9A-Fa-f.:%]+?)\]?:(\d+)", text)
+    if not found:
+        raise Failure("portal_unreadable", f"The target server names a portal as {text!r}, which this collection cannot read.",
+                      "Set iscsi_target_allow_any_address to true, which leaves the portals as they are.", portal=text)
+    return {"address": found[2], "port": int(found[3]), "enabled": found[1] == "+"}
+
+
+def refuse_disk(disk: dict, what: str, size_bytes: int | None = None, unique_id: str | None = None) -> None:
+    """The guard of Windows disks: number, unique id and size must agree, and nothing of the system or a cluster is touched."""
+    facts = {"number": disk["number"], "size_bytes": disk["size_bytes"], "unique_id": disk["unique_id"]}
+    for key, code in (("boot", "disk_boot"), ("system", "disk_system"), ("clustered", "disk_clustered")):
+        if disk[key]:
+            raise Failure(code, f"{what} is disk {disk['number']}, a {key} disk of this host, which is never touched.", "Name another disk.", **facts)
+    if size_bytes is not None and disk["size_bytes"] != size_bytes:
+        raise Failure("wrong_size", f"{what} is disk {disk['number']} of {disk['size_bytes']} bytes, where {size_bytes} are expected.",
+                      "Run build again; when it stays so, correct the size.", **facts)
+    if unique_id is not None and disk["unique_id"] != unique_id:
+        raise Failure("wrong_unique_id", f"{what} is disk {disk['number']} with unique id {disk['unique_id']}, where {unique_id} is expected.",
+                      "Run build again, so that the layers are those of today.", **facts)
+
+
+def drive_path(number: int) -> str:
+    return f"\\\\.\\PhysicalDrive{number}"

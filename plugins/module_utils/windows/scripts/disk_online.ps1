@@ -1,0 +1,3 @@
+# storlab: disk_online
+param([uint32]$Number)
+Set-Disk -Number $Number -IsOffline $false

@@ -1,0 +1,2 @@
+# storlab: disk_rescan
+Update-HostStorageCache

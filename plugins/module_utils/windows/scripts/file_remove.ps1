@@ -1,0 +1,3 @@
+# storlab: file_remove
+param([string]$Path)
+Remove-Item -LiteralPath $Path -Force

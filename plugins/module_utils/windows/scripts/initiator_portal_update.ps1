@@ -1,0 +1,3 @@
+# storlab: initiator_portal_update
+param([string]$Address)
+Update-IscsiTargetPortal -TargetPortalAddress $Address

@@ -1,0 +1,3 @@
+# storlab: service_start
+param([string]$Name)
+Start-Service -Name $Name

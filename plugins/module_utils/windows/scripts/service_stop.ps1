@@ -1,0 +1,3 @@
+# storlab: service_stop
+param([string]$Name)
+Stop-Service -Name $Name -Force

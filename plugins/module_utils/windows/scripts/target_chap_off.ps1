@@ -1,0 +1,3 @@
+# storlab: target_chap_off
+param([string]$Name)
+Set-IscsiServerTarget -ComputerName localhost -TargetName $Name -EnableChap $false

@@ -1,0 +1,3 @@
+# storlab: target_name
+param([string]$Name, [string]$Iqn, [string]$Description)
+Set-IscsiServerTarget -ComputerName localhost -TargetName $Name -TargetIqn $Iqn -Description $Description

@@ -1,0 +1,3 @@
+# storlab: vdisk_remove
+param([string]$Path)
+Remove-IscsiVirtualDisk -ComputerName localhost -Path $Path

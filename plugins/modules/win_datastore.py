@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: win_datastore
+short_description: NTFS volumes with a file that benchmarks overwrite
+version_added: 0.1.0
+description:
+  - Initialises the disk of a layer, formats it with NTFS under a drive letter and writes a file of random bytes, which is published as a layer.
+  - Only a blank disk, proven by number, unique id and size, is written to; never one of the system or a cluster.
+  - O(state=absent) makes the disk blank again, and refuses while files of others are on it.
+options:
+  state:
+    description: "V(present) makes the volumes of O(datastores), V(absent) removes all that this testbed made here."
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers).
+    type: dict
+    default: {}
+  discard_contents:
+    description: Remove volumes that still hold files of others, too.
+    type: bool
+    default: false
+  datastores:
+    description: The volumes.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the datastore in the testbed.
+        type: str
+        required: true
+      layer:
+        description: The published layer whose disk is taken, of purpose C(data).
+        type: str
+        required: true
+      mount_point:
+        description: "A drive letter, such as V(T:)."
+        type: str
+        required: true
+      filesystem:
+        description: The file system.
+        type: str
+        choices: [ntfs]
+        default: ntfs
+      benchmark_file_mib:
+        description: Size of the file that benchmarks overwrite. V(0) makes none and publishes no layer.
+        type: int
+        default: 0
+extends_documentation_fragment:
+  - storlab.testbed.windows
+attributes:
+  check_mode:
+    description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.
+    support: full
+  diff_mode:
+    description: Shows the steps, without secrets.
+    support: full
+  platform:
+    description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
+    support: full
+    platforms: windows
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Make a volume on the LUN
+  storlab.testbed.win_datastore:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    layers: "{{ ansible_facts.storlab_layers }}"
+    datastores:
+      - name: ds1
+        layer: initiator-ds1
+        mount_point: "T:"
+        benchmark_file_mib: 4096
+"""
+
+RETURN = r"""
+layers:
+  description: The files as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+steps:
+  description: What was changed, or would be in check mode; secrets are in none of them.
+  returned: success
+  type: list
+  elements: dict
+about:
+  description: What the host is, C(product) and C(version). A stand-in says so.
+  returned: success
+  type: dict
+failure:
+  description: Machine-readable cause.
+  returned: failure
+  type: dict
+  sample: {code: signature_present, details: {}}
+"""

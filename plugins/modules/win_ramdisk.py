@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: win_ramdisk
+short_description: RAM disks of Windows hosts
+version_added: 0.1.0
+description:
+  - O(provider=iscsi_target) makes virtual disks in the memory of the iSCSI target server, for M(storlab.testbed.win_iscsi_target) to export. They are no
+    disks of the host itself, and a restart of the service C(WinTarget) loses them.
+  - O(provider=preinstalled) finds a RAM disk that another product made, proves it by model and size, and gives it an MBR without partitions.
+  - Removes only what carries the testbed in its description; a disk that a target exports is not removed.
+options:
+  state:
+    description: "V(present) makes the disks of O(disks) and removes the other ones of this testbed, V(absent) removes them all."
+    type: str
+    choices: [present, absent]
+    default: present
+  provider:
+    description: Where the disks come from.
+    type: str
+    choices: [iscsi_target, preinstalled]
+    default: iscsi_target
+  disks:
+    description: The disks.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the disk in the testbed.
+        type: str
+        required: true
+      size_mib:
+        description: Its size in MiB, which is met exactly.
+        type: int
+        required: true
+      purpose:
+        description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+        type: str
+        choices: [scratch, data]
+        default: scratch
+      model:
+        description: The model of a preinstalled disk, as C(Get-Disk) shows it; C(*) stands for any letters.
+        type: str
+extends_documentation_fragment:
+  - storlab.testbed.windows
+attributes:
+  check_mode:
+    description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.
+    support: full
+  diff_mode:
+    description: Shows the steps, without secrets.
+    support: full
+  platform:
+    description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
+    support: full
+    platforms: windows
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Make a RAM disk that can be exported
+  storlab.testbed.win_ramdisk:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    disks:
+      - name: ds1
+        size_mib: 8192
+        purpose: data
+
+- name: Take over the RAM disk of another product for raw benchmarks
+  storlab.testbed.win_ramdisk:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    provider: preinstalled
+    disks:
+      - name: bench
+        size_mib: 8192
+        model: "STARWIND RAMDISK*"
+"""
+
+RETURN = r"""
+layers:
+  description: The disks as layers to publish, without their host. Those of the target server have no path.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+steps:
+  description: What was changed, or would be in check mode; secrets are in none of them.
+  returned: success
+  type: list
+  elements: dict
+about:
+  description: What the host is, C(product) and C(version). A stand-in says so.
+  returned: success
+  type: dict
+failure:
+  description: Machine-readable cause.
+  returned: failure
+  type: dict
+  sample: {code: device_in_use, details: {}}
+"""

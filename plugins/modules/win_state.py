@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: win_state
+short_description: Reads what the storage of a Windows host looks like
+version_added: 0.1.0
+description:
+  - Reads the role, services, virtual disks, targets, portals, firewall rules of this collection, sessions, disks and volumes of a Windows host, in the
+    form that M(storlab.testbed.storage_baseline) keeps and compares.
+  - Changes nothing.
+options:
+  testbed_id:
+    description: What another testbed of this collection has on the host is left out.
+    type: str
+    default: ""
+attributes:
+  check_mode:
+    description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.
+    support: full
+  diff_mode:
+    description: Shows the steps, without secrets.
+    support: full
+  platform:
+    description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
+    support: full
+    platforms: windows
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Read the state
+  storlab.testbed.win_state:
+    testbed_id: lab
+  register: windows
+
+- name: Remember what the host looks like
+  storlab.testbed.storage_baseline:
+    state: captured
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    storage_state: "{{ windows.storage_state }}"
+"""
+
+RETURN = r"""
+storage_state:
+  description: Sections of sorted lines of text.
+  returned: success
+  type: dict
+about:
+  description: What the host is, C(product) and C(version). A stand-in says so.
+  returned: success
+  type: dict
+failure:
+  description: Machine-readable cause.
+  returned: failure
+  type: dict
+  sample: {code: state_unreadable, details: {}}
+"""

@@ -1,0 +1,80 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: win_target_server
+short_description: Installs the iSCSI Target Server of Windows Server and opens its port
+version_added: 0.1.0
+description:
+  - Installs the role C(FS-iSCSITarget-Server), starts its service and opens the port to the named networks only.
+  - O(state=absent) takes the rule away, and the role when it came with this testbed and no target or virtual disk of anybody is left.
+  - Restarts nothing. Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow.
+options:
+  state:
+    description: "V(present) installs and opens, V(absent) gives back."
+    type: str
+    choices: [present, absent]
+    default: present
+  networks:
+    description: Networks from which initiators may come, such as V(192.0.2.0/24). Without them no firewall rule is made.
+    type: list
+    elements: str
+    default: []
+  ports:
+    description: TCP ports of the portals.
+    type: list
+    elements: int
+    default: [3260]
+extends_documentation_fragment:
+  - storlab.testbed.windows
+attributes:
+  check_mode:
+    description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.
+    support: full
+  diff_mode:
+    description: Shows the steps, without secrets.
+    support: full
+  platform:
+    description: Windows Server 2016 and later. Not yet run on one; docs/windows.md says what was tried, and how.
+    support: full
+    platforms: windows
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Make the host an iSCSI target server
+  storlab.testbed.win_target_server:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    networks: [192.0.2.0/24]
+  register: server
+
+- name: Restart it when Windows asks for that
+  ansible.windows.win_reboot:
+  when: server.reboot_required
+"""
+
+RETURN = r"""
+reboot_required:
+  description: Whether the host must be restarted before the role can be used.
+  returned: success
+  type: bool
+steps:
+  description: What was changed, or would be in check mode; secrets are in none of them.
+  returned: success
+  type: list
+  elements: dict
+about:
+  description: What the host is, C(product) and C(version). A stand-in says so.
+  returned: success
+  type: dict
+failure:
+  description: Machine-readable cause.
+  returned: failure
+  type: dict
+  sample: {code: not_a_server, details: {}}
+"""

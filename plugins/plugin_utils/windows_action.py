@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions for Windows hosts share: the state script, steps that are one script each, and the record of what was there before.
+
+The plans are made on the controller, so a Windows host needs nothing but PowerShell 5.1. On the controller only: it knows Ansible's classes.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import windows
+from ..module_utils.esxi import Memory
+from ..module_utils.failure import Failure
+
+POWERSHELL = "ansible.windows.win_powershell"
+# States are three levels of lists and mappings deep.
+DEPTH = 6
+RETRY_EVERY_S = 2.0
+
+
+class WindowsMemory(Memory):
+    """The record of one host and one area on the controller, as those of ESXi hosts."""
+
+    def __init__(self, state_dir: str, area: str, testbed_id: str, host: str):
+        super().__init__(state_dir, f"windows-{area}-{testbed_id}", host)
+
+
+class WindowsAction(ActionBase):
+    """A subclass has SPEC and AREA, and a method (params, state) -> result for each of its states; one without states has present alone."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    SPEC: ClassVar[dict]
+    AREA = ""
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        self.task_vars = task_vars or {}
+        try:
+            params = self.parameters()
+            if params.get("state_dir"):
+                self.memory = WindowsMemory(params["state_dir"], self.AREA, params["testbed_id"], self.task_vars["inventory_hostname"])
+            state = self.state(self.files(params))
+            work = getattr(self, params.get("state", "present"))
+            result.update(about=state["about"], **work(params, state))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        return result
+
+    def parameters(self) -> dict:
+        checked = ArgumentSpecValidator(self.SPEC).validate(dict(self._task.args))
+        if checked.error_messages:
+            raise Failure("bad_value", f"{self._task.action}: {'; '.join(checked.error_messages)}.", "Correct the arguments.")
+        if not getattr(self._connection._shell, "_IS_WINDOWS", False):
+            raise Failure("not_windows", f"{self.task_vars.get('inventory_hostname')} is not reached as a Windows host.",
+                          "Set ansible_connection to psrp or winrm, or to ssh with ansible_shell_type powershell.")
+        return checked.validated_parameters
+
+    def files(self, params: dict) -> list:
+        """Files whose existence the plan must know of."""
+        return []
+
+    # ---- the host
+
+    def module(self, name: str, arguments: dict) -> dict:
+        try:
+            answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
+        except AnsibleError as error:
+            if "was not found" not in str(error):
+                raise
+            raise Failure("collection_missing", f"The module {name} is not installed on the controller.",
+                          f"Install it: ansible-galaxy collection install {name.rpartition('.')[0]}.", module=name) from None
+        return answer
+
+    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
+        """Run a script of module_utils/windows/scripts; returns its $Ansible.Result."""
+        arguments = {"script": windows.script(name), "parameters": parameters or {}, "error_action": "stop", "depth": DEPTH}
+        if secret:
+            arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
+        answer = self.module(POWERSHELL, arguments)
+        if answer.get("failed"):
+            said = " ".join(str(answer.get("msg") or "no message").split())
+            if secret:
+                said = said.replace(secret[1], "(secret)")
+            raise Failure("windows_script_failed", f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",
+                          "Look at the message, and at the host's event log.", script=name)
+        return answer.get("result") or {}
+
+    def state(self, files: list | None = None) -> dict:
+        found = self.script("state", {"Files": files or []})
+        if not isinstance(found, dict) or "about" not in found:
+            raise Failure("state_unreadable", "The host's answer is no state.", "Update ansible.windows, and look at the host with -vvv.")
+        return found
+
+    # ---- steps
+
+    def apply(self, steps: list, after=None) -> None:
+        """Carry the steps out, unless in check mode. after(step) is called after each and its record is kept."""
+        if self._task.check_mode:
+            return
+        for one in steps:
+            self.script(one["script"], one["parameters"], one["secret"])
+            if after:
+                after(self.memory.data, one)
+                self.memory.save()
+
+    def remember(self, data: dict) -> None:
+        if not self._task.check_mode and data != self.memory.data:
+            self.memory.data = data
+            self.memory.save()
+
+    def forget(self) -> None:
+        if not self._task.check_mode:
+            self.memory.forget()
+
+    def wait_for(self, condition, wait_s: float):
+        """The first true value of condition(), or its last one after wait_s."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            value = condition()
+            if value or time.monotonic() >= deadline:
+                return value
+            time.sleep(min(RETRY_EVERY_S, max(deadline - time.monotonic(), 0)))

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import base64
+import json
+import re
+import sys
+from pathlib import Path
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection import ConnectionBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from world import Host, Refused, World
+
+DOCUMENTATION = r"""
+name: fake_windows
+short_description: Connection to a stand-in for a Windows host, for tests only
+description:
+  - Reads the payload that Ansible sends to a Windows host, and answers modules from a simulated host that is kept in a JSON file.
+  - No PowerShell runs. What passes here is proven as far as the controller and no farther.
+author:
+  - The storlab.testbed developers
+options:
+  host:
+    description: Name of the host in the file.
+    type: str
+    vars:
+      - name: inventory_hostname
+  world:
+    description: The file.
+    type: path
+    required: true
+    vars:
+      - name: ansible_fake_windows_world
+"""
+
+MANIFEST_END = "\n\0\0\0\0\n"
+
+
+def decode(payload: str) -> tuple:
+    """(module name, arguments, check mode) of the payload of a module; ansible-core's executor/powershell/module_manifest.py makes it."""
+    manifest = json.loads(payload.split(MANIFEST_END)[1])
+    action = next(action for action in manifest["actions"] if action["name"] == "module_wrapper.ps1")
+    arguments = next(variable["Value"] for variable in action["params"]["Variables"] if variable["Name"] == "complex_args")
+    name = arguments["_ansible_module_name"]
+    source = base64.b64decode(manifest["scripts"][action["params"]["Script"]]["script"]).decode()
+    if "#AnsibleRequires" not in source and "#Requires" not in source:
+        raise Refused(f"{name} is no PowerShell module")
+    given = {key: value for key, value in arguments.items() if not key.startswith("_ansible_")}
+    return name, given, bool(arguments.get("_ansible_check_mode"))
+
+
+class Connection(ConnectionBase):
+    transport = "fake_windows"
+    module_implementation_preferences = (".ps1", ".exe", "")
+    has_pipelining = True
+    allow_executable = False
+    always_pipeline_modules = True
+    has_native_async = True
+
+    def __init__(self, *args, **kwargs):
+        self._shell_type = "powershell"
+        super().__init__(*args, **kwargs)
+
+    def _connect(self):
+        self._connected = True
+        return self
+
+    def exec_command(self, cmd, in_data=None, sudoable=True):
+        super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
+        with World(self.get_option("world")).open() as world:
+            try:
+                host = Host(world, self.get_option("host"))
+                if in_data:
+                    answer = host.module(*decode(in_data.decode()))
+                    return 0, json.dumps(answer).encode(), b""
+                return 0, self._command(host, cmd).encode(), b""
+            except Refused as refused:
+                return 0, json.dumps({"failed": True, "msg": f"{refused} (said by a stand-in for Windows)"}).encode(), b""
+
+    @staticmethod
+    def _command(host: Host, command: str) -> str:
+        """What win_reboot runs beside modules: it asks for the time of the last start, restarts, and then asks for a word of its own."""
+        encoded = re.search(r"-EncodedCommand (\S+)", command)
+        text = base64.b64decode(encoded[1]).decode("utf-16-le") if encoded else command
+        if "LastBootUpTime" in text:
+            return f"boot {host.data['boot']}\r\n"
+        if "shutdown" in text.lower():
+            host.restart()
+        asked = re.search(r"success-[0-9a-f-]{36}", text)
+        return f"{asked[0] if asked else ''}\r\n"
+
+    def put_file(self, in_path, out_path):
+        raise AnsibleConnectionFailure("the fake Windows host takes no files")
+
+    def fetch_file(self, in_path, out_path):
+        raise AnsibleConnectionFailure("the fake Windows host gives no files")
+
+    def close(self):
+        self._connected = False
+
+    def reset(self):
+        self.close()
