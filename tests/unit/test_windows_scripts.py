@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The PowerShell scripts, which cannot run here: each is parsed, and each parameter of each cmdlet is looked up in Microsoft's documentation."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+tree_sitter = pytest.importorskip("tree_sitter")
+grammar = pytest.importorskip("tree_sitter_pwsh")
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "plugins" / "module_utils" / "windows" / "scripts").glob("*.ps1"))
+DOCUMENTED = {name.lower(): {parameter.lower() for entry in parameters.items() for parameter in (entry[0], *entry[1])} for name, parameters in json.loads(
+    (Path(__file__).parent / "fixtures" / "windows" / "cmdlet_parameters.json").read_text(encoding="utf-8"))["cmdlets"].items()}
+# PowerShell's own cmdlets, from the reference of Microsoft.PowerShell.Core, .Management and .Utility and of CimCmdlets; those parameters that are used.
+BUILT_IN = {
+    "foreach-object": {"process"}, "where-object": {"property", "eq", "value", "filterscript"}, "get-command": {"name"},
+    "get-ciminstance": {"classname", "filter", "namespace"}, "get-childitem": {"literalpath", "force"}, "test-path": {"literalpath"},
+    "remove-item": {"literalpath", "force"}, "new-object": {"typename", "argumentlist"}, "start-service": {"name"}, "stop-service": {"name", "force"},
+}
+COMMON = {"erroraction"}
+READERS = {"foreach-object", "where-object", "test-path"}
+PARSER = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+
+
+def walk(node):
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def commands(text: str) -> list:
+    """[(cmdlet, [parameter])] of a script, in lower case."""
+    found = []
+    for node in walk(PARSER.parse(text.encode()).root_node):
+        if node.type == "command":
+            name = next((child.text.decode().lower() for child in node.children if child.type == "command_name"), "")
+            elements = [child for child in node.children if child.type == "command_elements"]
+            found.append((name, [part.text.decode().lstrip("-").rstrip(":").lower() for element in elements for part in element.children
+                                 if part.type == "command_parameter"]))
+    return found
+
+
+def problems(text: str) -> list:
+    """What is wrong with a script; empty when nothing is found."""
+    if PARSER.parse(text.encode()).root_node.has_error:
+        return ["syntax"]
+    found = []
+    for name, parameters in commands(text):
+        known = DOCUMENTED.get(name, BUILT_IN.get(name))
+        if known is None:
+            found.append(f"unknown cmdlet {name}")
+            continue
+        found += [f"{name} has no parameter {parameter}" for parameter in parameters if parameter not in known | COMMON]
+    return found
+
+
+def declared(text: str) -> dict:
+    """{parameter: type} of a script's param block."""
+    block = re.search(r"^param\((.*)\)$", text, re.M)
+    return {name: kind for kind, name in re.findall(r"\[([a-z0-9\[\]]+)\]\$(\w+)", block[1])} if block else {}
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script_parses_and_uses_documented_parameters_only(path):
+    assert problems(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_script_says_its_name_and_uses_every_parameter_it_takes(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.splitlines()[0] == f"# storlab: {path.stem}"
+    for name in declared(text):
+        assert len(re.findall(rf"\${name}\b", text)) > 1, name
+
+
+@pytest.mark.parametrize("path", [path for path in SCRIPTS if path.stem not in ("state", "file_write")], ids=lambda path: path.stem)
+def test_writing_script_is_one_cmdlet(path):
+    assert len(commands(path.read_text(encoding="utf-8"))) == 1
+
+
+def test_state_script_only_reads_and_runs_in_check_mode():
+    text = next(path for path in SCRIPTS if path.stem == "state").read_text(encoding="utf-8")
+    assert [name for name, _parameters in commands(text) if not name.startswith("get-") and name not in READERS] == []
+    assert "[CmdletBinding(SupportsShouldProcess)]" in text
+    assert len(commands(text)) > 20
+
+
+def test_secrets_come_as_credentials_only():
+    for path in SCRIPTS:
+        for name, kind in declared(path.read_text(encoding="utf-8")).items():
+            assert (kind == "pscredential") == (name == "Chap"), path
+
+
+# ---- the gate itself
+
+
+def mutants(text: str, pattern: str, replacement) -> list:
+    return [text[:match.start()] + replacement(match) + text[match.end():] for match in re.finditer(pattern, text)]
+
+
+@pytest.mark.parametrize(("pattern", "replacement"), [
+    (r"(?<=\s)-(?=[A-Za-z]+Path\b|Name\b|TargetName\b|Number\b|SizeBytes\b|Lun\b|ComputerName\b)", lambda match: "-X"),
+    (r"(?<!-Name )\b(?:New|Set|Add|Remove|Connect|Get)-(?=[A-Z])", lambda match: f"{match[0]}X"),
+], ids=["a parameter that is not documented", "a cmdlet that is not documented"])
+def test_gate_finds_every_wrong_name(pattern, replacement):
+    tried = [mutant for path in SCRIPTS for mutant in mutants(path.read_text(encoding="utf-8"), pattern, replacement)]
+    assert len(tried) > 30
+    assert [mutant for mutant in tried if not problems(mutant)] == []
+
+
+# Inside a text a lost parenthesis or quote is only another text; those are left out.
+@pytest.mark.parametrize("character", [r"\{", r"\}", r"(?<!\$)(?<!\$\()\(", r"\)", r"'(?!\")(?!.*'\")", r'"'])
+def test_gate_finds_every_lost_character(character):
+    tried = [mutant for path in SCRIPTS for mutant in mutants(path.read_text(encoding="utf-8").partition("\n")[2], character, lambda match: "")]
+    assert len(tried) > 8
+    assert [mutant for mutant in tried if not problems(mutant)] == []
