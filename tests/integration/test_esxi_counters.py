@@ -187,6 +187,15 @@ def test_what_cannot_be_done_is_a_failure_with_a_remedy(lab, arguments, code):
     assert told["failed"] and told["failure"]["code"] == code and "Traceback" not in json.dumps(told)
 
 
+@pytest.mark.parametrize("lab", ["esx"], indirect=True)
+def test_what_the_host_refuses_is_said_and_nothing_is_written(lab):
+    before = lab.contents()
+    fault = json.dumps({"method": "QueryPerf", "fault": "NoPermission", "times": 1}).encode()
+    urllib.request.urlopen(urllib.request.Request(f"http://{lab.ready['control']}/fault", data=fault, method="POST")).close()
+    told = lab.task(run_dir=str(lab.run_dir), state="recorded")
+    assert told["failure"]["code"] == "no_permission" and "read its counters" in told["msg"] and lab.contents() == before
+
+
 def test_one_session_and_one_request_do(lab):
     def calls() -> dict:
         with urllib.request.urlopen(f"http://{lab.ready['control']}/calls") as answer:
