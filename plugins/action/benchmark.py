@@ -112,11 +112,12 @@ class ActionModule(ActionBase):
             return answer
         if failed:
             first, why = next(iter(failed.items()))
-            raise_failed = Failure("points_failed", f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {why[0]['message']}",
-                                   f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
-                                   failed=failed, measured=len(results) - len(failed), run_dir=self.run_dir)
+            reasons = " ".join(one["message"] for one in why)
+            failure = Failure("points_failed", f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {reasons}",
+                              f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
+                              failed=failed, measured=len(results) - len(failed), run_dir=self.run_dir)
             # Ansible takes no facts from a task that failed; it would only print them.
-            return {**answer, "failed": True, **raise_failed.as_result()}
+            return {**answer, "failed": True, **failure.as_result()}
         answer["ansible_facts"] = {"storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)}
         return answer
 
@@ -208,10 +209,10 @@ class ActionModule(ActionBase):
 
     def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
         asked, layers = self.asked, {layer["name"]: layer for layer in self.layers["measured"]}
-        started = self._module({"action": "start", "plan": host_plan})
-        # Not before: what the host refuses leaves no trace.
+        # Before anything runs: results that cannot be kept need not be measured.
         run_folder.add_request(self.run_dir, {key: asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
                                plan.request(asked, self.profile), self.host)
+        started = self._module({"action": "start", "plan": host_plan})
         begun = time.monotonic()
         self._watch(started["state_dir"], expected_s)
         files, environment = unpack(self._collect(), {point["point_id"] for point in points})

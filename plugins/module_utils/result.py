@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 
 from . import counters, histogram
@@ -117,7 +118,8 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
         found.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
     errors = result.get("errors", {})
     if errors.get("total"):
-        found.append({"code": "io_errors", "message": f"{errors['total']} I/O errors, the first with error number {errors.get('first', 'unknown')}."})
+        first = f", the first of number {errors['first']} ({os.strerror(errors['first'])})" if "first" in errors else ""
+        found.append({"code": "io_errors", "message": f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}."})
     for name in expected:
         if not result.get(name, {}).get("ios"):
             found.append({"code": "no_io", "message": f"The workload has a {name} share, but no {name} I/O was done."})

@@ -41,11 +41,10 @@ def stored(run_dir: str, points: list) -> dict:
 
 def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
     folder = os.path.join(run_dir, "points", point_id)
-    os.makedirs(folder, exist_ok=True)
     for name in FILES:
         path = os.path.join(folder, name)
         if name != "meta.json" and name in files:
-            write_whole(path, files[name])
+            _write(path, files[name])
         elif os.path.exists(path):
             os.unlink(path)
     # Last, because a result without the file it was made of could not be traced.
@@ -53,7 +52,7 @@ def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
 
 
 def write_result(run_dir: str, point_id: str, result: dict) -> None:
-    write_whole(os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape"))
+    _write(os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape"))
 
 
 def results(run_dir: str):
@@ -74,7 +73,6 @@ def change_result(run_dir: str, point_id: str, change) -> None:
 def write_host(run_dir: str, host: str, environment: dict, variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
     path = os.path.join(run_dir, "hosts", f"{host}.json")
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     variants = _read(path).get("variants", {})
     if variant:
         variants[variant] = environment
@@ -141,7 +139,8 @@ def environment(run_dir: str, host: str) -> dict:
 
 
 def _merge(run_dir: str, name: str, change) -> None:
-    os.makedirs(run_dir, exist_ok=True)
+    with _writing(run_dir):
+        os.makedirs(run_dir, exist_ok=True)
     with locked(run_dir):
         path = os.path.join(run_dir, name)
         known = _read(path)
@@ -154,9 +153,9 @@ def _read(path: str) -> dict:
     try:
         with open(path, encoding="utf-8") as handle:
             return json.load(handle)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise Failure("run_damaged", f"{path} cannot be read: {error}.", "Restore it from a copy, or choose another run_id.", path=path) from error
 
 
@@ -171,12 +170,31 @@ def locked(folder: str):
 
 
 def _write_json(path: str, value) -> None:
-    write_whole(path, json.dumps(value, indent=1, sort_keys=True).encode())
+    _write(path, json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+def _write(path: str, content: bytes) -> None:
+    with _writing(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_whole(path, content)
+
+
+@contextlib.contextmanager
+def _writing(path: str):
+    try:
+        yield
+    except OSError as error:
+        raise Failure("results_unwritable", f"{path} cannot be written: {error.strerror}.",
+                      "Make room there or correct results_dir, and run again.", path=path) from error
 
 
 def write_whole(path: str, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    with os.fdopen(handle, "wb") as stream:
-        stream.write(content)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError:
+        os.unlink(temporary)
+        raise

@@ -457,7 +457,7 @@ def _exit_error(done: dict, folder: str) -> str | None:
         return None
     paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
     words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
-    said = next((f" It says: {line.strip()[:200]}" for line in words if line.strip()), "")
+    said = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
     return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{said}"
 
 

@@ -137,10 +137,12 @@ def test_what_the_generator_alone_can_do_is_held_against_a_point(place, loop):
     assert checks["generator"]["share_percent"] == pytest.approx(100 * found["backing-loop.4k-r100-rnd100-qd1-w1.r1"]["total"]["iops"] / ceiling, abs=0.01)
 
 
-def test_what_the_host_refuses_leaves_no_trace(place, loop):
-    [answer], _shown = play(place[0], [task(place, {**loop, "size_bytes": SIZE * 2})])
-    assert answer["failure"]["code"] == "wrong_size"
-    assert not run_dir(place).exists()
+def test_results_that_cannot_be_kept_are_not_measured(place):
+    (place[0] / "results").write_text("", encoding="ascii")
+    [answer], _shown = play(place[0], [task(place)])
+    assert answer["failure"]["code"] == "results_unwritable"
+    assert "cannot be written: Not a directory. Make room there or correct results_dir" in answer["msg"]
+    assert not state_dir(place).exists()
 
 
 def test_async_is_refused_in_words(place):

@@ -180,6 +180,24 @@ def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
     assert caught.value.code == "run_exists"
 
 
+def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path, monkeypatch):
+    [point] = plan(layers=[LAYERS["backing-bench"]])["points"]
+
+    def full(*_paths):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(run_folder.os, "replace", full)
+    with pytest.raises(Failure, match=r"fio.json cannot be written: No space left on device. Make room there") as caught:
+        run_folder.write_point(str(tmp_path), point["point_id"], {}, point_files())
+    assert caught.value.code == "results_unwritable"
+    assert list((tmp_path / "points" / point["point_id"]).iterdir()) == []
+
+
+def test_a_results_dir_that_is_no_folder_is_said(tmp_path):
+    (tmp_path / "file").write_text("", encoding="ascii")
+    with pytest.raises(Failure, match=r"file/run cannot be written: Not a directory"):
+        run_folder.add_layers(str(tmp_path / "file" / "run"), {"x": {"name": "x"}})
+
+
 def test_hosts_add_to_the_layers_of_a_run(tmp_path):
     run_folder.add_layers(str(tmp_path), {"x": {"name": "x"}})
     run_folder.add_layers(str(tmp_path), {"y": {"name": "y"}})

@@ -95,6 +95,12 @@ def test_how_the_engine_ended_is_said(exit_code, words):
     assert of_point({"exit_code": exit_code})["failures"][0]["message"] == words
 
 
+@pytest.mark.parametrize(("errors", "words"), [({"total": 1, "first": 5}, "1 I/O error, the first of number 5 (Input/output error)."),
+                                               ({"total": 3}, "3 I/O errors.")])
+def test_io_errors_are_said_in_words(errors, words):
+    assert of_point(errors=errors)["failures"][0]["message"] == words
+
+
 @pytest.mark.parametrize(("meta", "changes", "code"), [
     ({"exit_code": 1}, {}, "engine_exit"),
     ({"exit_code": -9}, {}, "engine_exit"),
