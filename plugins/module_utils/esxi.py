@@ -146,11 +146,14 @@ class Session:
 
     def wait(self, task, what: str):
         """The result of a task, or its fault."""
-        deadline = time.monotonic() + TASK_PATIENCE_S
+        # Writing a large disk takes hours; what counts is that it gets on.
+        progress, deadline = None, time.monotonic() + TASK_PATIENCE_S
         with self.doing(what):
             while task.info.state not in ("success", "error"):
+                if task.info.progress != progress:
+                    progress, deadline = task.info.progress, time.monotonic() + TASK_PATIENCE_S
                 if time.monotonic() > deadline:
-                    raise Failure("task_timeout", f"The host has been trying to {what} for {TASK_PATIENCE_S} s.", "Look at its tasks.")
+                    raise Failure("task_timeout", f"The host has been trying to {what} for {TASK_PATIENCE_S} s without getting on.", "Look at its tasks.")
                 time.sleep(POLL_S)
             if task.info.state == "error":
                 raise task.info.error

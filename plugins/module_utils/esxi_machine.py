@@ -16,7 +16,7 @@ from .failure import Failure
 SHUTDOWN_S = 60
 # Steps that are parts of one and the same reconfiguration.
 CONFIGURED = ("guest_id", "vcpus", "memory_mib", "reserve_memory", "disk_uuids", "add_disk", "add_cdrom", "mount_iso", "add_nic", "replace_nic", "move_nic",
-              "extra_config")
+              "extra_config", "detach", "eject")
 CONTROLLER_TYPES = {"lsilogic": "VirtualLsiLogicController", "pvscsi": "ParaVirtualSCSIController", "lsisas": "VirtualLsiLogicSASController",
                     "buslogic": "VirtualBusLogicController", "ide": "VirtualIDEController", "nvme": "VirtualNVMEController",
                     "sata": "VirtualAHCIController"}
@@ -43,10 +43,15 @@ def read(session: Session, host, vm) -> dict:
             raise Failure("vm_unreadable", f"The host cannot read the configuration of the virtual machine {vm.name}, so that nothing proves whose it is.",
                           "Make its datastore accessible again, or remove it from the host's inventory by hand.", name=vm.name)
         extra = {option.key: str(option.value) for option in config.extraConfig}
-        lost = str(runtime.connectionState) in ("inaccessible", "orphaned", "invalid") or any(not store.summary.accessible for store in vm.datastore)
+        parts = hardware(session, host, config, config.hardware.device)
+        # '[name] path'; a datastore that is not there at all is lost as well.
+        files = [config.files.vmPathName, *(disk["path"] for disk in parts["disks"]), *(drive["iso"] for drive in parts["cdroms"])]
+        there = {values["name"] for _store, values in session.all(session.vim.Datastore, "name", "summary.accessible") if values["summary.accessible"]}
+        lost = sorted({file[1:].partition("] ")[0] for file in files if file and file.startswith("[")} - there)
+        gone = str(runtime.connectionState) in ("inaccessible", "orphaned", "invalid") or config.files.vmPathName[1:].partition("] ")[0] in lost
         power = {"poweredOn": "on", "poweredOff": "off"}.get(str(runtime.powerState), "suspended")
-        return {"power": power, "owner": extra.get(STAMP_KEY), "building": BUILDING_KEY in extra, "accessible": not lost, "path": config.files.vmPathName,
-                "uuid": config.uuid, "extra": extra, **hardware(session, host, config, config.hardware.device)}
+        return {"power": power, "owner": extra.get(STAMP_KEY), "building": BUILDING_KEY in extra, "accessible": not gone, "lost": lost,
+                "path": config.files.vmPathName, "uuid": config.uuid, "extra": extra, **parts}
 
 
 def hardware(session: Session, host, config, devices) -> dict:
@@ -140,7 +145,7 @@ class Machine:
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
             if step["op"] not in CONFIGURED:
-                if parts and step["op"] == "power_on":
+                if parts and step["op"] in ("power_on", "destroy"):
                     self.configure(parts, state, facts)
                     parts = []
                 getattr(self, f"_{step['op']}")(step)
@@ -273,7 +278,7 @@ class Machine:
         if state["building"]:
             extra[BUILDING_KEY] = ""
         keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
-        memory = self.want["memory_mib"] or state["memory_mib"]
+        memory = self.want.get("memory_mib") or state["memory_mib"]
         for step in steps:
             op = step["op"]
             if op == "guest_id":
@@ -296,6 +301,12 @@ class Machine:
             elif op == "add_cdrom":
                 drive = self.vim.vm.device.VirtualCdrom(key=-901, controllerKey=self._controller(keys, step["place"], spec), unitNumber=step["place"]["unit"])
                 spec.deviceChange.append(self._change("add", self._with_iso(drive)))
+            elif op == "detach":
+                spec.deviceChange.append(self._change("remove", self._device(step["key"])))
+            elif op == "eject":
+                drive = self._device(step["key"])
+                drive.backing = self.vim.vm.device.VirtualCdrom.RemotePassthroughBackingInfo(deviceName="", exclusive=False)
+                spec.deviceChange.append(self._change("edit", drive))
             elif op == "mount_iso":
                 spec.deviceChange.append(self._change("edit", self._with_iso(self._device(step["key"]))))
             else:

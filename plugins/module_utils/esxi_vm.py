@@ -8,7 +8,8 @@ A machine belongs to a testbed when its extraConfig says so. There it also stand
 
 State::
 
-    {power: on|off|suspended, owner, building: bool, accessible: bool, guest_id, vcpus, memory_mib, locked: bool, reservation_mib, path, uuid,
+    {power: on|off|suspended, owner, building: bool, accessible: bool, lost: [names of its datastores that are lost],
+     guest_id, vcpus, memory_mib, locked: bool, reservation_mib, path, uuid,
      controllers: [{key, kind, bus}], disks: [{key, controller, bus, unit, size_bytes, provisioning, uuid, path, naa, compatibility}],
      cdroms: [{key, controller, bus, unit, iso}], nics: [{key, type, network}], extra: {key: text}}
 
@@ -41,7 +42,8 @@ CONTROLLERS = {
 FAMILIES = {**{kind: family for kind, (family, _buses, _units) in CONTROLLERS.items()}, "lsisas": "scsi", "buslogic": "scsi", "sata": "sata"}
 PROVISIONING = ("eager", "lazy", "thin")
 # A machine is made with these, whatever is asked for.
-BLANK = {"power": "off", "owner": None, "building": True, "accessible": True, "path": None, "uuid": None, "disks": [], "cdroms": [], "nics": [], "extra": {},
+BLANK = {"power": "off", "owner": None, "building": True, "accessible": True, "lost": [], "path": None, "uuid": None,
+         "disks": [], "cdroms": [], "nics": [], "extra": {},
          "controllers": [{"key": 200, "kind": "ide", "bus": 0}, {"key": 201, "kind": "ide", "bus": 1}]}
 
 
@@ -334,8 +336,8 @@ def plan(state: dict | None, want: dict, facts: dict, template: dict | None = No
     steps = []
     if state is not None:
         own(state, want)
-        if not state["accessible"]:
-            raise Failure("vm_lost", f"The files of the virtual machine {want['name']} are not accessible.",
+        if not state["accessible"] or lost_parts(state):
+            raise Failure("vm_lost", f"Files of the virtual machine {want['name']} are not accessible: {', '.join(state['lost']) or state['path']}.",
                           "Release it (role guest_vm, release.yml), build its datastore again, and run again.", name=want["name"])
         if state["building"]:
             steps.append({"op": "destroy", "target": want["name"], "was": "made half", "will": None})
@@ -349,7 +351,7 @@ def plan(state: dict | None, want: dict, facts: dict, template: dict | None = No
 def start_of(want: dict, template: dict | None) -> dict:
     """What a machine is when it has just been made."""
     if template is not None:
-        return {**template, "power": "off", "owner": want["testbed_id"], "building": True, "accessible": True,
+        return {**template, "power": "off", "owner": want["testbed_id"], "building": True, "accessible": True, "lost": [],
                 "extra": {key: value for key, value in template["extra"].items() if not key.startswith("storlab.")}}
     return {**BLANK, **{key: want[key] for key in ("guest_id", "vcpus", "memory_mib")}, "locked": want["reserve"],
             "reservation_mib": want["memory_mib"] if want["reserve"] else 0}
@@ -373,20 +375,39 @@ def with_power(state: dict, want: dict, steps: list) -> list:
     return before + steps + after
 
 
+def lost_parts(state: dict) -> list:
+    """Steps that take disks and images out whose datastores are lost."""
+    def lost(path) -> bool:
+        return any((path or "").startswith(f"[{name}] ") for name in state["lost"])
+
+    return [{"op": "detach", "target": disk["path"], "was": "lost with its datastore", "will": None, "key": disk["key"]}
+            for disk in state["disks"] if lost(disk["path"])] + [
+            {"op": "eject", "target": drive["iso"], "was": "lost with its datastore", "will": None, "key": drive["key"]}
+            for drive in state["cdroms"] if lost(drive["iso"])]
+
+
 def absent_plan(state: dict | None, want: dict) -> list:
     """Destroys the machine; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
     own(state, want)
-    off = [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}] if state["power"] != "off" else []
-    return [*off, {"op": "destroy" if state["accessible"] else "unregister", "target": want["name"], "was": state["path"], "will": None}]
+    if not state["accessible"]:
+        return [*_kill(state, want), {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}]
+    return [*_kill(state, want), *lost_parts(state), {"op": "destroy", "target": want["name"], "was": state["path"], "will": None}]
 
 
 def released_plan(state: dict | None, want: dict) -> list:
-    """Lets go of a machine whose datastore is lost, so that this can be made anew; every other one stays."""
-    if state is None or state["accessible"] or state["owner"] != want["testbed_id"]:
+    """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
+    if state is None or state["owner"] != want["testbed_id"]:
         return []
-    return absent_plan(state, want)
+    if not state["accessible"]:
+        return absent_plan(state, want)
+    parts = lost_parts(state)
+    return [*_kill(state, want), *parts] if parts else []
+
+
+def _kill(state: dict, want: dict) -> list:
+    return [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}] if state["power"] != "off" else []
 
 
 def zero_plan(state: dict | None, want: dict, names: list) -> list:

@@ -25,7 +25,8 @@ options:
     description:
       - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with its disks.
       - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
-      - V(released) only lets go of a machine whose datastore is lost, so that this can be made anew; see M(storlab.testbed.esxi_datastore).
+      - V(released) only lets go of a datastore that is lost, so that it can be made anew - of the machine when it lies there, else of its disks there, which
+        V(present) then adds anew; see M(storlab.testbed.esxi_datastore).
     type: str
     choices: [present, absent, zeroed, released]
     default: present

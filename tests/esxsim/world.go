@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -145,6 +146,7 @@ func (m machines) UpdateObject(ctx *simulator.Context, object mo.Reference, chan
 	for _, change := range changes {
 		if change.Name == "config.hardware.device" {
 			attach(vm)
+			settle(ctx, vm)
 		}
 		if change.Name == "runtime.powerState" {
 			address := ""
@@ -200,6 +202,23 @@ func attach(vm *mo.VirtualMachine) {
 			if other.GetVirtualDevice().ControllerKey == own.Key {
 				own.Device = append(own.Device, other.GetVirtualDevice().Key)
 			}
+		}
+	}
+}
+
+// settle lets go of the datastores that a machine has nothing on any more; the stock one keeps them all.
+func settle(ctx *simulator.Context, vm *mo.VirtualMachine) {
+	files := []string{vm.Config.Files.VmPathName}
+	for _, device := range vm.Config.Hardware.Device {
+		if backing, ok := device.GetVirtualDevice().Backing.(types.BaseVirtualDeviceFileBackingInfo); ok {
+			files = append(files, backing.GetVirtualDeviceFileBackingInfo().FileName)
+		}
+	}
+	for _, reference := range append([]types.ManagedObjectReference{}, vm.Datastore...) {
+		store, ok := ctx.Map.Get(reference).(*simulator.Datastore)
+		if ok && !slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, "["+store.Name+"]") }) {
+			simulator.RemoveReference(&vm.Datastore, reference)
+			ctx.Map.RemoveReference(ctx, store, &store.Vm, vm.Self)
 		}
 	}
 }

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted of a virtual machine, where its disks are attached, and which steps bring it there. The calls are in tests/integration/test_esxi_vm.py."""
+"""What is wanted of a virtual machine, where its disks are attached, and which steps bring it there.
+
+The calls are tried in tests/integration/test_esxi_vm_simulated.py.
+"""
 
 from __future__ import annotations
 
@@ -286,6 +289,17 @@ def test_lost_machines_are_let_go_of_and_others_stay():
     assert ops(esxi_vm.absent_plan(lost, want())) == ["kill", "unregister"]
     assert esxi_vm.released_plan(machine(), want()) == []
     assert esxi_vm.absent_plan(None, want()) == []
+
+
+def test_only_the_disks_go_when_only_their_datastore_is_lost():
+    state = {**with_disk(), "power": "on", "lost": ["ds2"]}
+    state["disks"].append({**state["disks"][0], "key": 2001, "unit": 1, "path": "[ds2] vm1/vm1.vmdk"})
+    state["cdroms"] = [{"key": 3000, "controller": "ide", "bus": 0, "unit": 0, "iso": "[ds2] a.iso"}]
+    assert failure(esxi_vm.plan, state, want(), FACTS).code == "vm_lost"
+    steps = esxi_vm.released_plan(state, want())
+    assert [(step["op"], step.get("key")) for step in steps] == [("kill", None), ("detach", 2001), ("eject", 3000)]
+    assert ops(esxi_vm.absent_plan(state, want())) == ["kill", "detach", "eject", "destroy"]
+    assert esxi_vm.released_plan({**state, "lost": ["ds3"]}, want()) == []
 
 
 def test_zeroing_takes_only_disks_that_the_testbed_made():

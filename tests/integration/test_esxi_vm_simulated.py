@@ -154,6 +154,7 @@ def test_machine_with_all_controllers_is_made_as_asked_for(sim, vm_name):
     assert foreseen["steps"] == made["steps"]
     assert ops(made) == ["create", *["add_disk"] * 4, "add_nic", "extra_config", "power_on"]
 
+    assert "simulated" in made["about"]["product"]
     config = sim.vm(vm_name).config
     assert (config.hardware.numCPU, config.hardware.memoryMB, config.guestId) == (3, 1028, "debian10_64Guest")
     assert config.memoryReservationLockedToMax is True
