@@ -60,6 +60,7 @@ class Cell:
     ioengine: str
     repetitions: int
     figures: dict  # direction -> metric -> Figure
+    bounds: dict  # direction -> metric -> (lower, upper) of the percentiles that no histogram tells
     bins: dict  # of all repetitions and directions; empty when one of them has none
     points: list
     flags: list = field(default_factory=list)
@@ -72,6 +73,9 @@ class Cell:
 
     def figure(self, metric: str, direction: str = "total") -> Figure | None:
         return self.figures.get(direction, {}).get(metric)
+
+    def between(self, metric: str, direction: str = "total") -> tuple | None:
+        return self.bounds.get(direction, {}).get(metric)
 
     def value(self, metric: str, direction: str = "total") -> float | None:
         figure = self.figure(metric, direction)
@@ -240,10 +244,11 @@ def pool(results: list) -> Cell:
     """All repetitions of one layer and workload as one cell.
 
     Rates: the median. Mean latency: weighted by the number of I/Os. Percentiles: from the merged histograms, never an
-    average of percentiles; without histograms a single repetition speaks for itself and several give no percentile.
+    average of percentiles; without histograms a single repetition speaks for itself, and of several is known between which bounds theirs lies.
     """
     first, taken = results[0], [_directions(result) for result in results]
     figures: dict = {}
+    bounds: dict = {}
     bins: dict = {}
     for direction in ("read", "write", "total"):
         parts = [part[direction] for part in taken if direction in part]
@@ -265,6 +270,8 @@ def pool(results: list) -> Cell:
             value = merged[percent] if merged[percent] is not None or len(parts) > 1 else parts[0].get(metric)
             if value is not None and values:
                 found[metric] = Figure(value, min(values), max(values))
+            elif limits := bounds_of(parts, metric):
+                bounds.setdefault(direction, {})[metric] = limits
     engine = first.get("engine") or {}
     flags = list(dict.fromkeys(flag for result in results for flag in result.get("flags") or []))
     if len(results) > 1 and not bins["total"]:
@@ -273,9 +280,16 @@ def pool(results: list) -> Cell:
         layer=first["layer"], kind=first["layer_kind"], host=first["host"], workload_id=first["workload_id"],
         engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
         ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
-        repetitions=len(results), figures=figures, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags,
+        repetitions=len(results), figures=figures, bounds=bounds, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags,
         cpu=_medians([result.get("cpu") for result in results], CPU), others=_others(results),
         **_esxi(results), shown=_nearest_median(results, taken))
+
+
+def bounds_of(parts: list, metric: str) -> tuple | None:
+    """(lower, upper): the percentile of all I/Os lies between the least and the greatest of the parts', whose own may be known between bounds only."""
+    stem = metric.removesuffix("_ns")
+    lower, upper = ([part.get(metric, part.get(f"{stem}_{edge}_ns")) for part in parts] for edge in ("lower", "upper"))
+    return (min(lower), max(upper)) if all(isinstance(value, (int, float)) for value in lower + upper) else None
 
 
 def _median(values) -> Figure | None:
@@ -457,7 +471,7 @@ def _generator_bound(steps: list) -> None:
 
 FLAG_WORDS = {
     "generator_bound": f"more than {GENERATOR_SHARE:.0%} of what the generator alone can do on this host, so partly the generator is measured, not the layer",
-    "percentiles_not_mergeable": "a repetition carries no histogram, so its percentiles cannot be pooled and none is shown",
+    "percentiles_not_mergeable": "a repetition carries no histogram, so of the percentiles of all together only bounds are known",
     "buffered_io": "the page cache was in use",
     "synchronous_submission": "the device completes while I/O is submitted, so the queue depth has little effect",
     "not_filled": "blocks may have been read that were never written",

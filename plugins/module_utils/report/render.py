@@ -16,7 +16,7 @@ from urllib.parse import quote
 import jinja2
 
 from ..result import PERCENTILES
-from . import charts, units, views
+from . import charts, model, units, views
 from .model import SAMPLED, Cell, Report, Step, Waterfall, workload_words
 
 TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
@@ -45,6 +45,8 @@ def _row(step: Step) -> dict:
     row = {"workload_id": cell.workload_id, "layer": cell.layer, "layer_kind": cell.kind, "host": cell.host, "ioengine": cell.ioengine,
            "repetitions": cell.repetitions,
            **{metric: cell.value(metric) for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())},
+           **{f"{metric.removesuffix('_ns')}_{edge}_ns": value for metric, limits in cell.bounds.get("total", {}).items()
+              for edge, value in zip(("lower", "upper"), limits)},
            "below": step.below.layer if step.below else None, "relation": step.relation, "comparable": step.comparable if step.below else None,
            "overlap": step.overlap if step.below and step.comparable else None,
            "added_mean_ns": step.added_mean_ns, "latency_ratio": step.latency_ratio, "iops_ratio": step.iops_ratio, "share": step.share}
@@ -58,7 +60,7 @@ def table(report: Report) -> list[str]:
     for waterfall in report.waterfalls:
         rows = [head] + [
             (step.cell.layer, step.cell.host, units.iops(step.cell.value("iops")), units.bandwidth(step.cell.value("bandwidth_bytes_s")),
-             *(units.latency(step.cell.value(metric)) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")),
+             *(latency(step.cell, metric) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")),
              units.added_latency(step.added_mean_ns if step.comparable else None), _against(step))
             for step in waterfall.steps]
         widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
@@ -68,6 +70,11 @@ def table(report: Report) -> list[str]:
             lines.append(("  " + "  ".join(cells)).rstrip())
         lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
     return lines
+
+
+def latency(cell: Cell, metric: str) -> str:
+    """A latency in words; of a percentile that no histogram tells, the bounds it lies between."""
+    return units.latency_between(cell.between(metric)) if cell.between(metric) else units.latency(cell.value(metric))
 
 
 def _against(step: Step) -> str:
@@ -103,11 +110,15 @@ def results_csv(report: Report) -> str:
     fixed = ["point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "status", "variant", "order", "started_utc", "finished_utc",
              "runtime_s"]
     measures = [(direction, metric) for direction in ("total", "read", "write") for metric in METRICS]
+    # Of percentiles that no histogram tells, where some result has them.
+    bounds = sorted({(direction, key) for point in report.points for direction in ("total", "read", "write") for key in point.get(direction) or {}
+                     if key.endswith(("_lower_ns", "_upper_ns"))})
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([
         *fixed, "engine", "engine_version", "ioengine", *workload, *(f"{direction}_{metric}" for direction, metric in measures), *(f"cpu_{key}" for key in CPU),
-        *(f"steady_state_{key}" for key in STEADY), *(f"{kind}_{key}" for kind in ("raw", "job") for key in ("file", "sha256", "state")), "flags", "failures"])
+        *(f"steady_state_{key}" for key in STEADY), *(f"{kind}_{key}" for kind in ("raw", "job") for key in ("file", "sha256", "state")), "flags", "failures",
+        *(f"{direction}_{key}" for direction, key in bounds)])
     for point in report.points:
         engine, cpu, steady = point["engine"], point["cpu"], point.get("steady_state") or {}
         parts = {direction: point.get(direction) or {} for direction in ("total", "read", "write")}
@@ -116,7 +127,8 @@ def results_csv(report: Report) -> str:
             *map(point.get, fixed), *map(engine.get, ("name", "version", "ioengine")), *map(point["workload"].get, workload),
             *(parts[direction].get(metric) for direction, metric in measures), *map(cpu.get, CPU), *map(steady.get, STEADY),
             *(value for file in files for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))),
-            " ".join(map(str, point["flags"])), "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"])])
+            " ".join(map(str, point["flags"])), "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
+            *(parts[direction].get(key) for direction, key in bounds)])
     return stream.getvalue()
 
 
@@ -173,7 +185,7 @@ def markdown(report: Report) -> str:
     environment = templates()
     environment.filters.update(plain=plain, code=code)
     return environment.get_template("report.md.j2").render(
-        report=report, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report))
+        report=report, latency=latency, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report))
 
 
 def _lanes_in_words(report: Report) -> list[list[dict]]:
@@ -207,6 +219,7 @@ def html(report: Report) -> str:
     return environment.get_template("report.html.j2").render(
         report=report, first=first, others=[section for section in sections if section is not first], views=views.of_run(report, choices), choices=choices,
         metric_words=views.METRIC_WORDS, steady=views.steady_states(report, choices), checks=views.checks(report),
+        clients=views.clients(report, choices),
         published=views.published(report, choices), profiles=views.profiles(report), chain=_chain(report), tiles=_tiles(report),
         overview=_overview(report), further=_further(report, choices, apart), points=_points(report, choices),
         grouped=len(report.points) > views.POINTS_APART, style=asset("style.css") + choices.style(), script=asset("script.js"))
@@ -218,7 +231,8 @@ def templates() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=jinja2.select_autoescape(["html.j2"]), undefined=jinja2.StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
     environment.filters.update(
-        iops=units.iops, latency=units.latency, added=units.added_latency, bandwidth=units.bandwidth, ratio=units.ratio, percent=units.percent,
+        iops=units.iops, latency=units.latency, between=units.latency_between,
+        added=units.added_latency, bandwidth=units.bandwidth, ratio=units.ratio, percent=units.percent,
         moment=units.moment, exact=units.exact, words=workload_words, tint=charts.tint)
     return environment
 
@@ -237,16 +251,23 @@ def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
             found = step.cell
             # Where the list of all workloads leads to.
             named = f'<td id="w{index + 1}">' if not number else "<td>"
-            values = [(found.value(metric), word) for metric, word in POINT_METRICS]
+            fields = [_bounded(limits) if (limits := found.between(metric)) else _field(found.value(metric), word) for metric, word in POINT_METRICS]
             rows.append((f"{choices.only(found.layer)} {choices.pattern(waterfall.workload)}", found.layer, [
-                f"{named}{escape(waterfall.workload_id)}", *(views.cell(value, "" if value is None else word(value)) for value, word in values),
-                views.words(takes_away(step))]))
+                f"{named}{escape(waterfall.workload_id)}", *fields, views.words(takes_away(step))]))
     head = [("Layer", False), ("Workload", False), ("IOPS", True), ("MB/s", True), ("mean", True), ("p50", True), ("p99", True), ("Takes away", False)]
     return {"workloads": len(waterfalls), "table": views.grid("Further workloads", head, rows)} if rows else None
 
 
 POINT_METRICS = (("iops", units.iops), ("bandwidth_bytes_s", units.bandwidth), ("latency_mean_ns", units.latency), ("latency_p50_ns", units.latency),
                  ("latency_p99_ns", units.latency))
+
+
+def _field(value, word) -> str:
+    return views.cell(value, "" if value is None else word(value))
+
+
+def _bounded(limits: tuple) -> str:
+    return f'<td class="n bounds">{escape(units.latency_between(limits))}'
 
 
 def _points(report: Report, choices: views.Choices) -> str:
@@ -267,8 +288,8 @@ def _points(report: Report, choices: views.Choices) -> str:
         if failed:
             row.append(f'<td colspan="5">failed: {escape(_reasons(point))}')
         else:
-            row += [f'<td><data value="{units.exact(value)}">{escape(word(value))}</data>' if (value := total.get(metric)) is not None else absent
-                    for metric, word in POINT_METRICS]
+            row += [f'<td><data value="{units.exact(value)}">{escape(word(value))}</data>' if (value := total.get(metric)) is not None
+                    else _bounded(limits) if (limits := model.bounds_of([total], metric)) else absent for metric, word in POINT_METRICS]
         cpu = [point["cpu"].get(key) for key in ("user_percent", "system_percent")]
         row.append("<td>" + "+".join(f"{value:.0f}" for value in cpu) + " %" if all(isinstance(value, (int, float)) for value in cpu) else absent)
         row.append(views.words(_started(point, report.started_utc)))
@@ -368,6 +389,7 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         "distribution": charts.percentile_chart(f"{ident}-d", f"Latency distribution, {title}", curves),
         "histogram": charts.histogram_chart(f"{ident}-h", f"Latency histogram, {title}", lanes),
         "legend": [(cell.layer, css) for cell, css in known],
+        "bounded": any(step.cell.bounds.get("total") for step in waterfall.steps),
         "time": views.time_series(ident, waterfall, report, choices, room),
         "cpu": views.cpu_cost(waterfall, choices), "esxi": views.esxi_split(waterfall, choices),
     }

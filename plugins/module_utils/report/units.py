@@ -41,6 +41,15 @@ def latency(value_ns: float | None) -> str:
     return ABSENT if value_ns is None else _scaled(value_ns, ((1, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")))
 
 
+def latency_between(bounds: tuple | None) -> str:
+    """(2e6, 5e6) -> '2–5 ms', (9e5, 2e6) -> '900 µs–2 ms'."""
+    if bounds is None:
+        return ABSENT
+    low, high = (tick(latency(value)) for value in bounds)
+    unit = low.partition(" ")[2]
+    return low if low == high else f"{low.partition(' ')[0] if unit == high.partition(' ')[2] else low}–{high}"
+
+
 def microseconds(value_us: float | None) -> str:
     """A time that is given in µs."""
     return ABSENT if value_us is None else latency(value_us * 1e3)

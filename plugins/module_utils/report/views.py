@@ -16,7 +16,7 @@ from html import escape
 from ..layers import KINDS
 from ..search import power
 from . import charts, environment, plot, units
-from .model import ESXI, Cell, Figure, Report, Waterfall, ranked, workload_words
+from .model import ESXI, Cell, Figure, Report, Waterfall, bounds_of, ranked, workload_words
 
 LEAST_STEPS = 3  # measured values of a key that make a sweep
 LEAST_FIELDS = 6  # measured pairs that make a map
@@ -26,6 +26,8 @@ CURVE_POINTS = 6_000  # of all latency curves of a page together
 DISTRIBUTIONS = 16
 SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
 POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
+CLIENTS_SHOWN = 240  # beyond that a row a point
+CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
 
 
@@ -694,6 +696,54 @@ def checks(report: Report) -> dict | None:
         "failed": failed,
         "names": ", ".join(sorted({str(check.get("name")) for _point, check in made})),
     }
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------
+
+
+def clients(report: Report, choices: Choices) -> dict | None:
+    """{table, all} of the points that several clients made together: a row a client, or beyond CLIENTS_SHOWN a row a point."""
+    found = [(point, [one for one in point["clients"] if isinstance(one, dict)]) for point in report.points if isinstance(point.get("clients"), list)]
+    found = [(point, parts) for point, parts in found if parts]
+    if not found:
+        return None
+    everyone = sum(len(parts) for _point, parts in found) <= CLIENTS_SHOWN
+    rows = []
+    for point, parts in found:
+        begin = [words(point["workload_id"]), cell(point["repetition"], str(point["repetition"]))]
+        known = [(part, next((one for key in ("total", "read", "write") if isinstance(one := part.get(key), dict)), {})) for part in parts]
+        if everyone:
+            rows += [
+                (
+                    choices.only(point["layer"]),
+                    point["layer"],
+                    [*begin, words(part.get("host") or "unknown"), _client_state(part), *(_rate(figures, metric) for metric in CLIENT_METRICS)],
+                )
+                for part, figures in known
+            ]
+        else:
+            rates = sorted((figures["iops"], str(part.get("host"))) for part, figures in known if isinstance(figures.get("iops"), (int, float)))
+            failed = sum(part.get("status", "measured") != "measured" for part in parts)
+            ends = [f'<td class="n">{escape(host)} <data value="{units.exact(rate)}">{units.iops(rate)}</data>' for rate, host in (rates[:1] + rates[-1:])]
+            rows.append((choices.only(point["layer"]), point["layer"], [*begin, cell(len(parts), str(len(parts))), cell(failed, str(failed)), *ends]))
+    numbers = ("IOPS", "MB/s", "mean", "p99") if everyone else ("clients", "failed", "slowest, IOPS", "fastest, IOPS")
+    names = ("Client", "Status") if everyone else ()
+    head = [("Layer", False), ("Workload", False), ("Rep.", True), *((text, False) for text in names), *((text, True) for text in numbers)]
+    return {"table": grid("Clients", head, rows), "all": everyone}
+
+
+def _client_state(part: dict) -> str:
+    reasons = [str(failure.get("message") or failure.get("code")) for failure in part.get("failures") or [] if isinstance(failure, dict)]
+    status = str(part.get("status") or "measured")
+    return words(": ".join([status, *reasons]), "" if status == "measured" else "warn")
+
+
+def _rate(figures: dict, metric: str) -> str:
+    value = figures.get(metric)
+    if not isinstance(value, (int, float)):
+        limits = bounds_of([figures], metric)
+        return f'<td class="n bounds">{escape(units.latency_between(limits))}' if limits else cell(None, "")
+    return cell(value, METRICS[metric][2](value))
 
 
 # -- published figures -----------------------------------------------------------------------------------------------
