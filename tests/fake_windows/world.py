@@ -91,9 +91,9 @@ class Host:
 
     def module(self, name: str, arguments: dict, check_mode: bool) -> dict:
         short = name.rpartition(".")[2]
-        script = known_script(arguments["script"]) if short == "win_powershell" else None
-        self.world.data["calls"].append({"host": self.name, "module": name, "script": script, "check_mode": check_mode})
         try:
+            script = known_script(arguments["script"]) if short == "win_powershell" else None
+            self.world.data["calls"].append({"host": self.name, "module": name, "script": script, "check_mode": check_mode})
             self.world.fault(self.name, script or short)
             handler = getattr(self, f"module_{short}", None)
             if handler is None:
