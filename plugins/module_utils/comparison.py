@@ -371,8 +371,13 @@ def headline(rows: list, margin_percent: float) -> str:
     open_rows = [row for row in rows if row["verdict"] in ("cannot_tell", "no_verdict")]
     if open_rows:
         advice = max((row.get("run_more", 0) for row in open_rows), default=0)
+        noisy = sum(row["verdict"] == "cannot_tell" and "run_more" not in row for row in open_rows)
+        steps = [f"run {advice} more repetition{'' if advice == 1 else 's'}"] if advice else []
+        if noisy:
+            which = f"{noisy} of them" if noisy < len(open_rows) else "it"
+            steps.append(f"{which} would take over {stats.MOST_REPETITIONS} repetitions, so lower the noise")
         said.append(f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be told yet"
-                    + (f": run {advice} more repetition{'' if advice == 1 else 's'}." if advice else "."))
+                    + (f": {'; '.join(steps)}." if steps else "."))
     return " ".join(said) or "Nothing that both sides measured can be compared."
 
 
@@ -382,7 +387,8 @@ def headline(rows: list, margin_percent: float) -> str:
 IGNORED = (
     "hosts.*.load_1min", "hosts.*.uptime*", "hosts.*.boot_id", "hosts.*.*_utc", "hosts.*.clock_offset*", "hosts.*.memory_copy_bytes_s", "hosts.*.cpu.*mhz",
     "hosts.*.memory_free_bytes", "hosts.*.python", "hosts.*.devices.*.major_minor", "hosts.*.devices.*.path", "hosts.*.devices.*.resolved",
-    "hosts.*.devices.*.source", "layers.*.path", "layers.*.identity.major_minor", "layers.*.detail.generation", "layers.*.detail.device",
+    "hosts.*.devices.*.source", "layers.*.path", "layers.*.identity.major_minor",
+    "layers.*.identity.layers.*.identity.major_minor", "layers.*.detail.generation", "layers.*.detail.device",
     "layers.*.detail.accel_reason",
 )
 # Of what was asked for: the rest stands in each result.

@@ -12,7 +12,7 @@ import re
 
 from .device_safety import System, inspect
 
-QUEUE = ("scheduler", "nr_requests", "max_sectors_kb", "rotational", "write_cache", "nomerges", "rq_affinity", "wbt_lat_usec", "io_poll",
+QUEUE = ("scheduler", "nr_requests", "max_sectors_kb", "rotational", "write_cache", "nomerges", "rq_affinity", "wbt_lat_usec", "io_poll", "read_ahead_kb",
          "logical_block_size", "physical_block_size")
 DEVICE = ("type", "resolved", "size_bytes", "major_minor", "serial", "naa", "wwid", "model", "mount_point", "filesystem", "uuid", "source")
 

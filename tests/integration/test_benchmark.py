@@ -336,4 +336,4 @@ def test_variants_take_turns(place, loop):
     assert asked["variants"] == ["short", "long"]
     assert len({json.dumps(one["prepared"]) for one in found}) == 1, "the layer was written again between the turns"
     host = json.loads((run_dir(place) / "hosts" / "localhost.json").read_text(encoding="utf-8"))
-    assert set(host["variants"]) == {"short", "long"}
+    assert {name: of["devices"]["backing-loop"]["queue"]["read_ahead_kb"] for name, of in host["variants"].items()} == {"short": "64", "long": "512"}

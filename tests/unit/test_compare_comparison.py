@@ -95,6 +95,14 @@ def test_noise_leaves_it_open_and_says_what_it_would_take():
     assert row(more, "iops")["verdict"] == "worse"
 
 
+def test_where_no_number_of_repetitions_helps_the_headline_says_so():
+    wild = comparison.compare(*pair(5, factor=0.999, variation_percent=60.0), metrics=["iops"])
+    open_rows = [one for one in wild["rows"] if one["verdict"] == "cannot_tell"]
+    hopeless = [one for one in open_rows if "run_more" not in one]
+    assert hopeless and "would take over 100 repetitions, so lower the noise" in wild["headline"]
+    assert (f"{len(hopeless)} of them would" in wild["headline"]) == (len(hopeless) < len(open_rows))
+
+
 def test_p_is_never_smaller_than_that_of_the_point_alone():
     found = comparison.compare(*pair(5, factor=0.97, variation_percent=3.0))
     assert all(0 < one["p"] <= one["p_corrected"] <= 1 for one in found["rows"])
@@ -257,6 +265,19 @@ def test_alike_but_for_what_never_matters():
     found = comparison.compare_runs(side(run(before)), side(run(after, host)), [])
     assert {entry["status"] for entry in found["environment"]} == {"ignored"}
     assert [entry["fact"] for entry in found["environment"]] == ["hosts.target01.devices.backing-a.path", "hosts.target01.load_1min"]
+
+
+def test_the_numbers_that_the_kernel_gave_to_the_devices_of_several_hosts_never_matter():
+    before, after = pair()
+    layers = [make_runs.layers() for _side in range(2)]
+    for number, side_layers in enumerate(layers):
+        side_layers["backing-a"]["identity"]["layers"] = {"backing-b": {"identity": {"major_minor": f"7:{number}", "serial": "the same"}}}
+    found = comparison.compare_runs(side(run(before, layers=layers[0])), side(run(after, layers=layers[1])), [])
+    assert [(entry["fact"], entry["status"]) for entry in found["environment"]] == [
+        ("layers.backing-a.identity.layers.backing-b.identity.major_minor", "ignored")]
+    layers[1]["backing-a"]["identity"]["layers"]["backing-b"]["identity"]["serial"] = "another"
+    with pytest.raises(Failure, match=r"identity\.layers\.backing-b\.identity\.serial"):
+        comparison.compare_runs(side(run(before, layers=layers[0])), side(run(after, layers=layers[1])), [])
 
 
 @pytest.mark.parametrize(("change", "fact"), [
