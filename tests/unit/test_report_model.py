@@ -267,6 +267,11 @@ def test_verdict_without_comparable_layers(run):
     assert "cannot be set against each other" in model.build(run).verdict
 
 
+def test_verdict_of_a_single_layer(run):
+    run.results = results_of(run, "backing-bench") + results_of(run, "ceiling-target01")
+    assert model.build(run).verdict == "Only backing-bench was measured, so nothing says what a layer below or above it costs."
+
+
 @pytest.mark.parametrize(("workload", "words"), [
     ({"block_size_bytes": 4096, "random_percent": 100, "read_percent": 70, "queue_depth": 8, "workers": 1}, "4 KiB random, 70 % read, queue depth 8, 1 worker"),
     ({"block_size_bytes": 131072, "random_percent": 0, "read_percent": 0, "queue_depth": 1, "workers": 2},

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import re
 import statistics
@@ -167,6 +168,23 @@ def test_thinning_keeps_the_stall_and_the_peak():
     samples[1234], samples[4321] = (1234, 3.0), (4321, 900.0)
     kept = [sample for piece in views._pieces(samples, 100) for sample in piece]
     assert (1234, 3.0) in kept and (4321, 900.0) in kept and len(kept) <= 102 and kept == sorted(kept)
+
+
+def test_one_sample_is_no_course(report, choices):
+    waterfall = report.headline
+    short = {point: {**series, "rows": series["rows"][:1]} for point, series in report.samples.items()}
+    assert short
+    assert views.time_series("x", waterfall, dataclasses.replace(report, samples=short), choices, 300) is None
+
+
+def test_the_ceiling_has_no_latency_against_load(report, choices):
+    """Neither as a line of a family nor as a panel of a matrix, where it would be drawn as if waiting for a device."""
+    layer = next(name for name in choices.layers if name.startswith("backing"))
+    assert any(layer in str(panel["title"]) for panel in views.loads(report, choices)["panels"])
+    called = views.Choices(report)
+    called.kinds = {**called.kinds, layer: "ceiling"}
+    found = views.loads(report, called)["panels"]
+    assert found and not any(layer in panel["title"] or layer in panel["table"] for panel in found)
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"columns": ["t_s"], "rows": [[1, 2]]}', '{"columns": ["iops"], "rows": []}', '{"columns": 5, "rows": []}'])

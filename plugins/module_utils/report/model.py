@@ -531,13 +531,15 @@ def _flags(report: Report) -> list:
 def _verdict(report: Report, shown: list) -> str:
     if not shown:
         return "Nothing was measured: every point of this run failed."
-    waterfall = report.headline
-    step = waterfall.costliest
+    step = report.headline.costliest
     if step is None and {layer["kind"] for layer in report.layers} == {"imported"}:
         return "These are imported results: nothing says what their I/O went through, so no layer is set against another."
+    measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
+    if step is None and len(measured) == 1:
+        return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
     if step is None:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."
-    top = max((other.cell for other in waterfall.steps), key=lambda cell: _rank(cell.kind))
+    top = max((other.cell for other in report.headline.steps), key=lambda cell: _rank(cell.kind))
     share = f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
     noise = " The repetitions of the two overlap, so this may be noise." if step.overlap else ""
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)

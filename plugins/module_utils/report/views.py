@@ -376,11 +376,16 @@ def knee(points: list) -> int | None:
 
 
 def loads(report: Report, choices: Choices) -> dict | None:
-    """One panel a pattern with a line a layer; of a matrix one panel a layer with a line a number of workers."""
+    """One panel a pattern with a line a layer; of a matrix one panel a layer with a line a number of workers.
+
+    Without the ceiling: it does no I/O, so its latency is the generator's own.
+    """
     panels = []
     matrices = _matrices(report)
     for common, points in matrices:
         for layer, cells in _cells(points).items():
+            if choices.kinds.get(layer) == "ceiling":
+                continue
             workers = sorted({point[1] for point in cells})
             lines = [
                 (
@@ -394,7 +399,6 @@ def loads(report: Report, choices: Choices) -> dict | None:
     for key, wording in LOADS:
         for common, points in families(report.waterfalls, (key,)):
             if not any(_same(common, matrix, other) for matrix, _points in matrices for other in ("queue_depth", "workers")):
-                # The ceiling does no I/O: its latency is the generator's own.
                 lines = [
                     (layer, choices.layer(layer), _load_line(cells, wording))
                     for layer, cells in _cells(points).items()
@@ -479,7 +483,8 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         lines, values = [], []
         for one, series, times in drawn:
             samples = column_of(series, name)
-            if samples and any(value is not None for value in samples):
+            # One sample is a figure, not a course.
+            if samples and sum(value is not None for value in samples) > 1:
                 values += [value for value in samples if value is not None]
                 lines.append((one.layer, choices.layer(one.layer), _pieces(list(zip(times, samples)), room), _window(report.judged.get(one.shown), max(times))))
         if lines:
