@@ -307,6 +307,10 @@ func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.Rem
 		h.forget(ctx, store, gone)
 	}
 	if len(store.Host) == 0 {
+		// The stock machine goes on naming datastores that it once had files on.
+		for _, entity := range ctx.Map.All("VirtualMachine") {
+			simulator.RemoveReference(&entity.(*simulator.VirtualMachine).Datastore, store.Self)
+		}
 		_ = store.DestroyTask(ctx, &types.Destroy_Task{This: store.Self})
 	}
 	body.Res = &types.RemoveDatastoreResponse{}
