@@ -206,8 +206,10 @@ def said(error) -> str:
 class Memory:
     """What a host looked like before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
 
+    FOLDER = "esxi"
+
     def __init__(self, state_dir: str, area: str, name: str):
-        self.path = os.path.join(state_dir, "esxi", f"{area}-{name}.json")
+        self.path = os.path.join(state_dir, self.FOLDER, f"{area}-{name}.json")
         self.data: dict = {}
         with contextlib.suppress(FileNotFoundError), open(self.path, encoding="utf-8") as handle:
             try:

@@ -28,8 +28,10 @@ RETRY_EVERY_S = 2.0
 class WindowsMemory(Memory):
     """The record of one host and one area on the controller, as those of ESXi hosts."""
 
+    FOLDER = "windows"
+
     def __init__(self, state_dir: str, area: str, testbed_id: str, host: str):
-        super().__init__(state_dir, f"windows-{area}-{testbed_id}", host)
+        super().__init__(state_dir, f"{area}-{testbed_id}", host)
 
 
 class WindowsAction(ActionBase):

@@ -124,7 +124,7 @@ def test_teardown_gives_everything_back(bench):
     assert [result.get("msg") for result in bench.teardown()] == [None] * 5
     assert bench.states() == before
     assert bench.host()["files"] == []
-    assert list((bench.folder / "state" / "esxi").iterdir()) == []
+    assert list((bench.folder / "state" / "windows").iterdir()) == []
     assert not any(result["changed"] for result in bench.teardown())
 
 

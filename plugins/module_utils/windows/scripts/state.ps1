@@ -82,7 +82,7 @@ $disks = @(Get-Disk | ForEach-Object -Process {
         })
     }
 })
-$volumes = @(Get-Volume | Where-Object -Property DriveLetter | ForEach-Object -Process {
+$volumes = @(Get-Volume | Where-Object -FilterScript { "$($_.DriveLetter)".Trim([char]0) } | ForEach-Object -Process {
     $root = "$($_.DriveLetter):\"
     $entries = @()
     if ("$($_.FileSystemLabel)" -like 'storlab-*') {
