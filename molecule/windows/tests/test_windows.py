@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-STATE = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / ".cache" / "testbeds" / "windows"
+STATE = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / ".cache" / "windows"
 IN, OUT = "secret-win-in-1", "secret-win-out2"
 
 
