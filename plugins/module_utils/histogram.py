@@ -18,11 +18,7 @@ def merge(histograms) -> dict:
     """The sum of several bins mappings, keys in ascending order."""
     total: dict = {}
     for bins in histograms:
-        if not total:
-            total = dict(bins)
-            continue
-        for key, found in bins.items():
-            total[key] = total.get(key, 0) + found
+        add(total, bins)
     # fio writes them in this order, and sorting what is sorted, or two such rows, costs little.
     edges = sorted(total, key=int)
     return total if edges == list(total) else dict(zip(edges, map(total.__getitem__, edges)))
@@ -30,6 +26,9 @@ def merge(histograms) -> dict:
 
 def add(total: dict, bins: dict) -> None:
     """The same in place, without the order."""
+    if not total:
+        total.update(bins)
+        return
     for key, found in bins.items():
         total[key] = total.get(key, 0) + found
 

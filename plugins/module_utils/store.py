@@ -233,9 +233,14 @@ def problem(content) -> str | None:
             if key != "histogram" and not _is_number(number):
                 return f"its {direction} {key} is {_shown(number)}, not a number"
         bins = part["histogram"].get("bins", {}) if isinstance(part.get("histogram"), dict) else part.get("histogram", {})
-        if not isinstance(bins, dict) or not (all(map(str.isdecimal, bins)) and set(map(type, bins.values())) <= {int} and min(bins.values(), default=0) >= 0):
+        if not isinstance(bins, dict) or (bins and not _counted(bins)):
             return f"its {direction} histogram is not made of nanoseconds and counts"
     return None
+
+
+def _counted(bins: dict) -> bool:
+    """Whether keys are decimal numbers and values counts. Joined, the keys are looked through at once; an empty one would not be seen."""
+    return "".join(bins).isdecimal() and "" not in bins and set(map(type, bins.values())) == {int} and min(bins.values()) >= 0
 
 
 def _is_number(found) -> bool:

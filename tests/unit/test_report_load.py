@@ -51,7 +51,8 @@ def test_a_damaged_result_is_listed_and_the_rest_is_read(run, text, reason):
 
 @pytest.mark.parametrize(("total", "reason"), [
     ({"iops": "many"}, "total iops is 'many'"), ({"iops": True}, "total iops is True"), ([], "total is a list"),
-    ({"histogram": {"unit": "ns", "bins": {"1e3": 4}}}, "histogram"), ({"histogram": {"unit": "ns", "bins": {"1000": -4}}}, "histogram")])
+    ({"histogram": {"unit": "ns", "bins": {"1e3": 4}}}, "histogram"), ({"histogram": {"unit": "ns", "bins": {"1000": -4}}}, "histogram"),
+    ({"histogram": {"unit": "ns", "bins": {"1000": 3, "": 4}}}, "histogram")])
 def test_a_result_with_figures_that_are_none_is_damaged(run, total, reason):
     change(run, POINT, total=total)
     assert reason in load.read_run(str(run)).damaged[0]["reason"]
