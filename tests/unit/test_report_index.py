@@ -119,6 +119,15 @@ def test_a_run_that_cannot_be_read_is_listed_with_the_reason(folder):
     assert "none of its 18 results can be read" in index.html(found)
 
 
+@pytest.mark.parametrize("content", ["5", '"text"', "[1]", "null", "[{}]", '{"a": 1}', '{"requests": [3], "unread": 4}'])
+def test_files_of_another_shape_are_no_reason_to_fail(folder, content):
+    for name in ("layers.json", "hosts/target01.json", "run.json"):
+        (folder / "run-2026-11-20" / name).write_text(content, encoding="utf-8")
+    found = index.build(str(folder), set())
+    assert [run["measured"] for run in found["runs"]] == [18, 18, 18] and "Runs of embedded" in index.html(found)
+    load.read_run(str(folder / "run-2026-11-20"))
+
+
 def test_the_page_of_no_readable_run_has_no_trend(tmp_path):
     (tmp_path / "lab" / "run-0" / "points").mkdir(parents=True)
     page = index.html(index.build(str(tmp_path / "lab"), set()))

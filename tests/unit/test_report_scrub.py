@@ -164,6 +164,11 @@ def test_shapes_and_boundaries(text, scrubbed):
     assert scrub.Pseudonyms([run_of("web01")]).text(text) == scrubbed
 
 
+def test_a_serial_number_that_is_a_number_is_one():
+    run = scrub.Pseudonyms([found := run_of("web01", serial=8150815, order=8150815, owner=True)]).run(found)
+    assert (run.results[0]["serial"], run.results[0]["order"], run.results[0]["owner"]) == ("serial-1", 8150815, True)
+
+
 def test_two_runs_share_their_pseudonyms():
     first, second = run_of("a-host", "b-host"), run_of("b-host", "c-host")
     names = scrub.Pseudonyms([first, second])

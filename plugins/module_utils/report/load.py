@@ -62,16 +62,16 @@ def read_around(folder: str) -> Run:
     """The run without its results: its layers, hosts, and what was asked for."""
     folder = os.path.abspath(folder)
     run = Run(folder, testbed_id=os.path.basename(os.path.dirname(folder)), run_id=os.path.basename(folder))
-    layers = _read(run, "layers.json") or {}
+    layers = _read(run, "layers.json", (dict, list)) or {}
     # Both shapes are met in the field: a mapping by name, and a plain list.
     listed = layers if isinstance(layers, list) else list(layers.values())
     run.layers = {layer["name"]: layer for layer in listed if isinstance(layer, dict) and layer.get("name")}
     hosts = os.path.join(folder, "hosts")
     for entry in sorted(os.listdir(hosts)) if os.path.isdir(hosts) else []:
         if entry.endswith(".json"):
-            run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}") or {}
+            run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}", (dict,)) or {}
     if os.path.exists(os.path.join(folder, "run.json")):
-        run.asked = _read(run, "run.json", problem=lambda content: None if isinstance(content, dict) else "it is not a mapping") or {}
+        run.asked = _read(run, "run.json", (dict,)) or {}
     # What an import could not use, as importer.py lists it.
     unread = run.asked.get("unread")
     run.damaged += [{"file": str(row.get("file")), "reason": str(row.get("reason"))} for row in (unread if isinstance(unread, list) else ())
@@ -105,15 +105,15 @@ def read_run(folder: str) -> Run:
     return run
 
 
-def _read(run: Run, name: str, problem=lambda content: None):
+def _read(run: Run, name: str, kinds: tuple):
     """The content of one JSON file, or None and a line in run.damaged."""
     try:
         with open(os.path.join(run.folder, name), "rb") as handle:
             content = store.parse(handle.read())
-        reason = problem(content)
+        reason = None if isinstance(content, kinds) else f"it is a {type(content).__name__}, not a mapping"
     except FileNotFoundError:
         content, reason = None, "it is missing"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         content, reason = None, f"it cannot be read: {error}"
     if reason:
         run.damaged.append({"file": name, "reason": reason})

@@ -83,10 +83,9 @@ class Pseudonyms:
         self._names_in([{"testbed_id": run.testbed_id}, run.results, run.environments, run.asked, run.damaged], "")
 
     def _names_in(self, found, key: str) -> None:
+        if key in NAMING and _is_name(found):
+            self._add(NAMING[key], str(found))
         if isinstance(found, str):
-            kind = NAMING.get(key)
-            if kind:
-                self._add(kind, found)
             if "/" in found or "\\" in found or "@" in found:
                 for match in self.shapes.finditer(found):
                     if match.lastgroup == "p0":
@@ -168,10 +167,10 @@ class Pseudonyms:
 
     def value(self, found, key: str = ""):
         """The same of anything that JSON can hold; histograms and the words of the schema stay the very objects that they are."""
+        if key in NAMING and _is_name(found) and str(found).strip().lower() in self.whole:
+            return self.whole[str(found).strip().lower()]
         if isinstance(found, str):
-            if key in FIXED:
-                return found
-            return self.whole.get(found.strip().lower()) or self.text(found) if key in NAMING else self.text(found)
+            return found if key in FIXED else self.text(found)
         if isinstance(found, list):
             return [self.value(part, key) for part in found]
         if isinstance(found, dict) and key not in FIXED:
@@ -199,6 +198,11 @@ class Pseudonyms:
                "results finds them by their checksums."
         report.flags.append({"level": "note", "text": note})
         return report
+
+
+def _is_name(found) -> bool:
+    """A serial number may be a number."""
+    return isinstance(found, (str, int)) and not isinstance(found, bool)
 
 
 def _address(text: str):
