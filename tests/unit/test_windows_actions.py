@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import win_datastore, win_iscsi_session, win_iscsi_target, win_ramdisk, win_state, win_target_server
 from ansible_collections.storlab.testbed.plugins.module_utils import windows
@@ -396,3 +397,39 @@ def test_stand_in_refuses_scripts_that_are_not_the_collections(bench, text):
     with bench.world.open():
         answer = Host(bench.world, "server").module("ansible.windows.win_powershell", {"script": text}, False)
     assert "does not know this script" in answer["msg"]
+
+
+def test_host_that_is_not_reached_as_windows_is_refused(bench):
+    action = win_state.ActionModule.__new__(win_state.ActionModule)
+    action._task = SimpleNamespace(args={}, check_mode=False, action="storlab.testbed.win_state")
+    action._connection = SimpleNamespace(_shell=SimpleNamespace())
+    assert code(action.run(task_vars={"inventory_hostname": "linux01"})) == "not_windows"
+
+
+def test_missing_collection_is_named(bench):
+    action = win_state.ActionModule.__new__(win_state.ActionModule)
+    action._task = SimpleNamespace(args={}, check_mode=False, action="storlab.testbed.win_state")
+    action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=True))
+
+    def nothing(**_arguments):
+        raise AnsibleError("The module ansible.windows.win_powershell was not found in configured module paths.")
+
+    action._execute_module = nothing
+    failed = action.run(task_vars={"inventory_hostname": "server"})
+    assert code(failed) == "collection_missing"
+    assert "ansible-galaxy collection install ansible.windows" in failed["msg"]
+
+
+@pytest.mark.parametrize("answer", [{"changed": False, "result": {}}, {"changed": False}, {"changed": False, "result": "text"}])
+def test_answer_that_is_no_state_is_a_clear_failure(bench, monkeypatch, answer):
+    monkeypatch.setattr(Host, "module", lambda self, name, arguments, check_mode: answer)
+    assert code(bench.run("server", win_state)) == "state_unreadable"
+
+
+@pytest.mark.parametrize(("module", "arguments"), [
+    (win_ramdisk, {"disks": [{"name": "x"}]}), (win_ramdisk, {"disks": [{"name": "x", "size_mib": "much"}]}), (win_iscsi_target, {"state": "gone"}),
+    (win_ramdisk, {"disks": [{"name": "x", "size_mib": 5}, {"name": "x", "size_mib": 6}]}),
+    (win_ramdisk, {"disks": [{"name": "x", "size_mib": 5, "model": "A*"}]}),
+])
+def test_bad_arguments_are_one_sentence(bench, module, arguments):
+    assert code(bench.run("server", module, **arguments)) == "bad_value"
