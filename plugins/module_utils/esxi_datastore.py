@@ -121,6 +121,9 @@ def _present_nfs(want: dict, volume: dict | None) -> list:
 
 def _present_vmfs(state: dict, want: dict, volume: dict | None, stamp) -> list:
     disk = state["disks"].get(want["naa"])
+    if disk is None and want["check_mode"]:
+        # Nothing is logged in to yet: the LUN would be there by now.
+        return [{"op": "create_vmfs", "target": want["name"], "was": None, "will": f"VMFS {want['version']} on the LUN"}] if volume is None else []
     if disk is None or disk["state"] != "ok":
         raise Failure("lun_missing", f"The host has no working device {want['naa']} for the datastore {want['name']}.",
                       "Run iscsi_initiator first, and look whether the target exports the LUN to this host.", naa=want["naa"])
@@ -228,11 +231,12 @@ def layer_of(want: dict, volume: dict | None, parent: str | None) -> dict:
             "identity": {key: value for key, value in identity.items() if value}, "detail": {key: value for key, value in detail.items() if value}}
 
 
-def check(entry: dict, layers: dict, variable: str, testbed_id: str, state: str) -> dict:
-    """What is wanted of one datastore; raises bad_value."""
+def check(entry: dict, layers: dict, variable: str, testbed_id: str, state: str, check_mode: bool = False) -> dict:
+    """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet."""
     kind = entry["type"]
     want = {"name": entry["name"], "type": kind, "version": entry["version"], "server": entry.get("server"), "path": entry.get("path"), "naa": None,
-            "compatibility": entry.get("compatibility") if kind == "rdm" else None, "testbed_id": testbed_id, "state": state}
+            "compatibility": entry.get("compatibility") if kind == "rdm" else None, "testbed_id": testbed_id, "state": state,
+            "check_mode": check_mode}
     if not entry["name"] or len(entry["name"]) > 42 or set(entry["name"]) & set("/\\%"):
         raise bad_value(f"{variable} name", entry["name"], "Use 1 to 42 characters without / \\ and %.")
     if kind == "nfs":
@@ -244,7 +248,7 @@ def check(entry: dict, layers: dict, variable: str, testbed_id: str, state: str)
         raise bad_value(f"{variable} {entry['name']} version", entry["version"], "Use 5 or 6.")
     layer = layers.get(entry["layer"] or "")
     naa = (layer or {}).get("identity", {}).get("naa")
-    if naa is None and state == "present":
+    if naa is None and state == "present" and not (check_mode and entry["layer"]):
         raise bad_value(f"{variable} {entry['name']} layer", entry["layer"],
                         "Name a layer of iscsi_initiator that has an NAA identifier; known are: " + (", ".join(sorted(layers)) or "none") + ".")
     want["naa"] = naa

@@ -126,14 +126,15 @@ from ansible_collections.storlab.testbed.plugins.module_utils.host import check_
 
 
 def ensure(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
-    wanted = [(entry, check(entry, params["layers"], "datastore_datastores", params["testbed_id"], params["state"])) for entry in params["datastores"]]
+    wanted = [(entry, check(entry, params["layers"], "datastore_datastores", params["testbed_id"], params["state"], check_mode))
+              for entry in params["datastores"]]
     state, stores = read(session, host), Datastores(session, host)
     plans = [(want, plan(state, want, lambda name: stamp_of(session, host, name))) for _entry, want in wanted if want["type"] != "rdm"]
     for want, steps in plans:
         for step in steps:
             if not check_mode:
                 stores.apply(step, want)
-            elif step["op"] == "create_vmfs" and len(steps) == 1:
+            elif "device" in step and len(steps) == 1:
                 with session.doing(f"ask whether {want['naa']} can take a VMFS"):
                     stores.offer(step, want)
     if not check_mode:
