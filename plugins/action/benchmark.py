@@ -215,10 +215,12 @@ class ActionModule(ActionBase):
         started = self._module({"action": "start", "plan": host_plan})
         begun = time.monotonic()
         self._watch(started["state_dir"], expected_s)
-        files, environment = unpack(self._collect(), {point["point_id"] for point in points})
+        files, preparations, environment = unpack(self._collect(), {point["point_id"] for point in points})
         results = {point["point_id"]: read_point(point, layers[point["layer"]], asked, files.get(point["point_id"], {})) for point in points}
         for name, found in results.items():
             run_folder.write_point(self.run_dir, name, found, files.get(name, {}))
+        for name, left in preparations.items():
+            run_folder.write_preparation(self.run_dir, name, left)
         run_folder.write_host(self.run_dir, self.host, environment, asked["variant"])
         run_folder.add_prepared(self.run_dir, plan.prepared_by(results))
         run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 
 from . import result as schema
@@ -16,11 +17,17 @@ from .failure import Failure
 from .run_folder import FILES
 
 LARGEST_FILE_BYTES = 256 << 20
+# fill-<layer>, precondition-<layer>, warmup-<layer>.<workload>
+_PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 
 
 def unpack(archive: bytes, point_ids: set) -> tuple:
-    """({point_id: {file name: content}}, the host's fingerprint). Only names that are expected are taken out of the archive."""
-    files: dict = {}
+    """({point_id: {file name: content}}, the same of what preceded the points, the host's fingerprint).
+
+    Only names that are expected are taken out of the archive.
+    """
+    points: dict = {}
+    preparations: dict = {}
     environment: dict = {}
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         for member in tar:
@@ -29,9 +36,12 @@ def unpack(archive: bytes, point_ids: set) -> tuple:
                 continue
             if member.name == "host.json":
                 environment = json.loads(tar.extractfile(member).read())
-            elif len(parts) == 3 and parts[0] == "points" and parts[1] in point_ids and parts[2] in FILES:
-                files.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
-    return files, environment
+            elif len(parts) == 3 and parts[2] in FILES:
+                if parts[0] == "points" and parts[1] in point_ids:
+                    points.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+                elif parts[0] == "preparation" and _PREPARATION.fullmatch(parts[1]):
+                    preparations.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+    return points, preparations, environment
 
 
 def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:

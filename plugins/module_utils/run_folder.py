@@ -40,15 +40,23 @@ def stored(run_dir: str, points: list) -> dict:
 
 
 def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
-    folder = os.path.join(run_dir, "points", point_id)
+    _replace_files(os.path.join(run_dir, "points", point_id), {name: files[name] for name in files if name != "meta.json"})
+    # Last, because a result without the file it was made of could not be traced.
+    write_result(run_dir, point_id, result)
+
+
+def write_preparation(run_dir: str, name: str, files: dict) -> None:
+    """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
+    _replace_files(os.path.join(run_dir, "preparation", name), files)
+
+
+def _replace_files(folder: str, files: dict) -> None:
     for name in FILES:
         path = os.path.join(folder, name)
-        if name != "meta.json" and name in files:
+        if name in files:
             _write(path, files[name])
         elif os.path.exists(path):
             os.unlink(path)
-    # Last, because a result without the file it was made of could not be traced.
-    write_result(run_dir, point_id, result)
 
 
 def write_result(run_dir: str, point_id: str, result: dict) -> None:

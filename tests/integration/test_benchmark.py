@@ -120,6 +120,8 @@ def test_a_second_time_nothing_is_measured(place, loop):
     first, later = (found[f"backing-loop.4k-r100-rnd100-qd{depth}-w1.r1"] for depth in (1, 4))
     assert answers[2]["changed"] and later["started_utc"] > first["started_utc"]
     assert first["prepared"] == later["prepared"]
+    [written] = json.loads((run_dir(place) / "preparation" / "fill-backing-loop" / "fio.json").read_text(encoding="utf-8"))["jobs"]
+    assert written["write"]["io_bytes"] == SIZE
     for summary in answers[2]["ansible_facts"]["storlab_benchmarks"]["one"]["points"].values():
         assert len(json.dumps(summary)) <= 2048
     asked = json.loads((run_dir(place) / "run.json").read_text(encoding="utf-8"))

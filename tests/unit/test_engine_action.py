@@ -108,10 +108,12 @@ def archive(files: dict) -> bytes:
 
 
 def test_only_expected_names_are_taken_out():
-    files, environment = left.unpack(archive({
+    files, preparations, environment = left.unpack(archive({
         "host.json": b'{"kernel": "x"}', "points/a.r1/fio.json": b"1", "points/a.r1/../../etc/passwd": b"2", "points/b.r1/fio.json": b"3",
-        "/etc/shadow": b"4", "points/a.r1/other": b"5"}), {"a.r1"})
+        "/etc/shadow": b"4", "points/a.r1/other": b"5", "preparation/fill-x/job.fio": b"6", "preparation/../job.fio": b"7",
+        "preparation/fill-x/other": b"8"}), {"a.r1"})
     assert files == {"a.r1": {"fio.json": b"1"}}
+    assert preparations == {"fill-x": {"job.fio": b"6"}}
     assert environment == {"kernel": "x"}
 
 
@@ -178,6 +180,13 @@ def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
     with pytest.raises(Failure) as caught:
         run_folder.stored(str(tmp_path), [{**point, "fingerprint": "other"}])
     assert caught.value.code == "run_exists"
+
+
+def test_what_preceded_the_points_is_kept_apart(tmp_path):
+    run_folder.write_preparation(str(tmp_path), "warmup-x.4k", {"fio.json": b"first", "stderr.txt": b"odd"})
+    run_folder.write_preparation(str(tmp_path), "warmup-x.4k", {"fio.json": b"second"})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "preparation" / "warmup-x.4k").iterdir()} == {"fio.json": b"second"}
+    assert not (tmp_path / "points").exists()
 
 
 def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path, monkeypatch):
