@@ -25,7 +25,7 @@ class ActionModule(WindowsAction):
         if steps:
             self.remember(session.remember(self.memory.data, state, targets, steps))
         self.apply([one for one in steps if one["op"] != "service"], session.note_login)
-        disks = self.disks(targets, params["wait_s"] if steps else 0) if targets and not self._task.check_mode else session.found_disks(state, targets)
+        disks = self.disks(targets, params["wait_s"]) if targets and not self._task.check_mode else session.found_disks(state, targets)
         more = session.disk_steps(disks, targets)
         self.apply(more)
         return {**told(steps + more), "layers": session.layers_of(targets, disks)}

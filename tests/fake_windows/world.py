@@ -358,16 +358,8 @@ class Host:
             raise Refused("authentication failure")
         if Iqn in [session["iqn"] for session in me["sessions"].values()]:
             raise Refused("the target has already been logged in")
-        number, numbers = max(map(int, self.data["disks"])) + 1, []
-        for path, lun in target["luns"].items():
-            backing = server.data["virtual_disks"][path]
-            # The policy of servers: disks on shared buses stay offline.
-            self.data["disks"][str(number)] = {
-                "name": "MSFT Virtual HD", "lun": lun, "serial": digest(path)[:16], "unique_id": digest(f"{Iqn}{path}")[:32].upper(), "bus": "iSCSI",
-                "size_bytes": backing["size_bytes"], "offline": True, "read_only": True, "boot": False, "system": False, "clustered": False,
-                "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}
-            numbers.append(number)
-            number += 1
+        numbers: list = []
+        self._attach(Iqn, server, target, numbers)
         key = f"session-{digest(Iqn)[:8]}"
         me["sessions"][key] = {"iqn": Iqn, "connected": True, "authentication": "ONEWAYCHAP" if Chap else "NONE", "disks": numbers}
         target["sessions"].append(me["iqn"])
@@ -405,7 +397,26 @@ class Host:
         self._disk(Number, writable=False)["read_only"] = False
 
     def script_disk_rescan(self) -> None:
-        pass
+        """LUNs that were mapped since the login appear."""
+        for session in self.data["initiator"]["sessions"].values():
+            for server in self.world.data["hosts"]:
+                for target in self.world.data["hosts"][server]["targets"].values():
+                    if target["iqn"] == session["iqn"]:
+                        self._attach(session["iqn"], Host(self.world, server), target, session["disks"])
+
+    def _attach(self, iqn: str, server: Host, target: dict, numbers: list) -> None:
+        """Disks for the LUNs of a target that have none yet; numbers: those of the session, which grow."""
+        seen = [self.data["disks"][str(number)]["lun"] for number in numbers]
+        for path, lun in target["luns"].items():
+            if lun in seen:
+                continue
+            backing, number = server.data["virtual_disks"][path], max(map(int, self.data["disks"])) + 1
+            # The policy of servers: disks on shared buses stay offline.
+            self.data["disks"][str(number)] = {
+                "name": "MSFT Virtual HD", "lun": lun, "serial": digest(path)[:16], "unique_id": digest(f"{iqn}{path}")[:32].upper(), "bus": "iSCSI",
+                "size_bytes": backing["size_bytes"], "offline": True, "read_only": True, "boot": False, "system": False, "clustered": False,
+                "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}
+            numbers.append(number)
 
     def script_disk_initialize(self, Number: int, Style: str) -> None:
         disk = self._disk(Number)

@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import win_datastore, win_iscsi_session, win_iscsi_target, win_ramdisk, win_state, win_target_server
 from ansible_collections.storlab.testbed.plugins.module_utils import windows
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.plugin_utils import windows_action
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fake_windows"))
 
@@ -284,6 +285,19 @@ def test_initiators_refusals(built):
     with built.world.open():
         built.host("client")["services"]["MSiSCSI"].update(state="Stopped", start_mode="Disabled")
     assert code(built.run("client", win_iscsi_session, targets=built.sessions, **run)) == "service_disabled"
+
+
+def test_lun_that_is_mapped_later_appears_without_a_new_login(built, monkeypatch):
+    monkeypatch.setattr(windows_action, "RETRY_EVERY_S", 0)
+    built.sessions[0]["luns"].append({"lun": 6, "name": "file", "parent": "target-file"})
+    with built.world.open():
+        session = next(iter(built.host("client")["initiator"]["sessions"].values()))
+        late = next(number for number, disk in built.host("client")["disks"].items() if disk["bus"] == "iSCSI" and disk["lun"] == 6)
+        session["disks"].remove(int(late))
+        del built.host("client")["disks"][late]
+    result = built.run("client", win_iscsi_session, targets=built.sessions, layers=built.layers, initiator_name=CLIENT, wait_s=30)
+    assert [step["op"] for step in result["steps"]] == ["online", "writable"]
+    assert {layer["name"]: layer["size_bytes"] for layer in result["layers"]}["initiator-file"] == 90 << 20
 
 
 def sessions_only(bench: Bench) -> dict:
