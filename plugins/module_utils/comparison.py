@@ -325,6 +325,9 @@ def amount(percent: float) -> str:
     """'0.3 %', '4.7 %', '160 %', and from tenfold on '×58', which is easier to imagine than 5700 %."""
     if percent >= 900:
         return f"×{1 + percent / 100:.0f}"
+    if 99 < percent < 100:
+        # Rounded it would be all of it, and nothing falls by that much.
+        return f"{math.floor(10 * percent) / 10:.1f} %"
     return (f"{percent:.1f}" if abs(percent) < 9.95 else f"{percent:.0f}") + " %"
 
 

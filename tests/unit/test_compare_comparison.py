@@ -95,6 +95,12 @@ def test_noise_leaves_it_open_and_says_what_it_would_take():
     assert row(more, "iops")["verdict"] == "worse"
 
 
+@pytest.mark.parametrize(("percent", "words"), [
+    (0.26, "0.3 %"), (9.94, "9.9 %"), (11.4, "11 %"), (98.7, "99 %"), (99.62, "99.6 %"), (99.999, "99.9 %"), (100, "100 %"), (899, "899 %"), (5700, "×58")])
+def test_nothing_falls_by_all_of_itself(percent, words):
+    assert comparison.amount(percent) == words
+
+
 def test_where_no_number_of_repetitions_helps_the_headline_says_so():
     wild = comparison.compare(*pair(5, factor=0.999, variation_percent=60.0), metrics=["iops"])
     open_rows = [one for one in wild["rows"] if one["verdict"] == "cannot_tell"]
