@@ -179,7 +179,8 @@ def _flag(args: dict, name: str, default: bool) -> bool:
 
 
 def _formats(given) -> list:
-    formats = [given] if isinstance(given, str) and given else given or []
+    # As any list of a module may come from a command line.
+    formats = [part.strip() for part in given.split(",") if part.strip()] if isinstance(given, str) else given or []
     if not isinstance(formats, list) or not set(map(str, formats)) <= {"svg", "png"}:
         raise bad_value("static", given, "List svg, png or both.")
     return sorted(set(formats))

@@ -123,7 +123,7 @@ def test_svg_files_come_and_go_with_the_option(tmp_path, run):
     first = task(tmp_path, run_dir=str(run), static=["svg"])
     charts = sorted(name for name in first["files"] if name.startswith("charts/"))
     assert charts == sorted(f"charts/{path.name}" for path in (run / "report" / "charts").iterdir()) and len(charts) == 4
-    assert task(tmp_path, run_dir=str(run), static="svg")["written"] == []
+    assert task(tmp_path, run_dir=str(run), static=" svg, svg")["written"] == []
     (run / "report" / "charts" / "of-an-older-report.svg").write_text("<svg/>", encoding="utf-8")
     assert task(tmp_path, run_dir=str(run), static=["svg"])["changed"]
     assert sorted(os.listdir(run / "report" / "charts")) == [name.partition("/")[2] for name in charts]
