@@ -10,9 +10,8 @@ import re
 from pathlib import Path
 
 import pytest
-
-tree_sitter = pytest.importorskip("tree_sitter")
-grammar = pytest.importorskip("tree_sitter_pwsh")
+import tree_sitter
+import tree_sitter_pwsh
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "plugins" / "module_utils" / "windows" / "scripts").glob("*.ps1"))
@@ -26,7 +25,7 @@ BUILT_IN = {
 }
 COMMON = {"erroraction"}
 READERS = {"foreach-object", "where-object", "test-path"}
-PARSER = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))
 
 
 def walk(node):
