@@ -67,7 +67,7 @@ clean: ## Remove all that the project made: testbeds, machines, images, results,
 	@if test -x $(BIN)/ansible-playbook; then for state in .cache/testbeds/*/; do \
 	    test -d "$$state" || continue; \
 	    $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id=$$(basename "$$state"); done; fi
-	@$(ROOT) rm -rf .cache .ansible .venv results
+	@$(ROOT) rm -rf .cache .ansible .hypothesis .venv results
 
 .PHONY: lock
 lock: ## Pin the newest dependencies that .config/requirements*.in allow

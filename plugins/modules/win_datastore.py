@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_datastore
 short_description: NTFS volumes with a file that benchmarks overwrite
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - Initialises the disk of a layer, formats it with NTFS under a drive letter and writes a file of random bytes, which is published as a layer.
   - Only a blank disk, proven by number, unique id and size, is written to; never one of the system or a cluster.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_iscsi_session
 short_description: iSCSI sessions of Windows hosts
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - Starts the initiator service, asks portals for their targets, logs in with CHAP, finds the disks of the LUNs by number and size, and brings them
     online.

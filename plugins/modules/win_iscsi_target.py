@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_iscsi_target
 short_description: iSCSI targets of Windows Server
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - Makes targets with their virtual disks, initiators, CHAP in one or both directions, LUNs and portals, and repairs what has changed since.
   - A Windows target has one CHAP name and secret and shows all its LUNs to everyone who may log in; what asks for more is refused.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_ramdisk
 short_description: RAM disks of Windows hosts
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - O(provider=iscsi_target) makes virtual disks in the memory of the iSCSI target server, for M(storlab.testbed.win_iscsi_target) to export. They are no
     disks of the host itself, and a restart of the service C(WinTarget) loses them.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_state
 short_description: Reads what the storage of a Windows host looks like
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - Reads the role, services, virtual disks, targets, portals, firewall rules of this collection, sessions, disks and volumes of a Windows host, in the
     form that M(storlab.testbed.storage_baseline) keeps and compares.

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: win_target_server
 short_description: Installs the iSCSI Target Server of Windows Server and opens its port
-version_added: 0.1.0
+version_added: 0.2.0
 description:
   - Installs the role C(FS-iSCSITarget-Server), starts its service and opens the port to the named networks only.
   - O(state=absent) takes the rule away, and the role when it came with this testbed and no target or virtual disk of anybody is left.
