@@ -79,10 +79,10 @@ lock: ## Pin the newest dependencies that .config/requirements*.in allow
 setup: preflight $(VENV)/.run $(LINK)
 setup-test: preflight $(VENV)/.test $(LINK) test-packages
 
-# What the tests use besides: a browser for the report, and fio to run on this machine itself.
+# What the tests use besides: a browser for the report, fio and an iSCSI target to run on this machine itself.
 .PHONY: test-packages
 test-packages:
-	@missing=; for need in chromium:chromium fio:fio blkid:util-linux; do \
+	@missing=; for need in chromium:chromium fio:fio blkid:util-linux tgtd:tgt; do \
 	    PATH="$(PATH):/usr/sbin:/sbin" command -v "$${need%%:*}" >/dev/null || missing="$$missing $${need##*:}"; done; \
 	if test -n "$$missing"; then echo "Installing$$missing"; $(ROOT) apt-get update -qq; \
 	    DEBIAN_FRONTEND=noninteractive $(ROOT) apt-get install -qq -y --no-install-recommends $$missing >/dev/null; fi

@@ -26,7 +26,7 @@ func startTarget(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("tgtd")
 	if err != nil {
-		t.Skip("tgtd is not installed")
+		t.Fatal("tgtd is not installed")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
