@@ -46,7 +46,7 @@ def test_examples_of_report_run(root, tmp_path):
 
     make_fixture.write_run(str(tmp_path / "results"), 1, 2)
     play(root, tmp_path, examples(root, "report"))
-    page = next((tmp_path / "results").rglob("index.html")).read_text()
+    page = next((tmp_path / "results").rglob("report/index.html")).read_text()
     assert "Before the change of the queue depth" in page
 
 
