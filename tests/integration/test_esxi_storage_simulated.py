@@ -162,6 +162,19 @@ def test_a_login_that_fails_leaves_nothing(host, portal, wrong):
     assert not list(host.home.glob("state/esxi/*.json"))
 
 
+def test_chap_of_the_adapter_serves_targets_without_their_own_and_is_taken_back(host, portal):
+    before = host.state()
+    none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))
+    wanted = iscsi(host, portal, target={**none, "discovery": "static"}, adapter_chap={"chap_user": "esx", "chap_password": IN})
+    assert host.call(esxi_iscsi, **wanted)["changed"] is True
+    adapter = next(each for each in host.host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba))
+    assert (adapter.authenticationProperties.chapAuthEnabled, adapter.authenticationProperties.chapName) == (True, "esx")
+    assert host.call(esxi_iscsi, **wanted)["changed"] is False
+    assert code(host.call(esxi_iscsi, **{**wanted, "adapter_chap": {"chap_user": "esx", "chap_password": "short"}})) == "bad_value"
+    assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])["changed"] is True
+    assert host.state() == before
+
+
 def test_a_target_that_somebody_else_has_configured_is_left_to_him(host, portal):
     storage = host.host.configManager.storageSystem
     storage.UpdateSoftwareInternetScsiEnabled(True)
