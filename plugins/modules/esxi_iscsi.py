@@ -229,6 +229,7 @@ about:
 """
 
 import contextlib
+import copy
 import time
 
 from ansible.module_utils.basic import AnsibleModule
@@ -273,7 +274,8 @@ def undo(adapter: Adapter, session: esxi.Session, host, before: dict, done: list
     changes = {"before": before, "targets": [entry_key(entry) for entry in added],
                "bound": [step["target"] for step in done if step["op"] == "bind"],
                "options": [key for step in done if step["op"] == "options" for key in step["will"]],
-               "queue_depth": any(step["op"] == "queue_depth" for step in done)}
+               "queue_depth": any(step["op"] == "queue_depth" for step in done),
+               "secrets": {step["target"]: True for step in done if step["op"] == "chap"}}
     with contextlib.suppress(Failure):
         state = read(session, host, before["host_options"])
         for step in absent_plan(state, changes):
@@ -301,6 +303,17 @@ def remember(memory: esxi.Memory, state: dict, want: dict) -> None:
     memory.save()
 
 
+def restore(memory: esxi.Memory, earlier: dict, done: list) -> None:
+    """The record as it was before a call that failed. Of a secret that was set meanwhile nobody knows any more whether it is the old one."""
+    for step in done:
+        earlier.get("secrets", {}).pop(step["target"], None)
+    memory.data = earlier
+    if earlier:
+        memory.save()
+    else:
+        memory.forget()
+
+
 def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, check_mode: bool) -> dict:
     targets = check(params)
     own = params["adapter_chap"]
@@ -317,7 +330,7 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
                       "Remove it there, or use another portal.", target=entry_key(foreign[0]))
     steps = plan(state, want, memory.data)
     waited: dict = {}
-    adapter, found, done, new = Adapter(session, host, state["device"]), state["luns"], [], not memory.data
+    adapter, found, done, earlier = Adapter(session, host, state["device"]), state["luns"], [], copy.deepcopy(memory.data)
     if not check_mode:
         if any(step["op"] != "rescan" for step in steps):
             remember(memory, state, want)
@@ -334,8 +347,7 @@ def present(session: esxi.Session, host, params: dict, memory: esxi.Memory, chec
             disks = prove(targets, found)
         except Failure:
             undo(adapter, session, host, as_it_was(state), done)
-            if new:
-                memory.forget()
+            restore(memory, earlier, done)
             raise
     else:
         disks = {} if missing(found, targets) else prove(targets, found)

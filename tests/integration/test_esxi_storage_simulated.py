@@ -162,6 +162,35 @@ def test_a_login_that_fails_leaves_nothing(host, portal, wrong):
     assert not list(host.home.glob("state/esxi/*.json"))
 
 
+def test_what_fails_on_an_adapter_in_use_is_taken_back_as_well(host, portal):
+    storage = host.host.configManager.storageSystem
+    storage.UpdateSoftwareInternetScsiEnabled(True)
+    before = host.state()
+    none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))
+    wanted = iscsi(host, portal, target={**none, "discovery": "static"}, adapter_chap={"chap_user": "esx", "chap_password": "secret-wrong-0821"})
+    assert code(host.call(esxi_iscsi, **wanted)) == "lun_missing"
+    assert host.state() == before
+    adapter = next(each for each in storage.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba))
+    assert adapter.authenticationProperties.chapAuthEnabled is False
+    assert not list(host.home.glob("state/esxi/*.json"))
+
+
+def test_a_target_added_in_vain_is_not_remembered(host, portal):
+    good = iscsi(host, portal, target={"discovery": "static"})
+    host.call(esxi_iscsi, **good)
+    record = next(host.home.glob("state/esxi/*.json"))
+    kept = json.loads(record.read_text())
+    vain = {**good["targets"][0], "iqn": "iqn.2026-11.test.storlab:nowhere"}
+    assert code(host.call(esxi_iscsi, **{**good, "targets": [*good["targets"], vain]})) == "lun_missing"
+    assert json.loads(record.read_text()) == kept
+    assert host.call(esxi_iscsi, **good)["changed"] is False
+    # A wrong secret at a target that is there stays set; the next build with the right one sets it again.
+    wrong = {**good["targets"][0], "chap_password": "secret-wrong-0822"}
+    assert code(host.call(esxi_iscsi, **{**good, "targets": [wrong]})) == "lun_missing"
+    assert host.call(esxi_iscsi, **good)["changed"] is True
+    assert host.call(esxi_iscsi, **good)["changed"] is False
+
+
 def test_chap_of_the_adapter_serves_targets_without_their_own_and_is_taken_back(host, portal):
     before = host.state()
     none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))

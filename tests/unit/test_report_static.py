@@ -137,7 +137,6 @@ def test_absent_takes_the_pictures_too(tmp_path, run):
     assert not (run / "report").exists()
 
 
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium to draw with")
 def test_png_files_are_pictures_and_are_drawn_once(tmp_path, run):
     first = task(tmp_path, run_dir=str(run), static=["png"])
     pictures = [Path(path) for name, path in first["files"].items() if name.endswith(".png")]
