@@ -19,6 +19,10 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
+from aim import Aim
+from engines import Engines
+from refused import Refused
+
 PRODUCT = "Fake Windows Server (a stand-in of the tests)"
 SCRIPTS = Path(__file__).resolve().parents[2] / "plugins" / "module_utils" / "windows" / "scripts"
 FEATURE = "FS-iSCSITarget-Server"
@@ -27,18 +31,15 @@ HOST = {
     "feature": "Available", "reboot_after_feature": False, "boot": 1, "server": True,
     "addresses": ["192.0.2.11", "198.51.100.11"],
     "services": {"MSiSCSI": {"state": "Stopped", "start_mode": "Manual"}},
-    "firewall_rules": {}, "portals": {}, "virtual_disks": {}, "targets": {}, "files": [],
+    "firewall_rules": {}, "portals": {}, "loopback": False, "page_files": ["C"], "virtual_disks": {}, "targets": {}, "files": [],
     "initiator": {"iqn": "iqn.1991-05.com.microsoft:host", "portals": [], "sessions": {}},
     "disks": {"0": {"name": "Fake System Disk", "lun": 0, "serial": "SYS0", "unique_id": "FAKE-SYS-0", "size_bytes": 64 << 30, "bus": "SATA", "style": "GPT",
                     "offline": False, "read_only": False, "boot": True, "system": True, "clustered": False,
+                    "offline_reason": "",
                     "partitions": [{"number": 1, "type": "Reserved", "size_bytes": 16 << 20, "letter": ""},
                                    {"number": 2, "type": "Basic", "size_bytes": 63 << 30, "letter": "C"}],
                     "volumes": {"C": {"label": "", "filesystem": "NTFS", "size_bytes": 63 << 30, "entries": []}}}},
 }
-
-
-class Refused(Exception):
-    """What a cmdlet would throw."""
 
 
 def digest(secret: str) -> str:
@@ -79,8 +80,8 @@ class World:
                 raise Refused(fault["message"])
 
 
-class Host:
-    """One host's answers."""
+class Host(Aim, Engines):
+    """One host's answers. What Arsenal Image Mounter and what the engines do is in files of their own."""
 
     def __init__(self, world: World, name: str):
         if name not in world.data["hosts"]:
@@ -185,7 +186,7 @@ class Host:
         data, target_runs, initiator_runs = self.data, self._runs("WinTarget"), self._runs("MSiSCSI")
         initiator = data["initiator"]
         return {
-            "about": {"product": PRODUCT, "version": "0.0"},
+            "about": {"product": PRODUCT, "version": "0.0", "boot": f"2026-11-21T00:00:{data['boot']:02d}Z"},
             "feature": data["feature"] if data["server"] else None,
             "services": [{"name": name, **service} for name, service in data["services"].items()],
             "virtual_disks": [{"path": path, "status": "NotConnected", "serial": digest(path)[:16],
@@ -198,10 +199,12 @@ class Host:
                          "reverse_chap": bool(target["reverse_chap"]), "reverse_chap_user": (target["reverse_chap"] or {}).get("user", ""),
                          "sessions": target["sessions"]} for name, target in data["targets"].items()] if target_runs else [],
             "portals": [f"{'+' if portal['enabled'] else '-'}{address}:{portal['port']}" for address, portal in data["portals"].items()] if target_runs else [],
+            "loopback": data["loopback"],
             "firewall_rules": [name for name in data["firewall_rules"] if name.startswith("storlab")],
             "initiator": {"iqn": initiator["iqn"] if initiator_runs else None, "portals": initiator["portals"] if initiator_runs else [],
                           "sessions": [{"id": key, "persistent": False, **session} for key, session in initiator["sessions"].items()]},
-            "disks": [{"number": int(number), **{key: value for key, value in disk.items() if key not in ("volumes", "backing")}}
+            "disks": [{"number": int(number), "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
+                       **{key: value for key, value in disk.items() if key not in ("volumes", "backing")}}
                       for number, disk in data["disks"].items()],
             "volumes": [{"letter": letter, **volume} for disk in data["disks"].values() for letter, volume in disk["volumes"].items()],
             "files": [path for path in files if path in data["files"]],
@@ -391,7 +394,7 @@ class Host:
         return disk
 
     def script_disk_online(self, Number: int) -> None:
-        self._disk(Number, writable=False)["offline"] = False
+        self._disk(Number, writable=False).update(offline=False, offline_reason="")
 
     def script_disk_writable(self, Number: int) -> None:
         self._disk(Number, writable=False)["read_only"] = False
@@ -414,7 +417,7 @@ class Host:
             # The policy of servers: disks on shared buses stay offline.
             self.data["disks"][str(number)] = {
                 "name": "MSFT Virtual HD", "lun": lun, "serial": digest(path)[:16], "unique_id": digest(f"{iqn}{path}")[:32].upper(), "bus": "iSCSI",
-                "size_bytes": backing["size_bytes"], "offline": True, "read_only": True, "boot": False, "system": False, "clustered": False,
+                "size_bytes": backing["size_bytes"], "offline": True, "offline_reason": "Policy", "read_only": True, "boot": False, "system": False, "clustered": False,
                 "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}
             numbers.append(number)
 

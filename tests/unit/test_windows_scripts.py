@@ -20,7 +20,7 @@ DOCUMENTED = {name.lower(): {parameter.lower() for entry in parameters.items() f
 # PowerShell's own cmdlets, from the reference of Microsoft.PowerShell.Core, .Management and .Utility and of CimCmdlets; those parameters that are used.
 BUILT_IN = {
     "foreach-object": {"process"}, "where-object": {"property", "eq", "value", "filterscript"}, "get-command": {"name"},
-    "get-ciminstance": {"classname", "filter", "namespace"}, "get-childitem": {"literalpath", "force"}, "test-path": {"literalpath"},
+    "get-ciminstance": {"classname", "filter", "namespace"}, "get-itemproperty": {"literalpath"}, "get-childitem": {"literalpath", "force"}, "test-path": {"literalpath"},
     "remove-item": {"literalpath", "force"}, "new-object": {"typename", "argumentlist"}, "start-service": {"name"}, "stop-service": {"name", "force"},
 }
 COMMON = {"erroraction"}

@@ -5,15 +5,15 @@
 
 A state is what that script returns::
 
-    {about: {product, version}, feature: Installed|Available|InstallPending|… or null where there are no server roles,
+    {about: {product, version, boot: when it was started}, feature: Installed|Available|InstallPending|… or null where there are no server roles,
      services: [{name, state, start_mode}],
      virtual_disks: [{path, size_bytes, description, status, serial}],
      targets: [{name, iqn, description, status, initiators: [type:value], luns: [{path, lun}], chap, chap_user, reverse_chap, reverse_chap_user,
                 sessions: [initiator]}],
-     portals: ['+address:port' when it listens there, '-address:port' when not],
+     portals: ['+address:port' when it listens there, '-address:port' when not], loopback: whether the host may be its own initiator,
      firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
      disks: [{number, lun, name, serial, unique_id, size_bytes, bus, style, offline, read_only, boot, system, clustered,
-              partitions: [{number, type, size_bytes, letter}]}],
+              offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one, partitions: [{number, type, size_bytes, letter}]}],
      volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
 
 A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.

@@ -58,11 +58,15 @@ if ($running -contains 'MSiSCSI') {
     })
 }
 
+$pageFileLetters = @(Get-CimInstance -ClassName Win32_PageFileUsage | ForEach-Object -Process { "$($_.Name)".Substring(0, 1) })
 $units = @{}
 Get-CimInstance -ClassName Win32_DiskDrive | ForEach-Object -Process { $units[[int]$_.Index] = [int]$_.SCSILogicalUnit }
 $partitions = @(Get-Partition -ErrorAction SilentlyContinue)
 $disks = @(Get-Disk | ForEach-Object -Process {
     $number = [int]$_.Number
+    $own = @($partitions | Where-Object -Property DiskNumber -EQ -Value $number | ForEach-Object -Process {
+        @{ number = [int]$_.PartitionNumber; type = "$($_.Type)"; size_bytes = $_.Size; letter = "$($_.DriveLetter)".Trim([char]0) }
+    })
     @{
         number = $number
         lun = $units[$number]
@@ -77,9 +81,9 @@ $disks = @(Get-Disk | ForEach-Object -Process {
         boot = [bool]$_.IsBoot
         system = [bool]$_.IsSystem
         clustered = [bool]$_.IsClustered
-        partitions = @($partitions | Where-Object -Property DiskNumber -EQ -Value $number | ForEach-Object -Process {
-            @{ number = [int]$_.PartitionNumber; type = "$($_.Type)"; size_bytes = $_.Size; letter = "$($_.DriveLetter)".Trim([char]0) }
-        })
+        offline_reason = if ($_.IsOffline) { "$($_.OfflineReason)" } else { '' }
+        page_file = @($own | Where-Object -FilterScript { $pageFileLetters -contains $_.letter }).Count -gt 0
+        partitions = $own
     }
 })
 $volumes = @(Get-Volume | Where-Object -FilterScript { "$($_.DriveLetter)".Trim([char]0) } | ForEach-Object -Process {
@@ -98,12 +102,13 @@ $volumes = @(Get-Volume | Where-Object -FilterScript { "$($_.DriveLetter)".Trim(
 })
 
 $Ansible.Result = @{
-    about = @{ product = $system.Caption; version = $system.Version }
+    about = @{ product = $system.Caption; version = $system.Version; boot = $system.LastBootUpTime.ToUniversalTime().ToString('yyyy-MM-ddTHH:mm:ssZ') }
     feature = $feature
     services = @($services | ForEach-Object -Process { @{ name = $_.Name; state = $_.State; start_mode = $_.StartMode } })
     virtual_disks = $virtualDisks
     targets = $targets
     portals = $portals
+    loopback = (Get-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Microsoft\iSCSI Target' -ErrorAction SilentlyContinue).AllowLoopBack -eq 1
     firewall_rules = @(Get-NetFirewallRule -DisplayName 'storlab*' -ErrorAction SilentlyContinue | ForEach-Object -Process { $_.DisplayName })
     initiator = @{ iqn = $initiatorName; portals = $initiatorPortals; sessions = $sessions }
     disks = $disks
