@@ -283,23 +283,31 @@ def _entry(file: dict, name: str, targets: list, common: dict, pattern) -> dict:
 
 
 def group(normalised: list) -> list:
-    """The workloads in as few lists as files are needed, order kept: one file has one range, one duration and one number of workers.
+    """The workloads in as few lists as files are needed: one file has one range, one duration and one number of workers.
 
-    Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all.
+    Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all. Then all
+    depths of an access specification follow each other; the order is kept otherwise.
     """
-    files: dict = {}
     for one in normalised:
-        files.setdefault(_of_file(one), []).append(one)
+        _refuse(one)
     found = []
-    for members in files.values():
+    for members in _by(normalised, _of_file):
+        in_a_row = [one for same in _by(members, _lines) for one in same]
         if _depth_cycle(members):
             found.append(members)
-            continue
-        depths: dict = {}
-        for one in members:
-            depths.setdefault(one["queue_depth"], []).append(one)
-        found += depths.values()
+        elif _depth_cycle(in_a_row):
+            found.append(in_a_row)
+        else:
+            found += _by(members, lambda one: one["queue_depth"])
     return found
+
+
+def _by(normalised: list, key) -> list:
+    """The workloads in a list for each value of the key, in the order of their first ones."""
+    found: dict = {}
+    for one in normalised:
+        found.setdefault(key(one), []).append(one)
+    return list(found.values())
 
 
 def _of_file(one: dict) -> tuple:
@@ -307,14 +315,12 @@ def _of_file(one: dict) -> tuple:
 
 
 def _depth_cycle(members: list):
-    """(start, end, step, kind) when all run at one depth, or every access specification at the same depths in the order of a cycle; else None."""
+    """(start, end, step, kind) when all run at one depth, or one access specification after the other at the same depths of a cycle; else None."""
     if len({one["queue_depth"] for one in members}) == 1:
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
-    depths: dict = {}
-    for one in members:
-        depths.setdefault(tuple(_lines(one)), []).append(one["queue_depth"])
-    values = next(iter(depths.values()))
-    if any(other != values for other in depths.values()):
+    patterns = _by(members, _lines)
+    values = [one["queue_depth"] for one in patterns[0]]
+    if members != [one for same in patterns for one in same] or any([one["queue_depth"] for one in same] != values for same in patterns):
         return None
     start, second, end = values[0], values[1], values[-1]
     if values == list(range(start, end + 1, max(1, second - start))):
@@ -334,24 +340,14 @@ def write(normalised: list, targets: list, description: str = "storlab.testbed",
     for label, value in (("description", description), ("manager", manager), *(("target", target) for target in targets)):
         if not isinstance(value, str) or not value.strip() or re.search(r"[\r\n]", value) or value.startswith("'"):
             raise bad_value(label, value, "Give one line of text that does not start with '.")
-    if not targets or not normalised:
-        raise bad_value("targets" if normalised else "workloads", targets if normalised else normalised, "Give at least one.")
-    for one in normalised:
-        _refuse(one)
-    if len({_of_file(one) for one in normalised}) > 1:
-        raise unsupported("One IOMeter configuration", "workers, run time, ramp and range", sorted({str(_of_file(one)) for one in normalised}),
-                          "Write one file for each, as group() divides them.")
-    cycle = _depth_cycle(normalised)
-    if not cycle:
-        raise unsupported("One IOMeter configuration", "queue_depth", [one["queue_depth"] for one in normalised],
-                          "Give every access pattern the same evenly or geometrically spaced depths, or write one file a depth.")
-    steps = [tuple(_lines(one)) for one in normalised]
-    specs = _named(dict.fromkeys(steps))
+    if not targets:
+        raise bad_value("targets", targets, "Give at least one.")
+    cycle = _checked(normalised)
+    specs = _named(normalised)
     first = normalised[0]
     cycles = cycle[0] != cycle[1]
     # Where depths cycle, one assignment of a specification stands for all of them.
-    names = {lines: name for name, lines in specs.items()}
-    assigned = list(specs) if cycles else [names[lines] for lines in steps]
+    assigned = [name for name, depth in steps(normalised) if depth == cycle[0]]
     lines = [f"Version {VERSION} ", *_setup(description, first, cycle, cycles), "'ACCESS SPECIFICATIONS " + "=" * 57]
     for name, rows in specs.items():
         lines += ["'Access specification name,default assignment", f"\t{name},NONE", LINE_COMMENT, *("\t" + ",".join(map(str, row)) for row in rows)]
@@ -359,6 +355,45 @@ def write(normalised: list, targets: list, description: str = "storlab.testbed",
     for number in range(first["workers"]):
         lines += _worker(f"Worker {number + 1}", first, assigned, targets)
     return "\n".join([*lines, "'End manager", "'END manager list", f"Version {VERSION} ", ""])
+
+
+def steps(normalised: list) -> list:
+    """[(name of the access specification, queue depth)] of the tests that IOMeter makes of write(normalised, …), one for each workload, in their order.
+
+    Each test is one block of results in the CSV, so that the n-th block is of the n-th workload; a block names both (iometer.results:
+    job_name, workload.queue_depth). The order is that of GalileoView.cpp of IOMeter's source: the assigned specifications one after the other
+    (access_index), and each at all depths from the start of the cycle on before the next (CycleQueue, InitAccessSpecRun).
+    """
+    _checked(normalised)
+    names = {lines: name for name, lines in _named(normalised).items()}
+    return [(names[_lines(one)], one["queue_depth"]) for one in normalised]
+
+
+def target_of(path: str) -> str:
+    """IOMeter's name of a drive, or of the volume that a file is on: there its file is iobw.tst in the root directory, whatever the path's is.
+
+    IOMeter compares no more than the first two characters of such a name (Worker::LoadConfigTargets of its source), so the rest is ours.
+    """
+    drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d)|([A-Za-z]):\\.*", path, re.DOTALL)
+    if not drive:
+        raise bad_value("IOMeter target", path, r"IOMeter finds drives 0 to 9 by their number only: give \\.\PhysicalDrive0 to 9, or a file like T:\name.dat.")
+    return f'{drive[1] or drive[2].upper()}: "storlab"'
+
+
+def _checked(normalised: list) -> tuple:
+    """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
+    if not normalised:
+        raise bad_value("workloads", normalised, "Give at least one.")
+    for one in normalised:
+        _refuse(one)
+    if len(_by(normalised, _of_file)) > 1:
+        raise unsupported("One IOMeter configuration", "workers, run time, ramp and range", sorted({str(_of_file(one)) for one in normalised}),
+                          "Write one file for each, as group() divides them.")
+    cycle = _depth_cycle(normalised)
+    if not cycle:
+        raise unsupported("One IOMeter configuration", "queue_depth", [one["queue_depth"] for one in normalised],
+                          "Give one access pattern after the other, each at the same evenly or geometrically spaced depths, or write one file a depth.")
+    return cycle
 
 
 def _setup(description: str, first: dict, cycle: tuple, cycles: bool) -> list:
@@ -405,15 +440,15 @@ def _refuse(one: dict) -> None:
         raise unsupported("IOMeter", "alignment_bytes", one["alignment_bytes"], "Sequential I/O aligned to more than a block leaves gaps; use the block size.")
 
 
-def _lines(one: dict) -> list:
+def _lines(one: dict) -> tuple:
     """The lines of the access specification, as tuples by LINE_KEYS."""
     tail = (one["random_percent"], one.get("think_time_us", 0) // 1000, one.get("burst", 1), one["alignment_bytes"], 0)
     if "block_sizes" not in one:
-        return [(one["block_size_bytes"], 100, one["read_percent"], *tail)]
+        return ((one["block_size_bytes"], 100, one["read_percent"], *tail),)
     mixes = {name: one["block_sizes"][name] for name in directions(one)}
     if len({str(mix) for mix in mixes.values()}) == 1:
         mix = next(iter(mixes.values()))
-        return [(part["size_bytes"], part["percent"], one["read_percent"], *tail) for part in mix]
+        return tuple((part["size_bytes"], part["percent"], one["read_percent"], *tail) for part in mix)
     found = []
     for name, share, reads in (("read", one["read_percent"], 100), ("write", 100 - one["read_percent"], 0)):
         for part in mixes[name]:
@@ -421,13 +456,13 @@ def _lines(one: dict) -> list:
                 raise unsupported("IOMeter", "block_sizes", one["block_sizes"], f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
                                   "choose shares that are.")
             found.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
-def _named(specs) -> dict:
+def _named(normalised: list) -> dict:
     """{name: lines} with a name that says what it is; IOMeter's names have no comma and fewer than 128 characters."""
     found: dict = {}
-    for lines in specs:
+    for lines in dict.fromkeys(map(_lines, normalised)):
         size, _share, reads, random, delay, burst, align, _reply = lines[0]
         mixed = len(lines) > 1
         reads = sum(line[1] * line[2] for line in lines) // 100
