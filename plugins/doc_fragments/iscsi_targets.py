@@ -87,9 +87,17 @@ options:
         required: true
         suboptions:
           iqn:
-            description: Name of the initiator.
+            description: Name of the initiator. Needed.
             type: str
-            required: true
+          address:
+            description: Refused; taken by M(storlab.testbed.win_iscsi_target) only.
+            type: str
+          dns_name:
+            description: Refused; taken by M(storlab.testbed.win_iscsi_target) only.
+            type: str
+          mac_address:
+            description: Refused; taken by M(storlab.testbed.win_iscsi_target) only.
+            type: str
           luns:
             description: The LUNs it sees; all when left out.
             type: list

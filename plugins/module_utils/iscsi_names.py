@@ -15,6 +15,8 @@ from .failure import bad_value
 # Drawn once for this collection; changing it would change every identity ever derived.
 NAMESPACE = uuid.UUID("6f1d3b0e-52a4-5c1e-9a57-73746f726c61")
 LIO_COMPANY_ID = "001405"
+# What an initiator may be told apart by; all but the first by Windows targets only.
+INITIATOR_KEYS = ("iqn", "address", "dns_name", "mac_address")
 
 
 def unit_serial(testbed_id: str, lun_name: str) -> str:
@@ -46,6 +48,14 @@ def check_iqn(variable: str, name: str) -> str:
     if not good or len(name) > 223:
         raise bad_value(variable, name, "Use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most 223 characters).")
     return name
+
+
+def initiator_key(variable: str, initiator: dict) -> str:
+    """The one of INITIATOR_KEYS that is given."""
+    given = [key for key in INITIATOR_KEYS if initiator.get(key)]
+    if len(given) != 1:
+        raise bad_value(variable, {key: initiator[key] for key in given}, f"Give exactly one of {', '.join(INITIATOR_KEYS)} for each.")
+    return given[0]
 
 
 def portal_address(variable: str, address: str, allow_any: bool = False) -> str:

@@ -10,7 +10,7 @@ import os
 from . import block_device, device_safety
 from .failure import Failure, bad_value
 from .host import check_name
-from .iscsi_names import check_chap, check_iqn, portal_address, portal_text
+from .iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -50,7 +50,7 @@ SPEC = {
                 "elements": "dict",
                 "required": True,
                 "options": {
-                    "iqn": {"type": "str", "required": True},
+                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
                     "luns": {"type": "list", "elements": "int"},
                     "chap_user": {"type": "str"},
                     "chap_password": {"type": "str", "no_log": True},
@@ -77,6 +77,10 @@ def check_targets(wanted: list, layers: dict, allow_no_chap: bool = False, allow
         ]
         _unique(f"{variable} portals", [portal_text(**portal) for portal in portals])
         _unique(f"{variable} luns", [lun["lun"] for lun in target["luns"]])
+        for initiator in target["initiators"]:
+            key = initiator_key(f"{variable} initiators", initiator)
+            if key != "iqn":
+                raise bad_value(f"{variable} initiator {key}", initiator[key], "Give its iqn: this target tells initiators apart by their names only.")
         _unique(f"{variable} initiators", [initiator["iqn"] for initiator in target["initiators"]])
         for initiator in target["initiators"]:
             check_iqn(f"{variable} initiator", initiator["iqn"])

@@ -96,7 +96,7 @@ options:
             choices: [scratch, data]
             default: scratch
       initiators:
-        description: Who may log in.
+        description: Who may log in, each by exactly one of its name, address, host name or MAC address.
         type: list
         elements: dict
         required: true
@@ -104,7 +104,15 @@ options:
           iqn:
             description: Name of the initiator.
             type: str
-            required: true
+          address:
+            description: IPv4 or IPv6 address that the initiator logs in from. An address proves nobody, so CHAP is asked for all the same.
+            type: str
+          dns_name:
+            description: Host name of the initiator, which the server must be able to look up.
+            type: str
+          mac_address:
+            description: MAC address of the initiator, which the server only sees in its own network.
+            type: str
           luns:
             description: The LUNs it sees, which must be all.
             type: list
@@ -162,6 +170,25 @@ EXAMPLES = r"""
               allocation: fixed
         initiators:
           - iqn: iqn.2026-01.example.lab:esxi01
+            chap_user: esxi01
+            chap_password: "{{ vaulted_chap_password }}"
+
+- name: Let a host in by the address of its vmk0
+  storlab.testbed.win_iscsi_target:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.example.lab:target02
+        portals:
+          - address: 192.0.2.11
+        luns:
+          - lun: 0
+            name: ds2
+            layer: backing-ds2
+            purpose: data
+        initiators:
+          - address: 192.0.2.31
             chap_user: esxi01
             chap_password: "{{ vaulted_chap_password }}"
 """

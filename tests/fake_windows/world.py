@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,6 +28,10 @@ PRODUCT = "Fake Windows Server (a stand-in of the tests)"
 SCRIPTS = Path(__file__).resolve().parents[2] / "plugins" / "module_utils" / "windows" / "scripts"
 FEATURE = "FS-iSCSITarget-Server"
 LUN_FIELDS = ("style", "partitions", "volumes")
+# The types of WT_IDMethod and what their values look like.
+INITIATOR_KINDS = {"IQN": lambda value: value.startswith(("iqn.", "eui.", "naa.")) or value == "*", "DNSName": lambda value: " " not in value,
+                   "IPAddress": lambda value: re.fullmatch(r"\d+(\.\d+){3}", value), "IPv6Address": lambda value: value.count(":") > 1,
+                   "MACAddress": lambda value: re.fullmatch(r"([0-9A-F]{2}-){5}[0-9A-F]{2}", value)}
 HOST = {
     "feature": "Available", "reboot_after_feature": False, "boot": 1, "server": True,
     "addresses": ["192.0.2.11", "198.51.100.11"],
@@ -204,7 +209,9 @@ class Host(Aim, Engines):
             "initiator": {"iqn": initiator["iqn"] if initiator_runs else None, "portals": initiator["portals"] if initiator_runs else [],
                           "sessions": [{"id": key, "persistent": False, **session} for key, session in initiator["sessions"].items()]},
             "disks": [{"number": int(number), "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
-                       **{key: value for key, value in disk.items() if key not in ("volumes", "backing")}}
+                       "offline_reason": "Policy" if disk["offline"] else "",
+                       **{key: value for key, value in disk.items() if key not in ("volumes", "backing")},
+                       "partitions": [{"folders": [], **part} for part in disk["partitions"]]}
                       for number, disk in data["disks"].items()],
             "volumes": [{"letter": letter, **volume} for disk in data["disks"].values() for letter, volume in disk["volumes"].items()],
             "files": [path for path in files if path in data["files"]],
@@ -272,7 +279,8 @@ class Host(Aim, Engines):
 
     def script_target_initiators(self, Name: str, Initiators: list) -> None:
         for initiator in Initiators:
-            if initiator.partition(":")[0] not in ("IQN", "IPAddress", "DNSName", "IPv6Address", "MACAddress"):
+            kind, _colon, value = initiator.partition(":")
+            if kind not in INITIATOR_KINDS or not INITIATOR_KINDS[kind](value):
                 raise Refused(f"{initiator} is no initiator id")
         self._target(Name)["initiators"] = Initiators
 
@@ -354,7 +362,9 @@ class Host(Aim, Engines):
         target = next((target for target in (server.data["targets"].values() if server else []) if target["iqn"] == Iqn), None)
         if target is None or {"address": Address, "port": Port} not in me["portals"]:
             raise Refused("the target name is not found")
-        if not target["enabled"] or f"IQN:{me['iqn']}" not in target["initiators"]:
+        known_as = {f"IQN:{me['iqn']}", f"DNSName:{self.name}",
+                    *(f"{'IPv6Address' if ':' in address else 'IPAddress'}:{address}" for address in self.data["addresses"])}
+        if not target["enabled"] or known_as.isdisjoint(target["initiators"]):
             raise Refused("authorization failure")
         given = self._credential(Chap) if Chap else None
         if target["chap"] != given:

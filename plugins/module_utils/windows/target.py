@@ -10,12 +10,13 @@ were about to be made are in the record, too. LUNs are mapped last: nobody sees 
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
 from ..host import check_name
-from ..iscsi_names import check_chap, check_iqn, portal_address, portal_text
+from ..iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
 from . import check_id, check_secrets, parse_portal, serving, stamp, stamped, step
 
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
@@ -52,7 +53,7 @@ SPEC = {
             "initiators": {
                 "type": "list", "elements": "dict", "required": True,
                 "options": {
-                    "iqn": {"type": "str", "required": True},
+                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
                     "luns": {"type": "list", "elements": "int"},
                     "chap_user": {"type": "str"},
                     "chap_password": {"type": "str", "no_log": True},
@@ -94,7 +95,7 @@ def check(params: dict) -> list:
             paths.add(lun["path"].lower())
         targets.append({
             "name": target_name(params["testbed_id"], wanted["name"]), "iqn": wanted["name"], "luns": luns, "auth": _auth(params, variable, wanted),
-            "initiators": sorted(f"IQN:{initiator['iqn']}" for initiator in wanted["initiators"]),
+            "initiators": sorted({_initiator_id(f"{variable} initiator", initiator) for initiator in wanted["initiators"]}),
             "portals": [{"address": portal_address(f"{variable} portal", portal["address"], params["allow_any_address"]), "port": portal["port"]}
                         for portal in wanted["portals"]],
         })
@@ -128,12 +129,39 @@ def _lun(params: dict, variable: str, lun: dict) -> dict:
     return {**lun, "path": path, "size_bytes": layer["size_bytes"], "parent": lun["layer"]}
 
 
+def _initiator_id(variable: str, initiator: dict) -> str:
+    """An initiator as the cmdlets name it, with its type."""
+    key = initiator_key(variable, initiator)
+    value = initiator[key]
+    if key == "iqn":
+        return f"IQN:{check_iqn(variable, value)}"
+    if key == "address":
+        return _address_id(f"{variable} address", value)
+    if key == "mac_address":
+        digits = re.sub(r"[-:]", "", value)
+        if not re.fullmatch(r"[0-9A-Fa-f]{12}", digits):
+            raise bad_value(f"{variable} mac_address", value, "Use six pairs of hexadecimal digits, such as 00:50:56:ab:cd:ef.")
+        return "MACAddress:" + "-".join(digits[place:place + 2].upper() for place in range(0, 12, 2))
+    if not re.fullmatch(r"(?=.{1,255}$)(?!(.*\.)?[0-9]+$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*", value):
+        raise bad_value(f"{variable} dns_name", value, "Use a host name such as esxi01.example.lab.")
+    return f"DNSName:{value.lower()}"
+
+
+def _address_id(variable: str, value: str) -> str:
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        address = None
+    if address is None or address.is_unspecified or "%" in value:
+        raise bad_value(variable, value, "Use the IPv4 or IPv6 address that the initiator logs in from.")
+    return f"IPv6Address:{address}" if address.version == 6 else f"IPAddress:{address}"
+
+
 def _auth(params: dict, variable: str, wanted: dict) -> dict:
     """The one CHAP setting of a Windows target."""
     numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
     for initiator in wanted["initiators"]:
-        mine = f"{variable} initiator {initiator['iqn']}"
-        check_iqn(f"{variable} initiator", initiator["iqn"])
+        mine = f"{variable} initiator {initiator[initiator_key(f'{variable} initiators', initiator)]}"
         check_chap(mine, initiator, params["allow_no_chap"])
         check_secrets(mine, initiator)
         if initiator["luns"] is not None and set(initiator["luns"]) != numbers:
@@ -208,7 +236,7 @@ def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> 
                     "reverse_chap_user": "", "status": "NotConnected"}
     if found is None:
         steps.append(step("make_target", name, None, ", ".join(target["initiators"]), "target_new", Name=name, Initiators=target["initiators"]))
-    elif sorted(now["initiators"], key=str.lower) != target["initiators"] and sorted(map(_bare, now["initiators"])) != sorted(map(_bare, target["initiators"])):
+    elif sorted(map(_bare, now["initiators"])) != sorted(map(_bare, target["initiators"])):
         steps.append(step("initiators", name, ", ".join(now["initiators"]), ", ".join(target["initiators"]), "target_initiators",
                           Name=name, Initiators=target["initiators"]))
     if (now["iqn"], now["description"]) != (target["iqn"], stamp(testbed_id)):
@@ -237,8 +265,14 @@ def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> 
 
 
 def _bare(initiator: str) -> str:
-    """An initiator's name without its type: which of the two the cmdlet shows was not seen on a real host."""
-    return re.sub(r"^iqn:(?=iqn\.|eui\.|naa\.)", "", initiator, flags=re.I).lower()
+    """An initiator's value in one notation, without its type: whether and how the cmdlet shows the type was not seen on a real host."""
+    value = re.sub(r"^(iqn|dnsname|ipaddress|ipv6address|macaddress):(?=.)", "", initiator, flags=re.I).lower()
+    if re.fullmatch(r"([0-9a-f]{2}[-:]?){5}[0-9a-f]{2}", value):
+        return re.sub(r"[-:]", "", value)
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        return value
 
 
 def _removed(targets: list) -> list:
