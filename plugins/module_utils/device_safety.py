@@ -313,20 +313,24 @@ def refusals(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=()
 
 def judge(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
-    found = _purpose(facts, layer) if overwrite else []
+    found = purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
-        found.append(_refusal("device_missing", f"{facts['path']} does not exist.", "Build the testbed again; fio would create a file of that name."))
+        found.append(refusal("device_missing", f"{facts['path']} does not exist.", "Build the testbed again; fio would create a file of that name."))
     elif facts["type"] == "unknown":
         found.append(_unreadable(facts))
     elif facts["type"] not in ("block", "file"):
-        found.append(_refusal("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file."))
+        found.append(refusal("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file."))
     else:
         found += _final_use(facts)
         found += _block(facts, layer) if facts["type"] == "block" else _file(facts, layer)
-        found += _size(facts, layer) + _use(facts, layer, testbed_id, layers)
-    named = facts["path"] in allow or facts["resolved"] in allow
-    kept = [refusal for refusal in found if not named or refusal["code"] in FINAL]
-    return kept, [refusal for refusal in found if refusal not in kept]
+        found += size_refusals(facts, layer) + _use(facts, layer, testbed_id, layers)
+    return lift(found, facts["path"] in allow or facts["resolved"] in allow, FINAL)
+
+
+def lift(found: list, named: bool, final: tuple) -> tuple:
+    """(refusals, overridden): naming a device lifts all but what is final."""
+    kept = [item for item in found if not named or item["code"] in final]
+    return kept, [item for item in found if item not in kept]
 
 
 def guard(layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True, system: System | None = None) -> tuple:
@@ -343,60 +347,60 @@ def as_failure(layer: dict, found: list) -> Failure:
                    layer=layer["name"], path=layer["path"], refusals=[{"code": item["code"], "message": item["message"]} for item in found])
 
 
-def _refusal(code: str, what: str, remedy: str) -> dict:
+def refusal(code: str, what: str, remedy: str) -> dict:
     return {"code": code, "message": f"{what} {remedy}", "what": what, "remedy": remedy}
 
 
 def _unreadable(facts: dict) -> dict:
-    return _refusal("device_unreadable", f"{facts['path']} cannot be opened ({facts['claim']}).", "Check the device and the rights of the user.")
+    return refusal("device_unreadable", f"{facts['path']} cannot be opened ({facts['claim']}).", "Check the device and the rights of the user.")
 
 
-def _purpose(facts: dict, layer: dict) -> list:
+def purpose_refusals(facts: dict, layer: dict) -> list:
     if layer.get("purpose") == "scratch":
         return []
-    return [_refusal("purpose_data", f"{facts['path']} is a data layer, it holds something.", "Measure it through a file on it, or a scratch layer.")]
+    return [refusal("purpose_data", f"{facts['path']} is a data layer, it holds something.", "Measure it through a file on it, or a scratch layer.")]
 
 
 def _final_use(facts: dict) -> list:
     path, found = facts["path"], []
     if facts["mounts"]:
-        found.append(_refusal("device_mounted", f"{path} or what stands on it is mounted on {', '.join(facts['mounts'])}.",
-                              "Unmount it, or name another device."))
+        found.append(refusal("device_mounted", f"{path} or what stands on it is mounted on {', '.join(facts['mounts'])}.",
+                             "Unmount it, or name another device."))
     if facts["swap"]:
-        found.append(_refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
+        found.append(refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
     return found
 
 
-def _size(facts: dict, layer: dict) -> list:
+def size_refusals(facts: dict, layer: dict) -> list:
     if facts["size_bytes"] == layer["size_bytes"]:
         return []
-    return [_refusal("wrong_size", f"{facts['path']} has {facts['size_bytes']} bytes, the layer has {layer['size_bytes']}.",
-                     "Build the testbed again; this is another device, or it was replaced.")]
+    return [refusal("wrong_size", f"{facts['path']} has {facts['size_bytes']} bytes, the layer has {layer['size_bytes']}.",
+                    "Build the testbed again; this is another device, or it was replaced.")]
 
 
 def _block(facts: dict, layer: dict) -> list:
     path, found = facts["path"], []
     if layer["identity"].get("mount_point"):
-        found.append(_refusal("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again."))
+        found.append(refusal("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again."))
     # A RAM disk of several sizes is one device in partitions that the testbed itself made.
     foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
     if facts["partitions"] or foreign_partition:
         what = f"has partitions ({', '.join(facts['partitions'])})" if facts["partitions"] else "is a partition"
-        found.append(_refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
+        found.append(refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
     if facts["holders"]:
-        found.append(_refusal("device_held", f"{path} is part of {', '.join(facts['holders'])} (LVM, RAID, multipath or device mapper).",
-                              "Name the device on top of it."))
+        found.append(refusal("device_held", f"{path} is part of {', '.join(facts['holders'])} (LVM, RAID, multipath or device mapper).",
+                             "Name the device on top of it."))
     if facts["mapped"] and (not facts["mapped_uuid"] or facts["mapped_uuid"] != layer["identity"].get("uuid")):
-        found.append(_refusal("device_mapped", f"{path} is a device mapper or RAID device that this testbed did not make.", "Name another device."))
+        found.append(refusal("device_mapped", f"{path} is a device mapper or RAID device that this testbed did not make.", "Name another device."))
     if facts["claim"] not in (None, "EBUSY"):
         found.append(_unreadable(facts))
     if facts["read_only"]:
-        found.append(_refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
+        found.append(refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
     if facts.get("signature_error"):
-        found.append(_refusal("signature_unknown", f"Nobody can say whether {path} is empty: {facts['signature_error']}.", "Make blkid work on this host."))
+        found.append(refusal("signature_unknown", f"Nobody can say whether {path} is empty: {facts['signature_error']}.", "Make blkid work on this host."))
     elif facts.get("signature"):
         kind = facts["signature"].get("TYPE") or facts["signature"].get("PTTYPE") or "something"
-        found.append(_refusal("signature_present", f"{path} carries a signature of {kind}.", "Wipe it if it may be lost, or name another device."))
+        found.append(refusal("signature_present", f"{path} carries a signature of {kind}.", "Wipe it if it may be lost, or name another device."))
     return found + _identity(facts, layer)
 
 
@@ -408,11 +412,11 @@ def _identity(facts: dict, layer: dict) -> list:
             continue
         proven = True
         if _plain(identity[key]) != _plain(facts.get(key)):
-            found.append(_refusal(code, f"{path} has {key.replace('_', ':')} {facts.get(key, 'none')}, the layer has {identity[key]}.",
-                                  "Build the testbed again; this is another device."))
+            found.append(refusal(code, f"{path} has {key.replace('_', ':')} {facts.get(key, 'none')}, the layer has {identity[key]}.",
+                                 "Build the testbed again; this is another device."))
     if not proven and not (facts["mapped"] and identity.get("uuid")):
-        found.append(_refusal("identity_missing", f"Nothing proves that {path} is the device of layer {layer['name']}.",
-                              "Publish the layer with a serial, naa, wwid or major_minor."))
+        found.append(refusal("identity_missing", f"Nothing proves that {path} is the device of layer {layer['name']}.",
+                             "Publish the layer with a serial, naa, wwid or major_minor."))
     return found
 
 
@@ -427,18 +431,18 @@ def _plain(value) -> str:
 def _file(facts: dict, layer: dict) -> list:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
-        return [_refusal("not_a_device", f"{path} is a regular file, but the layer is a device.",
-                         "Build the testbed again; the device is gone and a file took its name.")]
+        return [refusal("not_a_device", f"{path} is a regular file, but the layer is a device.",
+                        "Build the testbed again; the device is gone and a file took its name.")]
     if not identity.get("uuid"):
-        return [_refusal("identity_missing", f"Nothing proves that the file system under {path} is the testbed's.",
-                         "Publish the layer with the uuid of its file system.")]
+        return [refusal("identity_missing", f"Nothing proves that the file system under {path} is the testbed's.",
+                        "Publish the layer with the uuid of its file system.")]
     if facts.get("mount_point") != identity["mount_point"]:
         where = f"{facts['resolved']} on {facts.get('mount_point', 'no mount')}"
-        return [_refusal("wrong_mount", f"{path} really is {where}, not beneath {identity['mount_point']}.",
-                         "Mount the datastore again.")]
+        return [refusal("wrong_mount", f"{path} really is {where}, not beneath {identity['mount_point']}.",
+                        "Mount the datastore again.")]
     if _plain(facts.get("uuid")) != _plain(identity["uuid"]):
-        return [_refusal("wrong_uuid", f"{identity['mount_point']} has the file system {facts.get('uuid', 'without UUID')}, the layer has {identity['uuid']}.",
-                         "Mount the datastore again.")]
+        return [refusal("wrong_uuid", f"{identity['mount_point']} has the file system {facts.get('uuid', 'without UUID')}, the layer has {identity['uuid']}.",
+                        "Mount the datastore again.")]
     return []
 
 
@@ -453,16 +457,16 @@ def _use(facts: dict, layer: dict, testbed_id: str, layers) -> list:
         if not (layer.get("purpose") == "scratch" and (export["name"] in stamps or _plain(export["serial"]) in serials)):
             foreign.append(f"{export['name']} ({export['software']})")
     if foreign:
-        found.append(_refusal("device_exported", f"{path} is exported as {', '.join(foreign)}.", "Remove that export, or name another device."))
+        found.append(refusal("device_exported", f"{path} is exported as {', '.join(foreign)}.", "Remove that export, or name another device."))
     if facts["loops"]:
-        found.append(_refusal("device_held", f"{path} is the backing store of {', '.join(facts['loops'])}.", "Name the loop device, or detach it."))
+        found.append(refusal("device_held", f"{path} is the backing store of {', '.join(facts['loops'])}.", "Name the loop device, or detach it."))
     tgt = any(export["software"] == "tgt" for export in facts["exports"])
     writers = [writer for writer in facts["writers"] if not (tgt and writer["command"] == "tgtd")]
     if writers:
         names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)
-        found.append(_refusal("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device."))
+        found.append(refusal("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device."))
     explained = facts.get("mounts") or facts.get("swap") or facts.get("holders") or any(export.get("claims") for export in facts["exports"])
     if facts.get("claim") == "EBUSY" and not explained:
-        found.append(_refusal("device_busy", f"{path} is held by something else in the kernel.",
-                              "Find out what uses it (ZFS, bcache, DRBD …), or name another device."))
+        found.append(refusal("device_busy", f"{path} is held by something else in the kernel.",
+                             "Find out what uses it (ZFS, bcache, DRBD …), or name another device."))
     return found

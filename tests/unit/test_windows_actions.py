@@ -309,7 +309,7 @@ def sessions_only(bench: Bench) -> dict:
 @pytest.mark.parametrize(("change", "expected"), [
     ({"style": "MBR", "partitions": [{"number": 1, "type": "IFS", "size_bytes": 7 << 20, "letter": ""}]}, "signature_present"),
     ({"style": "GPT"}, "signature_present"), ({"boot": True}, "disk_boot"), ({"system": True}, "disk_system"), ({"clustered": True}, "disk_clustered"),
-    ({"size_bytes": 201 << 20}, "wrong_size"), ({"unique_id": "ANOTHER"}, "wrong_unique_id"),
+    ({"page_file": True}, "disk_page_file"), ({"size_bytes": 201 << 20}, "wrong_size"), ({"unique_id": "ANOTHER"}, "wrong_unique_id"),
 ], ids=lambda value: value if isinstance(value, str) else "")
 def test_disks_that_are_not_proven_blank_are_not_formatted(bench, change, expected):
     sessions_only(bench)
@@ -339,8 +339,8 @@ def test_files_of_others_keep_a_volume(built):
     assert built.run("client", win_datastore, state="absent", discard_contents=True)["changed"] is True
 
 
-DRIVE = {"name": "STARWIND RAMDISK", "lun": 0, "serial": "", "unique_id": "RAM-1", "size_bytes": 80 << 20, "bus": "SCSI", "style": "RAW", "offline": True,
-         "read_only": False, "boot": False, "system": False, "clustered": False, "partitions": [], "volumes": {}}
+DRIVE = {"name": "STARWIND RAMDISK", "lun": 0, "serial": "", "unique_id": "RAM-1", "size_bytes": 80 << 20, "bus": "SCSI", "style": "RAW", "offline": False,
+         "read_only": True, "boot": False, "system": False, "clustered": False, "partitions": [], "volumes": {}}
 
 
 def preinstalled(bench: Bench, drives: dict, **arguments) -> dict:
@@ -352,7 +352,7 @@ def preinstalled(bench: Bench, drives: dict, **arguments) -> dict:
 def test_preinstalled_disk_gets_an_mbr_and_loses_it_again(bench):
     disks = [{"name": "local", "size_mib": 80, "model": "starwind*"}]
     result = preinstalled(bench, {"1": DRIVE, "2": {**DRIVE, "unique_id": "RAM-2", "size_bytes": 90 << 20}}, disks=disks)
-    assert [step["op"] for step in result["steps"]] == ["online", "initialize"]
+    assert [step["op"] for step in result["steps"]] == ["writable", "initialize"]
     assert result["layers"][0]["path"] == "\\\\.\\PhysicalDrive1"
     assert result["layers"][0]["identity"] == {"unique_id": "RAM-1"}
     assert bench.host("client")["disks"]["1"]["style"] == "MBR"
@@ -363,8 +363,10 @@ def test_preinstalled_disk_gets_an_mbr_and_loses_it_again(bench):
 
 @pytest.mark.parametrize(("drives", "expected"), [
     ({}, "device_missing"), ({"1": DRIVE, "2": DRIVE}, "device_ambiguous"), ({"1": {**DRIVE, "boot": True}}, "disk_boot"),
+    # Known by its model and size only, it may be somebody's that is kept offline.
+    ({"1": {**DRIVE, "offline": True}}, "disk_offline"), ({"1": {**DRIVE, "page_file": True}}, "disk_page_file"),
     ({"1": {**DRIVE, "style": "MBR", "partitions": [{"number": 1, "type": "IFS", "size_bytes": 7 << 20, "letter": ""}]}}, "device_partitioned"),
-], ids=["none", "two", "boot", "partitioned"])
+], ids=["none", "two", "boot", "offline", "page file", "partitioned"])
 def test_preinstalled_disk_must_be_the_one_and_empty(bench, drives, expected):
     assert code(preinstalled(bench, drives, disks=[{"name": "local", "size_mib": 80, "model": "STARWIND*"}])) == expected
 

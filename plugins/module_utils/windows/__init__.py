@@ -13,7 +13,8 @@ A state is what that script returns::
      portals: ['+address:port' when it listens there, '-address:port' when not], loopback: whether the host may be its own initiator,
      firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
      disks: [{number, lun, name, serial, unique_id, size_bytes, bus, style, offline, read_only, boot, system, clustered,
-              offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one, partitions: [{number, type, size_bytes, letter}]}],
+              offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one,
+              partitions: [{number, type, size_bytes, letter, folders: [where it is mounted beside]}]}],
      volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
 
 A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.
@@ -100,18 +101,40 @@ def parse_portal(text: str) -> dict:
     return {"address": found[2], "port": int(found[3]), "enabled": found[1] == "+"}
 
 
-def refuse_disk(disk: dict, what: str, size_bytes: int | None = None, unique_id: str | None = None) -> None:
-    """The guard of Windows disks: number, unique id and size must agree, and nothing of the system or a cluster is touched."""
+def never_touched(disk: dict) -> list:
+    """[(code, words)] of what forbids any write to a disk, whoever asks for it."""
+    reasons = (("boot", "disk_boot", "a boot disk"), ("system", "disk_system", "a system disk"),
+               ("page_file", "disk_page_file", "a disk with a page file"), ("clustered", "disk_clustered", "a clustered disk"))
+    return [(code, words) for key, code, words in reasons if disk[key]]
+
+
+def refuse_disk(disk: dict, what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False) -> None:
+    """What a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
+
+    proven: the caller knows the disk by more than its model and size, so that it may bring it online.
+    """
     facts = {"number": disk["number"], "size_bytes": disk["size_bytes"], "unique_id": disk["unique_id"]}
-    for key, code in (("boot", "disk_boot"), ("system", "disk_system"), ("clustered", "disk_clustered")):
-        if disk[key]:
-            raise Failure(code, f"{what} is disk {disk['number']}, a {key} disk of this host, which is never touched.", "Name another disk.", **facts)
+    for code, words in never_touched(disk):
+        raise Failure(code, f"{what} is disk {disk['number']}, {words} of this host, which is never touched.", "Name another disk.", **facts)
     if size_bytes is not None and disk["size_bytes"] != size_bytes:
         raise Failure("wrong_size", f"{what} is disk {disk['number']} of {disk['size_bytes']} bytes, where {size_bytes} are expected.",
                       "Run build again; when it stays so, correct the size.", **facts)
     if unique_id is not None and disk["unique_id"] != unique_id:
         raise Failure("wrong_unique_id", f"{what} is disk {disk['number']} with unique id {disk['unique_id']}, where {unique_id} is expected.",
                       "Run build again, so that the layers are those of today.", **facts)
+    if disk["offline"] and not proven and unique_id is None:
+        raise Failure("disk_offline", f"{what} is disk {disk['number']}, which is offline ({disk['offline_reason'] or 'no reason told'}), perhaps on purpose.",
+                      "Bring it online by hand if it may be overwritten.", offline_reason=disk["offline_reason"], **facts)
+
+
+def ready_steps(disk: dict) -> list:
+    """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
+    where, steps = f"disk {disk['number']}", []
+    if disk["offline"]:
+        steps.append(step("online", where, "offline", "online", "disk_online", Number=disk["number"]))
+    if disk["read_only"]:
+        steps.append(step("writable", where, "read-only", "writable", "disk_writable", Number=disk["number"]))
+    return steps
 
 
 def drive_path(number: int) -> str:

@@ -133,7 +133,7 @@ def absent_plan(state: dict, memory: dict, discard_contents: bool) -> list:
         disk = next((disk for disk in state["disks"] if disk["unique_id"] == unique_id), None)
         if disk is None or disk["style"] == "RAW":
             continue
-        refuse_disk(disk, f"Datastore {name}")
+        refuse_disk(disk, f"Datastore {name}", unique_id=unique_id)
         for part in disk["partitions"]:
             volume = volume_of(state, part["letter"].upper()) if part["letter"] else None
             if volume and volume["filesystem"] and volume["label"] != memory["labels"][name]:

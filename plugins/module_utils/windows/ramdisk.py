@@ -16,7 +16,7 @@ import fnmatch
 
 from ..failure import Failure, bad_value
 from ..host import check_name
-from . import RESERVED, check_id, drive_path, refuse_disk, serving, stamp, stamped, step
+from . import RESERVED, check_id, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
 
 PREFIX = "ramdisk:"
 SPEC = {
@@ -114,10 +114,7 @@ def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str)
         if used:
             raise Failure("device_partitioned", f"RAM disk {disk['name']} is disk {found['number']}, which has partitions.",
                           "Remove them in its own product: a raw benchmark would overwrite them.", number=found["number"])
-        if found["offline"]:
-            steps.append(step("online", f"disk {found['number']}", "offline", "online", "disk_online", Number=found["number"]))
-        if found["read_only"]:
-            steps.append(step("writable", f"disk {found['number']}", "read-only", "writable", "disk_writable", Number=found["number"]))
+        steps += ready_steps(found)
         if found["style"] == "GPT":
             steps.append(step("clear", f"disk {found['number']}", "GPT", None, "disk_clear", Number=found["number"]))
         if found["style"] != "MBR":

@@ -13,7 +13,7 @@ from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
 from ..iscsi_names import check_chap, check_iqn, portal_address, portal_text
 from ..open_iscsi import expected
-from . import INITIATOR_SERVICE, check_id, check_secrets, drive_path, refuse_disk, service, step
+from . import INITIATOR_SERVICE, check_id, check_secrets, drive_path, ready_steps, refuse_disk, service, step
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -163,11 +163,8 @@ def disk_steps(disks: dict, targets: list) -> list:
             disk = disks.get((target["iqn"], lun["lun"]))
             if not disk:
                 continue
-            refuse_disk(disk, f"LUN {lun['lun']} of {target['iqn']}", size_bytes=lun.get("size_bytes"))
-            if disk["offline"]:
-                steps.append(step("online", f"disk {disk['number']}", "offline", "online", "disk_online", Number=disk["number"]))
-            if disk["read_only"]:
-                steps.append(step("writable", f"disk {disk['number']}", "read-only", "writable", "disk_writable", Number=disk["number"]))
+            refuse_disk(disk, f"LUN {lun['lun']} of {target['iqn']}", size_bytes=lun.get("size_bytes"), proven=True)
+            steps += ready_steps(disk)
     return steps
 
 

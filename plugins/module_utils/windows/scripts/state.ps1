@@ -65,7 +65,13 @@ $partitions = @(Get-Partition -ErrorAction SilentlyContinue)
 $disks = @(Get-Disk | ForEach-Object -Process {
     $number = [int]$_.Number
     $own = @($partitions | Where-Object -Property DiskNumber -EQ -Value $number | ForEach-Object -Process {
-        @{ number = [int]$_.PartitionNumber; type = "$($_.Type)"; size_bytes = $_.Size; letter = "$($_.DriveLetter)".Trim([char]0) }
+        @{
+            number = [int]$_.PartitionNumber
+            type = "$($_.Type)"
+            size_bytes = $_.Size
+            letter = "$($_.DriveLetter)".Trim([char]0)
+            folders = @($_.AccessPaths | Where-Object -FilterScript { $_ -match '^[A-Za-z]:\\.' })
+        }
     })
     @{
         number = $number
