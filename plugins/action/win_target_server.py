@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from ..module_utils.failure import Failure
 from ..module_utils.windows import server, told
 from ..plugin_utils.windows_action import WindowsAction
 
@@ -17,25 +16,16 @@ class ActionModule(WindowsAction):
     def present(self, params: dict, state: dict) -> dict:
         calls = server.plan(state, server.check(params), params["ports"], params["testbed_id"])
         self.remember(server.remember(self.memory.data, state, calls))
-        return self.call(calls)
+        return self.made(calls)
 
     def absent(self, params: dict, state: dict) -> dict:
         calls = server.absent_plan(state, self.memory.data, params["testbed_id"])
-        result = self.call(calls)
+        result = self.made(calls)
         # While others use the role, what it was before is still to be given back.
         if any(call["op"] in ("feature", "service") for call in calls) or not self.memory.data:
             self.forget()
         return result
 
-    def call(self, calls: list) -> dict:
-        """Check mode is the modules' own. Only those that changed something are told of."""
-        done, reboot = [], False
-        for call in calls:
-            answer = self.module(call["module"], call["arguments"])
-            if answer.get("failed"):
-                raise Failure(f"{call['op']}_failed", f"{call['target']} could not be changed: {str(answer.get('msg')).rstrip('.')}.",
-                              "Look at the message, and at the host's event log.", target=call["target"])
-            reboot = reboot or bool(answer.get("reboot_required"))
-            if answer.get("changed"):
-                done.append(call)
-        return {**told(done), "reboot_required": reboot}
+    def made(self, calls: list) -> dict:
+        done = self.call(calls)
+        return {**told(self.changes(done)), "reboot_required": any(one["answer"].get("reboot_required") for one in done)}

@@ -34,7 +34,41 @@ class WindowsMemory(Memory):
         super().__init__(state_dir, f"{area}-{testbed_id}", host)
 
 
-class WindowsAction(ActionBase):
+class WindowsScripts:
+    """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
+
+    def module(self, name: str, arguments: dict) -> dict:
+        try:
+            answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
+        except AnsibleError as error:
+            if "was not found" not in str(error):
+                raise
+            raise Failure("collection_missing", f"The module {name} is not installed on the controller.",
+                          f"Install it: ansible-galaxy collection install {name.rpartition('.')[0]}.", module=name) from None
+        return answer
+
+    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
+        """Run a script of module_utils/windows/scripts; returns its $Ansible.Result."""
+        arguments = {"script": windows.script(name), "parameters": parameters or {}, "error_action": "stop", "depth": DEPTH}
+        if secret:
+            arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
+        answer = self.module(POWERSHELL, arguments)
+        if answer.get("failed"):
+            said = " ".join(str(answer.get("msg") or "no message").split())
+            if secret:
+                said = said.replace(secret[1], "(secret)")
+            raise Failure("windows_script_failed", f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",
+                          "Look at the message, and at the host's event log.", script=name)
+        return answer.get("result") or {}
+
+    def state(self, files: list | None = None) -> dict:
+        found = self.script("state", {"Files": files or []})
+        if not isinstance(found, dict) or "about" not in found:
+            raise Failure("state_unreadable", "The host's answer is no state.", "Update ansible.windows, and look at the host with -vvv.")
+        return found
+
+
+class WindowsAction(WindowsScripts, ActionBase):
     """A subclass has SPEC and AREA, and a method (params, state) -> result for each of its states; one without states has present alone."""
 
     TRANSFERS_FILES = False
@@ -69,38 +103,6 @@ class WindowsAction(ActionBase):
         """Files whose existence the plan must know of."""
         return []
 
-    # ---- the host
-
-    def module(self, name: str, arguments: dict) -> dict:
-        try:
-            answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
-        except AnsibleError as error:
-            if "was not found" not in str(error):
-                raise
-            raise Failure("collection_missing", f"The module {name} is not installed on the controller.",
-                          f"Install it: ansible-galaxy collection install {name.rpartition('.')[0]}.", module=name) from None
-        return answer
-
-    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
-        """Run a script of module_utils/windows/scripts; returns its $Ansible.Result."""
-        arguments = {"script": windows.script(name), "parameters": parameters or {}, "error_action": "stop", "depth": DEPTH}
-        if secret:
-            arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
-        answer = self.module(POWERSHELL, arguments)
-        if answer.get("failed"):
-            said = " ".join(str(answer.get("msg") or "no message").split())
-            if secret:
-                said = said.replace(secret[1], "(secret)")
-            raise Failure("windows_script_failed", f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",
-                          "Look at the message, and at the host's event log.", script=name)
-        return answer.get("result") or {}
-
-    def state(self, files: list | None = None) -> dict:
-        found = self.script("state", {"Files": files or []})
-        if not isinstance(found, dict) or "about" not in found:
-            raise Failure("state_unreadable", "The host's answer is no state.", "Update ansible.windows, and look at the host with -vvv.")
-        return found
-
     # ---- steps
 
     def apply(self, steps: list, after=None) -> None:
@@ -112,6 +114,22 @@ class WindowsAction(ActionBase):
             if after:
                 after(self.memory.data, one)
                 self.memory.save()
+
+    def call(self, calls: list) -> list:
+        """Carry out calls of others' modules, whose check mode is their own; each with its answer."""
+        done = []
+        for one in calls:
+            answer = self.module(one["module"], one["arguments"])
+            if answer.get("failed"):
+                raise Failure(f"{one['op']}_failed", f"{one['target']} could not be changed: {str(answer.get('msg')).rstrip('.')}.",
+                              "Look at the message, and at the host's event log.", target=one["target"])
+            done.append({**one, "answer": answer})
+        return done
+
+    @staticmethod
+    def changes(done: list) -> list:
+        """Only the calls that changed something are told of."""
+        return [one for one in done if one["answer"].get("changed")]
 
     def remember(self, data: dict) -> None:
         if not self._task.check_mode and data != self.memory.data:
