@@ -1,0 +1,24 @@
+# storlab: engine_list
+# The runs on this host, of one testbed or of all. Reads only, so it runs in check mode, too.
+[CmdletBinding(SupportsShouldProcess)]
+param([string]$Root, [string]$TestbedId)
+$Ansible.Changed = $false
+
+$testbeds = @()
+if (Test-Path -LiteralPath $Root) {
+    $testbeds = @(Get-ChildItem -LiteralPath $Root -Directory -Force | Where-Object -FilterScript { -not $TestbedId -or $_.Name -eq $TestbedId })
+}
+$runs = @(foreach ($testbed in $testbeds) {
+    foreach ($folder in @(Get-ChildItem -LiteralPath $testbed.FullName -Directory -Force)) {
+        # Other folders may lie here, too; a run has a plan.
+        if (Test-Path -LiteralPath "$($folder.FullName)\plan.json") {
+            $name = "storlab $($testbed.Name) $($folder.Name)"
+            $task = Get-ScheduledTask -TaskName $name -TaskPath '\' -ErrorAction SilentlyContinue
+            $state = 'lost'
+            if (@('Running', 'Queued') -contains "$($task.State)" -or ([DateTime]::UtcNow - $folder.CreationTimeUtc).TotalSeconds -lt 20) { $state = 'running' }
+            if (Test-Path -LiteralPath "$($folder.FullName)\ended.json") { $state = 'ended' }
+            @{ testbed_id = $testbed.Name; folder = $folder.FullName; name = $folder.Name; state = $state; task = $name }
+        }
+    }
+})
+$Ansible.Result = @{ runs = $runs }

@@ -1,0 +1,35 @@
+# storlab: engine_status
+# Reads only, so it runs in check mode, too.
+[CmdletBinding(SupportsShouldProcess)]
+param([string]$Folder, [string]$TaskName)
+$Ansible.Changed = $false
+
+$state = 'missing'
+$ended = $null
+$files = @()
+$result = $null
+if (Test-Path -LiteralPath $Folder) {
+    # The task first: a run that ends between the two looks has ended, and is not lost.
+    $task = Get-ScheduledTask -TaskName $TaskName -TaskPath '\' -ErrorAction SilentlyContinue
+    $runs = @('Running', 'Queued') -contains "$($task.State)"
+    $ran = $false
+    if ($task) {
+        $told = Get-ScheduledTaskInfo -TaskName $TaskName -TaskPath '\'
+        $result = $told.LastTaskResult
+        # Of a task that never ran, a day in 1999 is told.
+        $ran = $told.LastRunTime -and $told.LastRunTime.Year -gt 2000
+    }
+    $age = [DateTime]::UtcNow - (Get-Item -LiteralPath $Folder -Force).CreationTimeUtc
+    if (Test-Path -LiteralPath "$Folder\ended.json") {
+        $state = 'ended'
+        $ended = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText("$Folder\ended.json"))
+    }
+    elseif ($runs -or -not ($ran -or $age.TotalSeconds -ge 20)) {
+        $state = 'running'
+    }
+    else {
+        $state = 'lost'
+    }
+    $files = @(Get-ChildItem -LiteralPath $Folder -File -Force | ForEach-Object -Process { @{ name = $_.Name; size_bytes = $_.Length } })
+}
+$Ansible.Result = @{ state = $state; ended = $ended; files = $files; task_result = $result }
