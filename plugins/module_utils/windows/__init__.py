@@ -10,7 +10,8 @@ A state is what that script returns::
      virtual_disks: [{path, size_bytes, description, status, serial}],
      targets: [{name, iqn, description, status, initiators: [type:value], luns: [{path, lun}], chap, chap_user, reverse_chap, reverse_chap_user,
                 sessions: [initiator]}],
-     portals: ['+address:port' when it listens there, '-address:port' when not], loopback: whether the host may be its own initiator,
+     portals: ['+address:port' when it listens there, '-address:port' when not], loopback: 1 when the host may be its own initiator,
+     null where that was never set,
      firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
      disks: [{number, lun, name, serial, unique_id, size_bytes, bus, style, offline, read_only, boot, system, clustered,
               offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one,
@@ -135,6 +136,11 @@ def ready_steps(disk: dict) -> list:
     if disk["read_only"]:
         steps.append(step("writable", where, "read-only", "writable", "disk_writable", Number=disk["number"]))
     return steps
+
+
+def plain_serial(serial: str) -> str:
+    """One disk's serial is written in several ways: with dashes or blanks, and in capitals."""
+    return re.sub(r"[\s-]", "", serial).lower()
 
 
 def drive_path(number: int) -> str:
