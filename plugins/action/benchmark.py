@@ -21,7 +21,10 @@ from ansible.utils.display import Display
 from ..module_utils import duration, plan, profile, progress, run_folder, search
 from ..module_utils import result as schema
 from ..module_utils.archive import read_point, unpack
+from ..module_utils.engines.catalogue import ENGINES, check_host
 from ..module_utils.failure import Failure
+from ..module_utils.windows import engines as windows_engines
+from ..plugin_utils.windows_runner import WindowsRun
 
 ARGUMENTS = {
     "testbed_id": {"type": "str", "required": True},
@@ -41,7 +44,8 @@ ARGUMENTS = {
     "order": {"type": "str", "choices": list(plan.ORDERS), "default": "interleaved"},
     "seed": {"type": "int"},
     "variant": {"type": "str"},
-    "engine": {"type": "str", "choices": ["fio"], "default": "fio"},
+    "engine": {"type": "str", "choices": list(ENGINES), "default": "fio"},
+    "windows": {"type": "dict", "default": {}, "options": windows_engines.SPEC},
     "prepare": {"type": "dict", "default": {}},
     "steady_state": {"type": "raw", "default": False},
     "series": {"type": "bool", "default": True},
@@ -69,7 +73,7 @@ class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("allow_device", "engine", "exclude", "force", "layers", "only_repetitions", "order", "prepare", "profile", "profile_dirs",
                              "progress", "repetitions", "results_dir", "run_id", "search", "seed", "series", "servers", "servers_layer", "steady_state",
-                             "sweep", "testbed_id", "variant", "workload", "workloads"))
+                             "sweep", "testbed_id", "variant", "windows", "workload", "workloads"))
 
     def run(self, tmp=None, task_vars=None):
         if self._task.async_val:
@@ -86,12 +90,14 @@ class ActionModule(ActionBase):
 
     def _benchmark(self, args: dict, task_vars: dict) -> dict:
         self.args, self.vars, self.host = args, task_vars, task_vars["inventory_hostname"]
+        self.windows = getattr(self._connection._shell, "_IS_WINDOWS", False)
+        check_host(args, self.windows)
         self.profile = self._profile()
         self.asked = plan.validate(args, self.profile)
         facts = task_vars.get("ansible_facts", {})
         known = facts.get("storlab_layers", {})
         self.layers = plan.choose_servers(args["servers"], args["servers_layer"], args["layers"], known, self.host) if args["servers"] \
-            else plan.choose_layers(args["layers"], known, self.host)
+            else plan.choose_layers(args["layers"], known, self.host, ENGINES[args["engine"]].ceiling)
         self.run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
         answer = {"changed": False, "run_id": args["run_id"], "run_dir": self.run_dir, "skipped_layers": self.layers["skipped"]}
         if not self.layers["measured"]:
@@ -208,28 +214,48 @@ class ActionModule(ActionBase):
     # ------------------------------------------------------------ on the host
 
     def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
-        asked, layers = self.asked, {layer["name"]: layer for layer in self.layers["measured"]}
         # Before anything runs: results that cannot be kept need not be measured.
-        run_folder.add_request(self.run_dir, {key: asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
-                               plan.request(asked, self.profile), self.host)
-        started = self._module({"action": "start", "plan": host_plan})
+        run_folder.add_request(self.run_dir, {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
+                               plan.request(self.asked, self.profile), self.host)
+        run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
         begun = time.monotonic()
+        results = (self._on_windows if self.windows else self._on_linux)(points, host_plan, expected_s)
+        good = sum(found["status"] == "measured" for found in results.values())
+        if self.args["progress"] != "none":
+            display.display(f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s")
+        return results
+
+    def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
+        """All points are handed over at once, and what they left is taken at the end."""
+        started = self._module({"action": "start", "plan": host_plan})
         self._watch(started["state_dir"], expected_s)
         files, preparations, environment = unpack(self._collect(), {point["point_id"] for point in points})
-        results = {point["point_id"]: read_point(point, layers[point["layer"]], asked, files.get(point["point_id"], {})) for point in points}
+        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
+        results = self._keep(points, files, preparations)
+        # Only now: until the results are on the controller's disk, the host has the only copy.
+        folder, above = shlex.quote(started["state_dir"]), shlex.quote(os.path.dirname(started["state_dir"]))
+        self._low_level_execute_command(f"rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}", sudoable=True)
+        return results
+
+    def _on_windows(self, points: list, host_plan: dict, _expected_s: float) -> dict:
+        """One run of the engine after another, each kept before the next begins."""
+        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
+        run = WindowsRun(self._execute_module, self.vars, self.asked, self.args["windows"], lambda state: lines.show(state, time.monotonic()))
+        run_folder.write_host(self.run_dir, self.host, run.begin(host_plan), self.asked["variant"])
+        results: dict = {}
+        for files, preparations in run.measure():
+            results.update(self._keep([point for point in points if point["point_id"] in files], files, preparations))
+        return results
+
+    def _keep(self, points: list, files: dict, preparations: dict) -> dict:
+        """The results of these points, once they and the files they were made of are on the controller's disk."""
+        layers = {layer["name"]: layer for layer in self.layers["measured"]}
+        results = {point["point_id"]: read_point(point, layers[point["layer"]], self.asked, files.get(point["point_id"], {})) for point in points}
         for name, found in results.items():
             run_folder.write_point(self.run_dir, name, found, files.get(name, {}))
         for name, left in preparations.items():
             run_folder.write_preparation(self.run_dir, name, left)
-        run_folder.write_host(self.run_dir, self.host, environment, asked["variant"])
         run_folder.add_prepared(self.run_dir, plan.prepared_by(results))
-        run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
-        # Only now: until the results are on the controller's disk, the host has the only copy.
-        folder, above = shlex.quote(started["state_dir"]), shlex.quote(os.path.dirname(started["state_dir"]))
-        self._low_level_execute_command(f"rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}", sudoable=True)
-        good = sum(found["status"] == "measured" for found in results.values())
-        if self.args["progress"] != "none":
-            display.display(f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s")
         return results
 
     def _module(self, module_args: dict) -> dict:

@@ -13,6 +13,7 @@ import tarfile
 
 from . import result as schema
 from .engines import fio, fio_distributed
+from .engines.catalogue import ENGINES
 from .failure import Failure
 from .run_folder import FILES
 
@@ -49,27 +50,35 @@ def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
     meta = json.loads(files["meta.json"]) if "meta.json" in files else None
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
     path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
+    engine = ENGINES[asked["engine"]]
+    told = {"name": engine.name}
+    if engine.name == "fio":
+        told["ioengine"] = fio.ioengine(path, point["workload"])
+    if engine.seeded:
+        told["randseed"] = point["seed"]
     identity = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"], **kept,
-                "layer_kind": layer["kind"], "host": layer["host"], "path": layer["path"],
-                "engine": {"name": asked["engine"], "ioengine": fio.ioengine(path, point["workload"]), "randseed": point["seed"]}}
-    for name, key, where in (("fio.json", "raw_sha256", "raw"), ("job.fio", "job_sha256", "job"), ("series.json", "series_sha256", "series")):
+                "layer_kind": layer["kind"], "host": layer["host"], "path": layer["path"], "engine": told}
+    for name, key, where in ((engine.raw, "raw_sha256", "raw"), (engine.job, "job_sha256", "job"), ("series.json", "series_sha256", "series")):
         if name in files:
             digest = hashlib.sha256(files[name]).hexdigest()
             if meta and meta.get(key, digest) != digest:
                 raise Failure("transfer_damaged", f"{name} of point {point['point_id']} arrived damaged.", "Run the task again; the host still has it.")
             identity[where] = {"file": name, "sha256": digest}
     measured = []
-    text = files.get("fio.json", b"").decode("utf-8", "surrogateescape")
+    text = files.get(engine.raw, b"").decode("utf-8", "surrogateescape")
     if text:
         try:
-            measured = fio_distributed.results(text, servers) if servers else fio.results(text)
+            measured = fio_distributed.results(text, servers) if servers else engine.results(text)
         except Failure as failure:
             if meta and not meta["failures"]:
                 meta["failures"].append({"code": failure.code, "message": str(failure)})
-    return schema.of_point(identity, meta, measured, first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text))
+    if meta and "test" in meta:
+        # One file of several points; which of its tests is this one's is noted, None when it has none.
+        measured = [] if meta["test"] is None else measured[meta["test"]:meta["test"] + 1]
+    return schema.of_point(identity, meta, measured, first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text, engine.begins))
 
 
-def first_words(text: str) -> str | None:
-    """What fio said in plain words before its JSON, if anything."""
-    lines = [line.strip() for line in text.partition("{")[0].splitlines() if line.strip()]
+def first_words(text: str, begins: str = "{") -> str | None:
+    """What an engine said in plain words before its figures, if anything."""
+    lines = [line.strip() for line in text.partition(begins)[0].splitlines() if line.strip()]
     return lines[0][:300] if lines else None

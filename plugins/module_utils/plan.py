@@ -13,7 +13,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from . import duration, preparation, steady_state
 from . import search as searches
-from .engines import fio, fio_distributed
+from .engines import fio_distributed
+from .engines.catalogue import ENGINES
 from .failure import bad_value
 from .layers import validate_layer
 from .sweep import expand, expand_all, refuse_repeated
@@ -126,13 +127,16 @@ def replaced(workload: dict, values: dict) -> dict:
 # ---------------------------------------------------------------- layers
 
 
-def choose_layers(given, known: dict, host: str) -> dict:
-    """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host."""
+def choose_layers(given, known: dict, host: str, ceiling: bool = True) -> dict:
+    """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host.
+
+    ceiling: whether the engine can measure itself.
+    """
     given = known if given is None else given
     given = [validate_layer(layer) for layer in (given.values() if isinstance(given, dict) else given)]
     here = [layer for layer in given if layer["host"] == host and (layer["path"] is not None or layer["kind"] == "ceiling")]
     # A data layer is measured through the files on it, which are layers of their own.
-    measured = [layer for layer in here if layer["purpose"] == "scratch"]
+    measured = [layer for layer in here if layer["purpose"] == "scratch" and (ceiling or layer["kind"] != "ceiling")]
     for layer in measured:
         if not NAME.fullmatch(layer["name"]):
             raise bad_value("layer name", layer["name"], "Use letters, digits, dot, dash and underscore.")
@@ -219,7 +223,7 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
     point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
     # What cannot be expressed is said now, not in the middle of the run.
     for place in layer["detail"]["members"] if asked["servers"] else [layer]:
-        fio.job_file({**point, "path": place["path"], "size_bytes": place["size_bytes"]})
+        ENGINES[asked["engine"]].check({**point, "path": place["path"], "size_bytes": place["size_bytes"]})
     return point
 
 

@@ -32,6 +32,8 @@ DEVICE_LEAST_SHARE = 0.5
 GENERATOR_PERCENT = 30
 # A host whose hypervisor takes more than this away measures its neighbours.
 STEAL_PERCENT = 1
+# What of_point judges by itself, with the figures that it puts into the result.
+JUDGED = ("engine_exit", "io_errors", "no_io", "too_short")
 # What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
 SUMMARY_KEYS = ("point_id", "layer", "layer_kind", "host", "path", "workload_id", "repetition", "variant", "status", "failures", "flags", "overridden",
                 "started_utc", "runtime_s", "errors")
@@ -155,17 +157,19 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
         window = _window(meta, measured)
         if window:
             own = in_a_row(window)
-            found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients") if key in own})
+            found.update({key: own[key] for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients", "latency_bins") if key in own})
             # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
-            found["failures"] += [failure for failure in own.get("failures", []) if "clients" in own or failure["code"] == "rates_disagree"]
+            found["failures"] += [failure for failure in own.get("failures", []) if "clients" in own or failure["code"] not in JUDGED]
             found["engine"] = {**own["engine"], **identity["engine"]}
             found["flags"] += own["flags"]
-            found["cpu"] = own["cpu"]
+            if "cpu" in own:
+                found["cpu"] = own["cpu"]
             workload = identity["workload"]
             asked_s = meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window) if by_time(workload) else None
             found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
         elif not found["failures"]:
-            found["failures"].append({"code": "no_result", "message": f"fio left {len(measured)} results and {exit_words(meta.get('exit_code'))}."})
+            name = identity["engine"]["name"]
+            found["failures"].append({"code": "no_result", "message": f"{name} left {len(measured)} results and {exit_words(meta.get('exit_code'))}."})
         # What a host counts that only coordinates others says nothing of their I/O.
         if "clients" not in found:
             _add_counters(found, meta)

@@ -16,10 +16,11 @@ import os
 import tempfile
 
 from . import result as schema
+from .engines.catalogue import ENGINES
 from .failure import Failure
 
 # What a host leaves for one point. meta.json is what its runner noted; it becomes part of result.json.
-FILES = ("meta.json", "fio.json", "job.fio", "stderr.txt", "series.json")
+FILES = ("meta.json", *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)), "stderr.txt", "series.json")
 
 
 def stored(run_dir: str, points: list) -> dict:

@@ -9,11 +9,13 @@ module: benchmark
 short_description: Measures the layers of a testbed that lie on this host
 version_added: 0.1.0
 description:
-  - Issues the same workloads on every layer of O(layers) that lies on the current host, with fio, and keeps every result on the controller.
+  - Issues the same workloads on every layer of O(layers) that lies on the current host, with O(engine), and keeps every result on the controller.
   - Measuring overwrites the layers. Before every point the device guard proves that the path still is the testbed's own device; it refuses what is
     mounted, used, exported by others, partitioned, carries a signature, or has another size or serial. See C(docs/safety.md).
   - All points of a host are handed over at once and measured there one after another by a supervisor that survives a broken connection; the task
     shows how far it is. When the task is interrupted the run goes on, and the same task picks it up again.
+  - On a Windows host, which needs no Python, the controller starts one point after another, each as a scheduled task that survives a broken connection.
+    When the task is interrupted that point goes on, and the same task takes its result and measures the others. See C(docs/windows.md).
   - Every block of a layer is written once before the first point that reads it, because blocks that were never written are read from nowhere.
   - A point that fails is recorded with its reason and the others go on; the task then fails with C(failure.code) V(points_failed).
   - Points that O(run_id) already holds, measured with the same workload on the same device, are not measured again.
@@ -138,10 +140,38 @@ options:
       - With O(repetitions) of 3 or more a search tells noise from an answer. Interrupted, it goes on where it was.
     type: dict
   engine:
-    description: What issues the I/O.
+    description:
+      - What issues the I/O. What an engine cannot express is refused before anything runs.
+      - V(fio) runs everywhere, V(diskspd) and V(iometer) on Windows hosts only. The ceiling is fio's alone.
+      - Points that follow each other on one layer share a run of IOMeter, as far as one of its configurations can hold them in the order of the plan.
     type: str
-    choices: [fio]
+    choices: [fio, diskspd, iometer]
     default: fio
+  windows:
+    description: How the engine is run on a Windows host. Others do not look at it.
+    type: dict
+    default: {}
+    version_added: 0.3.0
+    suboptions:
+      program:
+        description: The program, in full when it is not on the host's search path. By default C(fio.exe), C(diskspd.exe) or C(IOmeter.exe).
+        type: str
+      root:
+        description: Folder on the host for everything that is run; administrators alone may write there. No blanks, because of IOMeter.
+        type: str
+        default: C:\storlab
+      session:
+        description:
+          - V(service) runs it as the system, without a desktop. V(interactive) runs it on the desktop of the account that Ansible connects as, which must
+            be logged on at the console.
+          - V(auto) is V(service) for fio and diskspd, and V(interactive) for IOMeter, which is a program with windows.
+        type: str
+        choices: [auto, service, interactive]
+        default: auto
+      iometer_version:
+        description: Version of IOMeter whose licence counts as accepted while it runs, so that its question does not stop it. You accept it by setting this engine.
+        type: str
+        default: 1.1.0
   allow_device:
     description:
       - Paths on which refusals of the device guard are overridden, as far as they can be. Everything on these devices may be lost.
@@ -169,9 +199,11 @@ attributes:
     description: Does not show differences.
     support: none
   platform:
-    description: Linux, with fio and blkid installed, and rights to open the devices. Python 3.9 or later.
+    description:
+      - Linux, with fio and blkid installed, and rights to open the devices. Python 3.9 or later.
+      - Windows Server 2016, Windows 10 and later, with an administrator's account. Not yet run on one; docs/windows.md says what was tried, and how.
     support: full
-    platforms: linux
+    platforms: linux, windows
 notes:
   - A task with C(async) is refused. It is not needed, because the run survives a broken connection and the end of the playbook anyway.
   - The task holds a fork while the host measures; with more hosts than C(forks) they are measured in turns, which is said.
@@ -184,6 +216,20 @@ author:
 """
 
 EXAMPLES = r"""
+- name: Measure all layers on this Windows host with IOMeter
+  storlab.testbed.benchmark:
+    testbed_id: lab
+    run_id: first
+    results_dir: /tmp/storlab-example
+    engine: iometer
+    windows:
+      program: C:\Iometer\IOmeter.exe
+    workload:
+      block_size: 4k
+      read_percent: 80
+      random_percent: 80
+      runtime_s: 30
+
 - name: Measure all layers on this host
   storlab.testbed.benchmark:
     testbed_id: embedded

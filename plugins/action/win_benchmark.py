@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What measures on a Windows host: there, or gone with all its runs; documentation in plugins/modules/win_benchmark.py."""
+
+from __future__ import annotations
+
+from ..module_utils.failure import Failure
+from ..module_utils.windows import install, told
+from ..plugin_utils.windows_action import WindowsAction
+
+
+class ActionModule(WindowsAction):
+    SPEC, AREA = install.SPEC, "benchmark"
+    _VALID_ARGS = frozenset(("download", "engine", "program", "root", "state", "state_dir", "testbed_id"))
+
+    def present(self, params: dict, _state: dict) -> dict:
+        install.check(params)
+        program, found = params["program"], {}
+        for name in install.candidates(params):
+            found = self.script("engine_host", {"Program": name})
+            if found["program"]:
+                break
+        calls = [] if found["program"] else install.plan(params, self.host_name())
+        self.remember(install.remember(self.memory.data, params, calls))
+        done = self.changes(self.call(calls))
+        if calls and not self._task.check_mode:
+            program = install.installed_program(params)
+            found = self.script("engine_host", {"Program": program})
+            if not found["program"]:
+                raise Failure("engine_missing", f"{params['download']['url']} was installed, but {program} is not there.",
+                              "Name the program in full in benchmark_windows.program.", program=program)
+        return {**told(done), "program": found["program"], "version": found["version"]}
+
+    def absent(self, params: dict, _state: dict) -> dict:
+        install.check(params)
+        runs = self.script("engine_list", {"Root": params["root"], "TestbedId": params["testbed_id"]})["runs"]
+        steps = install.ends(runs)
+        self.apply(steps)
+        calls = install.absent_plan(self.memory.data)
+        done = self.changes(self.call(calls))
+        self.forget()
+        return told(steps + done)
+
+    def host_name(self) -> str:
+        return self.task_vars["inventory_hostname"]

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller has to know of each engine: the files of a point, what it can express, and how its output is read."""
+
+from __future__ import annotations
+
+from typing import Callable, NamedTuple
+
+from ..failure import Failure, bad_value
+from . import diskspd, fio, icf, iometer
+
+
+class Engine(NamedTuple):
+    name: str
+    job: str  # file with what it was asked to do
+    raw: str  # file with what it said
+    check: Callable  # (point with path and size_bytes): Failure 'workload_unsupported' or 'bad_value' for what it cannot do
+    results: Callable  # (text of raw) -> results of schema storlab.result/1
+    series: Callable | None  # (text of raw) -> contents of series.json, one for each result; where the host does not count itself
+    begins: str  # how its figures begin in raw; what stands before them are words
+    ceiling: bool  # whether it can run without a device
+    linux: bool  # whether it runs on Linux hosts, too
+    seeded: bool  # whether the point's seed decides on offsets
+
+
+def _check_diskspd(point: dict) -> None:
+    diskspd.argv(point["workload"], point["path"], point["seed"], point["size_bytes"])
+
+
+def _check_iometer(point: dict) -> None:
+    icf.write([point["workload"]], [icf.target_of(point["path"])])
+
+
+ENGINES = {engine.name: engine for engine in (
+    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True),
+    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, diskspd.results, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True),
+    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False),
+)}
+
+
+def check_host(args: dict, windows: bool) -> None:
+    """Failure 'bad_value' for what cannot be measured on hosts of this kind. args: the arguments of the task benchmark."""
+    if not windows:
+        if not ENGINES[args["engine"]].linux:
+            raise bad_value("engine", args["engine"], "It runs on Windows hosts only; use fio on this one.")
+        return
+    if args["servers"]:
+        raise bad_value("servers", [server.get("host") for server in args["servers"]], "Many hosts are measured at once from a Linux host; leave it out.")
+    # As plan.validate takes it, {} included.
+    if isinstance(args["steady_state"], dict) or str(args["steady_state"]).lower() not in ("false", "no", "none", "0"):
+        raise Failure("bad_value", f"steady_state is {args['steady_state']!r}.", "It is not judged on Windows hosts; leave it out there.")

@@ -1,0 +1,335 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the points of a Windows host from the controller, one run of an engine after another.
+
+Each run is a scheduled task of its own on the host, so it lives on when the connection breaks. Its folder is named after what it does: the same
+task of a playbook finds it again, waits for its end and takes its output. What has been measured is handed over after each run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import subprocess
+import time
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ..module_utils import duration, preparation, windows
+from ..module_utils.daemon import utc
+from ..module_utils.engines.catalogue import ENGINES
+from ..module_utils.failure import Failure
+from ..module_utils.windows import device_safety
+from ..module_utils.windows import engines as windows_engines
+from ..module_utils.workload import directions
+from .windows_action import WindowsScripts
+
+CHUNK_BYTES = 1 << 20
+POLL_S = 2.0
+LAST_POLL_S = 0.3
+# A connection may be gone for so long before the task gives up. The run itself goes on.
+CONNECTION_PATIENCE_S = 120.0
+# Beyond the time at which the host ends a run by itself.
+OVERDUE_S = 120.0
+SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
+
+
+def task_name(testbed_id: str, folder: str) -> str:
+    return f"storlab {testbed_id} {folder.rpartition(chr(92))[2]}"
+
+
+class WindowsRun(WindowsScripts):
+    """asked: as plan.validate makes it. tell(state) is called while something runs, with a state as runner.py writes it."""
+
+    def __init__(self, execute_module, task_vars: dict, asked: dict, settings: dict, tell):
+        self._execute_module, self.task_vars, self.tell = execute_module, task_vars, tell
+        self.asked, self.settings = asked, windows_engines.check(settings)
+        self.engine, self.names = windows_engines.ENGINES_HERE[asked["engine"]], ENGINES[asked["engine"]]
+        self.host = task_vars["inventory_hostname"]
+
+    # ---- before anything runs
+
+    def begin(self, plan: dict) -> dict:
+        """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
+        self.plan, self.prepare, self.read_layers = plan, preparation.of_plan(plan), preparation.read_layers(plan)
+        self.layers = {layer["name"]: layer for layer in plan["layers"]}
+        self.prepared, self.warmed, self.preparations, self.folders = {}, set(), {}, []
+        self.failed, self.begun = 0, time.monotonic()
+        self.steps_s = duration.steps_s(plan)
+        wanted = self.settings["program"] or self.engine.program
+        found = self.reached("engine_host", {"Program": wanted})
+        if not found["program"]:
+            raise Failure("engine_missing", f"{self.host} has no program {wanted}.", "Install it, or name it in full in benchmark_windows.program.",
+                          program=wanted)
+        self.program, self.session = found["program"], self.engine.session if self.settings["session"] == "auto" else self.settings["session"]
+        if self.session == "interactive" and found["console_user"].lower() != found["account"].lower():
+            who = found["console_user"] or "nobody"
+            raise Failure("no_session", f"{self.engine.name} needs a desktop, but {who} is logged on at the console of {self.host}.",
+                          f"Log on there as {found['account']}, or set benchmark_windows.session to service; see docs/windows.md.",
+                          account=found["account"], console_user=found["console_user"])
+        state, devices = self.reached("state", {"Files": []}), {}
+        for layer in plan["layers"]:
+            if layer["path"] is not None:
+                self._guard(state, layer)
+                devices[layer["name"]] = {"path": layer["path"], "size_bytes": layer["size_bytes"], **layer["identity"]}
+        self._wait_for_earlier()
+        return windows_engines.environment(found, devices, self.engine.name)
+
+    def _guard(self, state: dict, layer: dict) -> list:
+        """Codes of what was overridden; raises for a layer that is not proven safe."""
+        return [one["code"] for one in device_safety.guard(state, layer, self.plan["allow_device"], self.asked["testbed_id"], self.plan["known_layers"])[1]]
+
+    def _wait_for_earlier(self) -> None:
+        """What an interrupted task of this run left running is waited for; beside anything else nothing is measured."""
+        for one in self._runs():
+            if one["state"] != "running":
+                continue
+            if not self._own(one):
+                raise Failure("run_active", f"{one['name']} of testbed {one['testbed_id']} is measuring on {self.host}; two at once would measure each other.",
+                              "Wait for it, or end it: role benchmark with benchmark_state absent.", folder=one["folder"])
+            while self.reached("engine_status", {"Folder": one["folder"], "TaskName": one["task"]})["state"] == "running":
+                time.sleep(POLL_S)
+
+    def _runs(self) -> list:
+        return self.reached("engine_list", {"Root": self.settings["root"], "TestbedId": ""})["runs"]
+
+    def _own(self, one: dict) -> bool:
+        return one["testbed_id"] == self.asked["testbed_id"] and one["name"].rpartition("-")[0] == self.asked["run_id"]
+
+    # ---- points
+
+    def measure(self):
+        """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
+        # What is warmed up by its own workload cannot share a run with others.
+        jobs = [{**point, **{key: self.layers[point["layer"]][key] for key in ("path", "size_bytes")}} for point in self.plan["points"]]
+        first = 1
+        for batch in [[job] for job in jobs] if self.prepare["warmup_s"] else self.engine.batches(jobs):
+            self.preparations, self.first, self.point_begun = {}, first, time.monotonic()
+            files = self._batch(batch)
+            yield files, self.preparations
+            while self.folders:
+                folder = self.folders.pop()
+                self.reached("engine_remove", {"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)})
+            first += len(batch)
+        for one in self._runs():
+            if self._own(one):
+                self.reached("engine_remove", {"Folder": one["folder"], "TaskName": one["task"]})
+
+    def _batch(self, jobs: list) -> dict:
+        meta: dict = {"failures": [], "flags": [], "overridden": []}
+        files: dict = {}
+        try:
+            if jobs[0]["path"] is not None:
+                state = self.reached("state", {"Files": []})
+                meta["overridden"] = self._guard(state, self.layers[jobs[0]["layer"]])
+                self._prepare(jobs, meta, state)
+            done = self._execute("measure", jobs, lambda folder: self.engine.run(jobs, folder, self.settings))
+            files, meta["exit_code"] = done["files"], done["exit_code"]
+            meta["failures"] += done["failures"]
+            # Of several points in one run nobody notes when each of them was.
+            meta.update({key: done[key] for key in ("started_utc", "finished_utc", "wall_s") if key in done and len(jobs) == 1})
+        except Failure as failure:
+            if failure.code == "host_unreachable":
+                raise
+            meta["failures"].append({"code": failure.code, "message": str(failure)})
+        return self._divided(jobs, meta, files)
+
+    def _divided(self, jobs: list, meta: dict, files: dict) -> dict:
+        """The files of each point: what the engine left of all of them, and which of its tests was whose."""
+        text = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape")
+        try:
+            tests = self.engine.tests(text, jobs)
+            series = self.names.series(text) if self.names.series and self.asked["series"] and text else []
+        except Failure:
+            # Whoever reads the results of each point will say why they cannot be read.
+            tests, series = {job["point_id"]: 0 for job in jobs}, []
+        found = {}
+        for job in jobs:
+            own, test = dict(meta), tests[job["point_id"]]
+            flags = list(meta["flags"])
+            if "read" in directions(job["workload"]) and job["path"] is not None and "prepared" not in meta:
+                flags.append("not_filled")
+            if len(jobs) > 1:
+                own["test"] = test
+                if test is not None:
+                    # It was measured before whatever ended the engine.
+                    own.update(failures=[], exit_code=0)
+            own.update(point_id=job["point_id"], flags=flags)
+            left = dict(files)
+            if test is not None and test < len(series) and series[test]:
+                left["series.json"] = json.dumps(series[test]).encode()
+            for name, key in ((self.names.raw, "raw_sha256"), (self.names.job, "job_sha256"), ("series.json", "series_sha256")):
+                if name in left:
+                    own[key] = hashlib.sha256(left[name]).hexdigest()
+            self.failed += bool(own["failures"])
+            found[job["point_id"]] = {**left, "meta.json": json.dumps(own).encode()}
+        return found
+
+    # ---- preparation
+
+    def _prepare(self, jobs: list, meta: dict, state: dict) -> None:
+        """As the Linux runner does: before a layer's first point write it, before a workload's first point warm it up. A page cache cannot be emptied."""
+        job, name = jobs[0], jobs[0]["layer"]
+        wanted = preparation.told(self.prepare, name in self.read_layers)
+        if wanted and name not in self.prepared:
+            try:
+                self.prepared[name] = self._write(job, wanted, state)
+            except Failure as failure:
+                # Tried once: the layer's other points fail for the same reason.
+                self.prepared[name] = failure
+        if wanted and isinstance(self.prepared[name], Failure):
+            raise self.prepared[name]
+        meta["preparation"] = wanted
+        if wanted:
+            meta["prepared"] = self.prepared[name]
+        if self.prepare["warmup_s"]:
+            if (name, job["workload_id"]) not in self.warmed:
+                self._warm_up(job)
+                self.warmed.add((name, job["workload_id"]))
+            wanted["warmup_s"] = self.prepare["warmup_s"]
+        wanted["page_cache"] = "not_used" if all(one["workload"]["direct"] for one in jobs) else "not_dropped"
+        if wanted["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
+            meta["flags"].append("page_cache_not_dropped")
+
+    def _write(self, job: dict, wanted: dict, state: dict) -> dict:
+        """Write every block of the layer, as often as wanted; {utc, instance} of when that was and of which device."""
+        name, instance = job["layer"], device_safety.instance(state, self.layers[job["layer"]])
+        earlier = self.plan["prepared"].get(name, {})
+        if instance and earlier.get("instance") == instance and preparation.covers(earlier, wanted):
+            return {key: earlier[key] for key in ("utc", "instance")}
+        phase, passes, block_bytes = "fill", 1, windows_engines.FILL_BLOCK_BYTES
+        if "preconditioned_passes" in wanted:
+            phase, passes, block_bytes = "precondition", wanted["preconditioned_passes"], self.prepare["precondition_block_bytes"]
+        for number in range(1, passes + 1):
+            self._write_once(job, f"{phase}-{name}", number, block_bytes)
+        return {"utc": utc(), **({"instance": instance} if instance else {})}
+
+    def _write_once(self, job: dict, name: str, number: int, block_bytes: int) -> None:
+        position, bytes_s = 0, None
+        while position < job["size_bytes"]:
+            run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
+            done = self._execute(name.partition("-")[0], [{**point, "pass": number}], run, name)
+            why = " ".join(one["message"] for one in done["failures"])
+            written = 0
+            if not why:
+                written, bytes_s = self.engine.filled(done["files"].get(self.names.raw, b"").decode("utf-8", "surrogateescape"), point)
+                why = f"{written} of {job['size_bytes'] - position} bytes were written." if written < point["least_bytes"] else ""
+            if why:
+                raise Failure("fill_failed", f"{job['layer']} could not be written once before it is measured: {why}".rstrip(".") + ".",
+                              "Look at the device, and at the host's event log.")
+            position += written
+
+    def _warm_up(self, job: dict) -> None:
+        point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(self.prepare["warmup_s"])}}
+        done = self._execute("warmup", [point], lambda folder: self.engine.run([point], folder, self.settings), f"warmup-{job['layer']}.{job['workload_id']}")
+        if done["failures"] or done["exit_code"]:
+            why = " ".join(one["message"] for one in done["failures"]) or f"{self.engine.name} ended with exit code {done['exit_code']}."
+            raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {why}", "Look at the device, and at the host's event log.")
+
+    # ---- one run of the engine
+
+    def _execute(self, phase: str, jobs: list, make, name: str = "") -> dict:
+        """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
+
+        make(folder) says what is run. name: of the preparation that its files belong to, if it is one.
+        """
+        asked = [{key: job[key] for key in ("point_id", "workload", "seed", "path", "size_bytes")} | {"pass": job.get("pass")} for job in jobs]
+        digest = hashlib.sha256(json.dumps([phase, name, self.engine.name, asked], sort_keys=True).encode()).hexdigest()[:10]
+        folder = "\\".join([self.settings["root"], self.asked["testbed_id"], f"{self.asked['run_id']}-{digest}"])
+        place, run = {"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)}, make(folder)
+        self.folders.append(folder)
+        if self.reached("engine_status", place)["state"] == "lost":
+            self.reached("engine_remove", place)
+        self._start(place, run)
+        status = self._wait(place, run, phase, jobs)
+        ended, files = status["ended"] or {}, {key: text.encode() for key, text in run["job"].items()}
+        for one in status["files"]:
+            if one["name"] in (self.names.raw, "stderr.txt") and one["size_bytes"]:
+                files[one["name"]] = self._read(f"{folder}\\{one['name']}")
+        if name:
+            kept = self.preparations.setdefault(name, {})
+            for key, content in files.items():
+                kept[key] = kept.get(key, b"") + content
+        found = {"files": files, "exit_code": None if ended.get("exit_code") is None else ended["exit_code"] & 0xFFFFFFFF, "failures": [],
+                 **{key: ended[key] for key in ("started_utc", "finished_utc") if ended.get(key)}}
+        if "started_utc" in found and "finished_utc" in found:
+            found["wall_s"] = round(windows_engines.seconds(ended["finished_utc"]) - windows_engines.seconds(ended["started_utc"]), 3)
+        found["failures"] = self._failures(status, run)
+        return found
+
+    def _failures(self, status: dict, run: dict) -> list:
+        ended = status["ended"]
+        if status["state"] == "overdue" or (ended and ended["timed_out"]):
+            return [{"code": "engine_timeout", "message": f"{self.engine.name} did not end within {run['limit_s']} s and was ended."}]
+        if ended is None:
+            return [{"code": "run_lost", "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or somebody ended it."}]
+        if ended["error"]:
+            return [{"code": "engine_start_failed", "message": f"{self.engine.name} could not be run: {str(ended['error']).rstrip('.')}."}]
+        return []
+
+    def _start(self, place: dict, run: dict) -> None:
+        """Start it, unless it is there already. An answer that was lost says nothing about whether it was started."""
+        while self.reached("engine_status", place)["state"] == "missing":
+            try:
+                self.script("engine_start", {
+                    **place, "Names": list(run["files"]), "Contents": [_base64(text) for text in run["files"].values()],
+                    "Runner": _base64(windows.script("engine_run")), "Program": self.program, "Arguments": subprocess.list2cmdline(run["arguments"]),
+                    "Output": run["output"], "LimitS": run["limit_s"], "Session": self.session, "Link": run["link"], "LinkTarget": run["link_target"],
+                    "LicenceVersion": run["licence_version"]})
+                return
+            except AnsibleConnectionFailure:
+                continue
+
+    def _wait(self, place: dict, run: dict, phase: str, jobs: list) -> dict:
+        begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
+        interval = max(POLL_S, expected_s / 200)
+        while True:
+            status = self.reached("engine_status", place)
+            if status["state"] != "running":
+                return status
+            elapsed = time.monotonic() - begun
+            if elapsed > run["limit_s"] + OVERDUE_S:
+                return {**status, "state": "overdue"}
+            self._tell(phase, jobs, elapsed)
+            # Not beyond the expected end, so that a short run is not waited for.
+            time.sleep(min(interval, max(expected_s - elapsed, LAST_POLL_S)))
+
+    def _tell(self, phase: str, jobs: list, elapsed: float) -> None:
+        position = 0
+        while position + 1 < len(jobs) and elapsed > duration.point_s(jobs[position]["workload"]):
+            elapsed -= duration.point_s(jobs[position]["workload"])
+            position += 1
+        job, number, now = jobs[position], self.first + position, time.monotonic()
+        in_ramp = phase == "measure" and elapsed < job["workload"]["ramp_s"]
+        left = sum(self.steps_s[self.first - 1:]) - (now - self.point_begun)
+        self.tell({"status": "running", "point": number, "points": len(self.plan["points"]), "repetitions": self.plan["repetitions"], "failed": self.failed,
+                   **{key: job[key] for key in SEEN_IN}, "phase": "ramp" if in_ramp else phase, "updated": round(now - self.begun, 1),
+                   "elapsed_s": round(elapsed if in_ramp or phase != "measure" else elapsed - job["workload"]["ramp_s"], 1),
+                   "phase_s": job["workload"]["ramp_s" if in_ramp else "runtime_s"], "remaining_s": round(max(left, 0), 1)})
+
+    def _read(self, path: str) -> bytes:
+        content = b""
+        while True:
+            piece = self.reached("file_read", {"Path": path, "Offset": len(content), "Bytes": CHUNK_BYTES})
+            content += base64.b64decode(piece["content"])
+            if not piece["content"] or len(content) >= piece["size_bytes"]:
+                return content
+
+    def reached(self, name: str, parameters: dict) -> dict:
+        """The answer of a script, waiting for a host that is out of reach for a while."""
+        deadline = time.monotonic() + CONNECTION_PATIENCE_S
+        while True:
+            try:
+                return self.script(name, parameters)
+            except AnsibleConnectionFailure as error:
+                if time.monotonic() > deadline:
+                    raise Failure("host_unreachable", f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
+                                  "What runs there goes on; run the same task again to pick it up.") from error
+                time.sleep(POLL_S)
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
