@@ -15,7 +15,7 @@ class ActionModule(WindowsAction):
 
     def present(self, params: dict, state: dict) -> dict:
         targets = session.check(params)
-        steps = session.plan(state, params["initiator_name"], targets, self.memory.data)
+        steps = session.plan(state, params["initiator_name"], targets, self.memory.data, expect_loopback=not self._task.check_mode)
         if steps and steps[0]["op"] == "service" and not self._task.check_mode:
             # Only a running service tells of portals and sessions, so the plan is made again.
             self.remember(session.remember(self.memory.data, state, [], []))

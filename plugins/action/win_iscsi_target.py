@@ -25,7 +25,7 @@ class ActionModule(WindowsAction):
         steps = target.plan(state, targets, self.memory.data, params["testbed_id"], params["allow_any_address"], expect_disks=not self._task.check_mode)
         self.remember(target.remember(self.memory.data, state, targets, steps))
         self.apply(steps, target.note_secret)
-        return {**told(steps), "layers": target.layers_of(targets)}
+        return {**told(steps), "layers": target.layers_of(targets, params["layers"])}
 
     def absent(self, params: dict, state: dict) -> dict:
         steps = target.absent_plan(state, self.memory.data, params["testbed_id"]) if serving(state) else []

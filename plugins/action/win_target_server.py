@@ -11,21 +11,33 @@ from ..plugin_utils.windows_action import WindowsAction
 
 class ActionModule(WindowsAction):
     SPEC, AREA = server.SPEC, "server"
-    _VALID_ARGS = frozenset(("networks", "ports", "state", "state_dir", "testbed_id"))
+    _VALID_ARGS = frozenset(("loopback", "networks", "ports", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, state: dict) -> dict:
-        calls = server.plan(state, server.check(params), params["ports"], params["testbed_id"])
+        networks = server.check(params)
+        result = self.made(self.planned(params, networks, state))
+        if params["loopback"] and result["changed"] and not result["reboot_required"] and not self._task.check_mode:
+            # A service that has just come with the role has started before the switch was set.
+            later = self.made(self.planned(params, networks, self.state()))
+            result = {**told(result["steps"] + later["steps"]), "reboot_required": later["reboot_required"]}
+        return result
+
+    def planned(self, params: dict, networks: list, state: dict) -> list:
+        calls = server.plan(state, networks, params["ports"], params["testbed_id"], params["loopback"], self.memory.data)
         self.remember(server.remember(self.memory.data, state, calls))
-        return self.made(calls)
+        return calls
 
     def absent(self, params: dict, state: dict) -> dict:
         calls = server.absent_plan(state, self.memory.data, params["testbed_id"])
         result = self.made(calls)
-        # While others use the role, what it was before is still to be given back.
-        if any(call["op"] in ("feature", "service") for call in calls) or not self.memory.data:
+        left = server.still_to_give_back(self.memory.data, state, calls)
+        if left:
+            self.remember(left)
+        else:
             self.forget()
         return result
 
     def made(self, calls: list) -> dict:
         done = self.call(calls)
+        self.remember(server.noted(self.memory.data, done))
         return {**told(self.changes(done)), "reboot_required": any(one["answer"].get("reboot_required") for one in done)}

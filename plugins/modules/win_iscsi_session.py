@@ -47,7 +47,7 @@ options:
         required: true
         suboptions:
           address:
-            description: IP address.
+            description: IP address; not V(127.0.0.1), for a login of the host to itself neither.
             type: str
             required: true
           port:
@@ -81,7 +81,7 @@ options:
             type: str
             required: true
           layer_kind:
-            description: V(target) for a login of a target to itself.
+            description: V(target) for a login of a target to itself, which M(storlab.testbed.win_target_server) must allow with its option C(loopback).
             type: str
             choices: [initiator, target]
             default: initiator

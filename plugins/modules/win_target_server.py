@@ -10,8 +10,11 @@ short_description: Installs the iSCSI Target Server of Windows Server and opens 
 version_added: 0.2.0
 description:
   - Installs the role C(FS-iSCSITarget-Server), starts its service and opens the port to the named networks only.
-  - O(state=absent) takes the rule away, and the role when it came with this testbed and no target or virtual disk of anybody is left.
-  - Restarts nothing. Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow.
+  - With O(loopback) it lets the host log in to itself, which makes the layer C(target) one that can be measured. The service reads that switch (the
+    registry value C(AllowLoopBack)) when it starts, so it is restarted; refused while there are RAM disks or sessions of anybody, which would be lost.
+  - O(state=absent) takes the rule away, gives the switch back once nothing of the testbed is left, and takes away the role when it came with this testbed
+    and no target or virtual disk of anybody is left. While others use the service it is not restarted, and reads the switch when it starts next.
+  - Does not restart the host. Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow.
 options:
   state:
     description: "V(present) installs and opens, V(absent) gives back."
@@ -28,6 +31,10 @@ options:
     type: list
     elements: int
     default: [3260]
+  loopback:
+    description: Let the host log in to its own targets. V(false) leaves that as it is, until O(state=absent).
+    type: bool
+    default: false
 extends_documentation_fragment:
   - storlab.testbed.windows
 attributes:

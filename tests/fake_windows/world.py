@@ -36,7 +36,7 @@ HOST = {
     "feature": "Available", "reboot_after_feature": False, "boot": 1, "server": True,
     "addresses": ["192.0.2.11", "198.51.100.11"],
     "services": {"MSiSCSI": {"state": "Stopped", "start_mode": "Manual"}},
-    "firewall_rules": {}, "portals": {}, "loopback": False, "page_files": ["C"], "virtual_disks": {}, "targets": {}, "files": [],
+    "firewall_rules": {}, "portals": {}, "loopback": None, "loopback_read": None, "page_files": ["C"], "virtual_disks": {}, "targets": {}, "files": [],
     "initiator": {"iqn": "iqn.1991-05.com.microsoft:host", "portals": [], "sessions": {}},
     "disks": {"0": {"name": "Fake System Disk", "lun": 0, "serial": "SYS0", "unique_id": "FAKE-SYS-0", "size_bytes": 64 << 30, "bus": "SATA", "style": "GPT",
                     "offline": False, "read_only": False, "boot": True, "system": True, "clustered": False,
@@ -137,7 +137,8 @@ class Host(Aim, Engines):
         self.data["feature"] = "Installed" if wanted else "Available"
         self.data["services"].pop("WinTarget", None)
         if wanted:
-            self.data["services"]["WinTarget"] = {"state": "Running", "start_mode": "Auto"}
+            self.data["services"]["WinTarget"] = {"state": "Stopped", "start_mode": "Auto"}
+            self._start("WinTarget")
             self.data["portals"] = {address: {"port": 3260, "enabled": True} for address in self.data["addresses"]}
         else:
             self.data.update(targets={}, virtual_disks={}, portals={})
@@ -146,14 +147,37 @@ class Host(Aim, Engines):
         service = self.data["services"].get(arguments["name"])
         if service is None:
             raise Refused(f"service {arguments['name']} does not exist")
-        wanted = {"state": {"started": "Running", "stopped": "Stopped"}[arguments["state"]], "start_mode": arguments["start_mode"].capitalize()}
-        if service == wanted:
+        wanted = {"state": {"started": "Running", "restarted": "Running", "stopped": "Stopped"}[arguments["state"]],
+                  "start_mode": arguments.get("start_mode", service["start_mode"]).capitalize()}
+        if service == wanted and arguments["state"] != "restarted":
             return {"changed": False}
         if not check_mode:
-            if service["state"] == "Running" and wanted["state"] == "Stopped":
+            if service["state"] == "Running" and arguments["state"] != "started":
                 self._lose_ram_disks()
-            service.update(wanted)
+                service["state"] = "Stopped"
+            service["start_mode"] = wanted["start_mode"]
+            if wanted["state"] == "Running":
+                self._start(arguments["name"])
         return {"changed": True}
+
+    def _start(self, name: str) -> None:
+        """A service; the target server reads its switch for loopback now and never again."""
+        service = self.data["services"][name]
+        if name == "WinTarget" and service["state"] != "Running":
+            self.data["loopback_read"] = self.data["loopback"]
+        service["state"] = "Running"
+
+    def module_win_regedit(self, arguments: dict, check_mode: bool) -> dict:
+        if (arguments["path"], arguments["name"]) != (r"HKLM:\SOFTWARE\Microsoft\iSCSI Target", "AllowLoopBack"):
+            raise Refused(f"the fake Windows host has no registry value {arguments['path']} {arguments['name']}")
+        present = arguments["state"] == "present"
+        if present and arguments["type"] != "dword":
+            raise Refused("the service reads a DWORD")
+        wanted = arguments["data"] if present else None
+        changed = wanted != self.data["loopback"]
+        if not check_mode:
+            self.data["loopback"] = wanted
+        return {"changed": changed}
 
     def module_win_firewall_rule(self, arguments: dict, check_mode: bool) -> dict:
         rules, name = self.data["firewall_rules"], arguments["name"]
@@ -172,8 +196,10 @@ class Host(Aim, Engines):
         self.data["boot"] += 1
         if self.data["feature"] == "InstallPending":
             self._feature(True)
-        for service in self.data["services"].values():
-            service["state"] = "Running" if service["start_mode"] == "Auto" else "Stopped"
+        for name, service in self.data["services"].items():
+            service["state"] = "Stopped"
+            if service["start_mode"] == "Auto":
+                self._start(name)
         self._lose_ram_disks()
         for session in list(self.data["initiator"]["sessions"]):
             self.script_session_logout(session)
@@ -227,7 +253,7 @@ class Host(Aim, Engines):
     def script_service_start(self, Name: str) -> None:
         if self.data["services"][Name]["start_mode"] == "Disabled":
             raise Refused(f"service {Name} cannot be started")
-        self.data["services"][Name]["state"] = "Running"
+        self._start(Name)
 
     def script_service_stop(self, Name: str) -> None:
         self.data["services"][Name]["state"] = "Stopped"
@@ -362,6 +388,8 @@ class Host(Aim, Engines):
         target = next((target for target in (server.data["targets"].values() if server else []) if target["iqn"] == Iqn), None)
         if target is None or {"address": Address, "port": Port} not in me["portals"]:
             raise Refused("the target name is not found")
+        if server.name == self.name and self.data["loopback_read"] != 1:
+            raise Refused("the target name is not found or is marked as hidden from login")
         known_as = {f"IQN:{me['iqn']}", f"DNSName:{self.name}",
                     *(f"{'IPv6Address' if ':' in address else 'IPAddress'}:{address}" for address in self.data["addresses"])}
         if not target["enabled"] or known_as.isdisjoint(target["initiators"]):

@@ -9,6 +9,8 @@ compared, and mutual CHAP is refused. Sessions are not persistent: after a resta
 
 from __future__ import annotations
 
+import ipaddress
+
 from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
 from ..iscsi_names import check_chap, check_iqn, portal_address, portal_text
@@ -62,6 +64,9 @@ def check(params: dict) -> list:
             raise bad_value(f"{variable} mutual_chap_user", target["mutual_chap_user"],
                             "Leave mutual CHAP out on Windows: its secret is the host's own, and could not be given back.")
         portal = {**target["portal"], "address": portal_address(f"{variable} portal", target["portal"]["address"])}
+        if ipaddress.ip_address(portal["address"]).is_loopback:
+            raise bad_value(f"{variable} portal", portal["address"],
+                            "Use an address of the host's network, for a login of the host to itself, too: Windows does not log in over this one.")
         targets.append({**target, "portal": portal, "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]]})
     iqns = [target["iqn"] for target in targets]
     for iqn in iqns:
@@ -78,11 +83,15 @@ def _running(state: dict) -> bool:
     return found["state"] == "Running"
 
 
-def plan(state: dict, name: str, targets: list, memory: dict) -> list:
+def plan(state: dict, name: str, targets: list, memory: dict, expect_loopback: bool = True) -> list:
     """Steps up to the logins; what the disks then need is planned by disk_steps, once they are there."""
     steps = []
     if not targets and not memory:
         return steps
+    to_itself = [target["iqn"] for target in targets if any(lun["layer_kind"] == "target" for lun in target["luns"])]
+    if to_itself and expect_loopback and state["loopback"] != 1:
+        raise Failure("loopback_off", f"The target server of this host does not let the host itself log in to {to_itself[0]}.",
+                      "Set ramdisk_windows_loopback and iscsi_target_windows_loopback to true and build again, from the RAM disks on.", target_iqn=to_itself[0])
     if not _running(state):
         steps.append(step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE))
     elif state["initiator"]["iqn"] != name:
@@ -208,7 +217,9 @@ def layers_of(targets: list, disks: dict) -> list:
     for target in targets:
         for lun in target["luns"]:
             disk = disks.get((target["iqn"], lun["lun"])) or {}
-            identity = {"target_iqn": target["iqn"], "lun": lun["lun"], **{key: disk[key] for key in ("unique_id", "serial") if disk.get(key)}}
+            # Other initiators compare the serial of an export with what they see, and Windows may spell it its own way.
+            proofs = ("unique_id", "serial") if lun["layer_kind"] == "initiator" else ("unique_id",)
+            identity = {"target_iqn": target["iqn"], "lun": lun["lun"], **{key: disk[key] for key in proofs if disk.get(key)}}
             layers.append({"name": f"{lun['layer_kind']}-{lun['name']}", "kind": lun["layer_kind"], "path": drive_path(disk["number"]) if disk else None,
                            "parent": lun["parent"], "purpose": lun["purpose"], "size_bytes": disk.get("size_bytes") or lun.get("size_bytes"),
                            "identity": identity, "detail": {"provider": "windows", "portal": portal_text(**target["portal"])}})

@@ -27,6 +27,7 @@ def lines(state: dict, testbed_id: str = "") -> dict:
                     + (f", CHAP {one['chap_user']}" if one["chap"] else "") + "".join(f", LUN {lun['lun']} {lun['path']}" for lun in one["luns"])
                     for one in state["targets"] if not others(one["description"])],
         "portals": list(state["portals"]),
+        "loopback": [f"AllowLoopBack {state['loopback']}"] if state["loopback"] is not None else [],
         "firewall_rules": [rule for rule in state["firewall_rules"] if not testbed_id or re.match(rf"storlab {re.escape(testbed_id)} ", rule)],
         "initiator": [f"portal {one['address']}:{one['port']}" for one in initiator["portals"]]
         + [f"session with {one['iqn']}" for one in initiator["sessions"]],

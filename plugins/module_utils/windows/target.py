@@ -360,9 +360,15 @@ def note_secret(memory: dict, done: dict) -> None:
         memory.setdefault("secrets", {}).setdefault(done["target"], {})[key] = keep_secret(done["secret"][1])
 
 
-def layers_of(targets: list) -> list:
-    """The LUNs as layers, without their host. They have no path: nobody reads a target's LUN but through a login."""
-    return [{"name": f"target-{lun['name']}", "kind": "target", "path": None, "parent": lun["parent"], "purpose": lun["purpose"],
-             "size_bytes": lun["size_bytes"], "identity": {"target_iqn": target["iqn"], "lun": lun["lun"]},
-             "detail": {"provider": "windows", "virtual_disk": lun["path"], "portals": [portal_text(**portal) for portal in target["portals"]]}}
-            for target in targets for lun in target["luns"]]
+def layers_of(targets: list, published: dict) -> list:
+    """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
+    found = []
+    for target in targets:
+        for lun in target["luns"]:
+            name, identity = f"target-{lun['name']}", {"target_iqn": target["iqn"], "lun": lun["lun"]}
+            before = published.get(name) or {}
+            seen = bool(before.get("path")) and identity.items() <= before["identity"].items()
+            found.append({"name": name, "kind": "target", "path": before["path"] if seen else None, "parent": lun["parent"], "purpose": lun["purpose"],
+                          "size_bytes": lun["size_bytes"], "identity": before["identity"] if seen else identity,
+                          "detail": {"provider": "windows", "virtual_disk": lun["path"], "portals": [portal_text(**portal) for portal in target["portals"]]}})
+    return found

@@ -114,7 +114,7 @@ $Ansible.Result = @{
     virtual_disks = $virtualDisks
     targets = $targets
     portals = $portals
-    loopback = (Get-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Microsoft\iSCSI Target' -ErrorAction SilentlyContinue).AllowLoopBack -eq 1
+    loopback = (Get-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Microsoft\iSCSI Target' -ErrorAction SilentlyContinue).AllowLoopBack
     firewall_rules = @(Get-NetFirewallRule -DisplayName 'storlab*' -ErrorAction SilentlyContinue | ForEach-Object -Process { $_.DisplayName })
     initiator = @{ iqn = $initiatorName; portals = $initiatorPortals; sessions = $sessions }
     disks = $disks
