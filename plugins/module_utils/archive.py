@@ -75,6 +75,8 @@ def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
     if meta and "test" in meta:
         # One file of several points; which of its tests is this one's is noted, None when it has none.
         measured = [] if meta["test"] is None else measured[meta["test"]:meta["test"] + 1]
+        if measured:
+            identity["raw"]["test"] = meta["test"]
     return schema.of_point(identity, meta, measured, first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text, engine.begins))
 
 

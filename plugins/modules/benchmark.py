@@ -169,7 +169,7 @@ options:
         choices: [auto, service, interactive]
         default: auto
       iometer_version:
-        description: Version of IOMeter whose licence counts as accepted while it runs, so that its question does not stop it. You accept it by setting this engine.
+        description: Version of IOMeter. While it runs its licence counts as accepted, so that its question does not stop it; who sets this engine accepts it.
         type: str
         default: 1.1.0
   allow_device:

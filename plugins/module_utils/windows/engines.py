@@ -166,7 +166,7 @@ class Iometer(_ByTime):
     @staticmethod
     def _one_file(workloads: list) -> bool:
         """Whether one configuration runs these in this order."""
-        return len(icf.group(workloads)) == 1 and [depth for _name, depth in icf.steps(workloads)] == [one["queue_depth"] for one in workloads]
+        return icf.group(workloads) == [workloads]
 
     def run(self, points: list, folder: str, settings: dict) -> dict:
         engine, path = ENGINES["iometer"], points[0]["path"]

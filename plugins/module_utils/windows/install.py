@@ -19,7 +19,7 @@ SPEC = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "state_dir": {"type": "path", "required": True},
-    "engine": {"type": "str", "choices": list(ENGINES_HERE), "default": "fio"},
+    "engine": {"type": "str", "choices": ["fio", "diskspd", "iometer"], "default": "fio"},
     "program": {"type": "str"},
     "root": {"type": "str", "default": "C:\\storlab"},
     "download": {"type": "dict", "default": {}, "options": {"url": {"type": "str"}, "checksum": {"type": "str"}, "program": {"type": "str"}}},
