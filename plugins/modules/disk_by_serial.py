@@ -9,8 +9,10 @@ module: disk_by_serial
 short_description: Finds a disk by its serial
 version_added: 0.1.0
 description:
-  - Finds the one disk with a serial in C(/sys/block), without udev, and proves its size.
-  - Changes nothing.
+  - Finds the one disk with a serial, and proves its size.
+  - On Linux it looks in C(/sys/block), without udev, and changes nothing.
+  - On Windows it reads the host as the other modules for Windows do, refuses disks from which Windows starts, that hold a page file or belong to a cluster,
+    and brings the disk online and makes it writable, because servers keep new disks offline. Dashes, blanks and capitals in serials make no difference there.
 options:
   serial:
     description: The serial.
@@ -26,15 +28,20 @@ options:
     default: 10
 attributes:
   check_mode:
-    description: Only reads.
+    description: The plan is made as usual, and nothing is changed.
     support: full
   diff_mode:
-    description: There is nothing to show.
-    support: none
-  platform:
-    description: Linux.
-    platforms: linux
+    description: The steps on a Windows host.
     support: full
+  action:
+    description: On Windows it runs on the controller, and sends the host short PowerShell scripts.
+    support: full
+  platform:
+    description: Linux, and hosts reached as Windows hosts.
+    platforms: linux, windows
+    support: full
+requirements:
+  - On Windows, PowerShell 5.1 on the host, and the collection ansible.windows on the controller.
 author:
   - The storlab.testbed developers
 """
@@ -52,12 +59,25 @@ path:
   returned: always
   type: str
   sample: /dev/vdb
+unique_id:
+  description: The id that Windows gives the disk, by which the guard knows it.
+  returned: on Windows
+  type: str
+  sample: 6000C29F0A1B2C3D4E5F60718293A4B5
+steps:
+  description: What was done, or in check mode would be done.
+  returned: on Windows
+  type: list
+  elements: dict
+  sample:
+    - {op: online, target: disk 2, was: offline, will: online}
 """
 
 import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils.disk_serial import SPEC, missing, pick
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 
 SYS_BLOCK = "/sys/block"
@@ -84,27 +104,12 @@ def unit_serial(folder: str) -> str:
 
 
 def disks(sys_block: str = SYS_BLOCK) -> list:
-    """(name, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
+    """(path, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
     found = []
     for name in sorted(os.listdir(sys_block)):
         folder = os.path.join(sys_block, name)
-        found.append((name, read(folder, "serial", "device/serial") or unit_serial(folder), int(read(folder, "size") or 0) * 512))
+        found.append((f"/dev/{name}", read(folder, "serial", "device/serial") or unit_serial(folder), int(read(folder, "size") or 0) * 512))
     return found
-
-
-def pick(found: list, serial: str, size_bytes: int) -> str | None:
-    """Device of the disk; None when there is none yet."""
-    matching = [disk for disk in found if disk[1] == serial]
-    if not matching:
-        return None
-    if len(matching) > 1:
-        raise Failure("serial_twice", f"Disks {', '.join(disk[0] for disk in matching)} all have the serial {serial}.",
-                      "Give each disk a serial of its own.", serial=serial)
-    name, _serial, actual = matching[0]
-    if actual != size_bytes:
-        raise Failure("size_differs", f"Disk /dev/{name} with serial {serial} has {actual} bytes, not {size_bytes}.",
-                      "Attach the right disk.", serial=serial, size_bytes=actual, wanted_bytes=size_bytes)
-    return f"/dev/{name}"
 
 
 def find(serial: str, size_bytes: int, timeout_s: int) -> str:
@@ -114,19 +119,12 @@ def find(serial: str, size_bytes: int, timeout_s: int) -> str:
         if path:
             return path
         if time.monotonic() > deadline:
-            raise Failure("disk_missing", f"There is no disk with the serial {serial}.", "Attach it and run this again.", serial=serial)
+            raise missing(serial)
         time.sleep(0.2)
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "serial": {"type": "str", "required": True},
-            "size_bytes": {"type": "int", "required": True},
-            "timeout_s": {"type": "int", "default": 10},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
         module.exit_json(changed=False, path=find(module.params["serial"], module.params["size_bytes"], module.params["timeout_s"]))
     except Failure as failure:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils import disk_image, nbd
+from ansible_collections.storlab.testbed.plugins.module_utils import disk_image, disk_serial, nbd
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 from ansible_collections.storlab.testbed.plugins.modules import disk_by_serial
 
@@ -149,21 +149,22 @@ def test_storage_is_read_past_the_caches(root):
     assert nbd.read_direct("/storlab-none", 0, 4, 5.0) is None
 
 
-DISKS = [("vda", "storlab-root", 9 * MIB), ("vdb", "storlab-0123456789ab", 48 * MIB), ("vdc", "", 5 * MIB)]
+DISKS = [("/dev/vda", "storlab-root", 9 * MIB), ("/dev/vdb", "storlab-0123456789ab", 48 * MIB), ("/dev/vdc", "", 5 * MIB)]
 
 
 def test_a_disk_is_found_by_serial_wherever_it_is():
-    assert disk_by_serial.pick(DISKS, "storlab-0123456789ab", 48 * MIB) == "/dev/vdb"
-    assert disk_by_serial.pick(DISKS, "storlab-other", 48 * MIB) is None
+    assert disk_serial.pick(DISKS, "storlab-0123456789ab", 48 * MIB) == "/dev/vdb"
+    assert disk_serial.pick(DISKS, "storlab-other", 48 * MIB) is None
+    assert disk_serial.pick(DISKS, "", 5 * MIB) is None
 
 
 @pytest.mark.parametrize(("disks", "code"), [
-    ([("vdb", "s1", 47 * MIB)], "size_differs"),
-    ([("vdb", "s1", 48 * MIB), ("vdc", "s1", 48 * MIB)], "serial_twice"),
+    ([("/dev/vdb", "s1", 47 * MIB)], "size_differs"),
+    ([("/dev/vdb", "s1", 48 * MIB), ("/dev/vdc", "s1", 48 * MIB)], "serial_twice"),
 ])
 def test_a_disk_that_is_not_exactly_the_one_is_refused(disks, code):
     with pytest.raises(Failure) as caught:
-        disk_by_serial.pick(disks, "s1", 48 * MIB)
+        disk_serial.pick(disks, "s1", 48 * MIB)
     assert caught.value.code == code
 
 
@@ -174,11 +175,11 @@ def test_disks_are_read_from_the_kernel(tmp_path):
         (tmp_path / name / "size").write_text(f"{sectors}\n")
     (tmp_path / "ram0").mkdir()
     (tmp_path / "ram0" / "size").write_text("16\n")
-    assert disk_by_serial.disks(str(tmp_path)) == [("ram0", "", 8192), ("vda", "s-root", MIB), ("vdb", "s-data", 2 * MIB)]
+    assert disk_by_serial.disks(str(tmp_path)) == [("/dev/ram0", "", 8192), ("/dev/vda", "s-root", MIB), ("/dev/vdb", "s-data", 2 * MIB)]
 
 
 def test_a_scsi_disk_tells_its_serial_in_a_page_of_its_own(tmp_path):
     (tmp_path / "sda" / "device").mkdir(parents=True)
     (tmp_path / "sda" / "size").write_text("6144\n")
     (tmp_path / "sda" / "device" / "vpd_pg80").write_bytes(b"\x00\x80\x00\x226000c29f0a1b2c3d4e5f60718293a4b5  ")
-    assert disk_by_serial.disks(str(tmp_path)) == [("sda", "6000c29f0a1b2c3d4e5f60718293a4b5", 3 * MIB)]
+    assert disk_by_serial.disks(str(tmp_path)) == [("/dev/sda", "6000c29f0a1b2c3d4e5f60718293a4b5", 3 * MIB)]
