@@ -20,7 +20,7 @@ def find(state: dict, serial: str, size_bytes: int) -> dict | None:
 
 class ActionModule(WindowsAction):
     SPEC = SPEC
-    _VALID_ARGS = frozenset(SPEC)
+    _VALID_ARGS = frozenset(("serial", "size_bytes", "timeout_s"))
 
     def run(self, tmp=None, task_vars=None):
         task_vars = task_vars or {}

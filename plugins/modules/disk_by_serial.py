@@ -33,11 +33,8 @@ attributes:
   diff_mode:
     description: The steps on a Windows host.
     support: full
-  action:
-    description: On Windows it runs on the controller, and sends the host short PowerShell scripts.
-    support: full
   platform:
-    description: Linux, and hosts reached as Windows hosts.
+    description: Linux, and Windows Server 2016 and later. Not yet run on Windows; docs/windows.md says what was tried, and how.
     platforms: linux, windows
     support: full
 requirements:

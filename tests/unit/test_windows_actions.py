@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import win_datastore, win_iscsi_session, win_iscsi_target, win_ramdisk, win_state, win_target_server
 from ansible_collections.storlab.testbed.plugins.module_utils import windows
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.windows import device_safety
 from ansible_collections.storlab.testbed.plugins.plugin_utils import windows_action
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fake_windows"))
@@ -327,6 +328,24 @@ def test_disks_that_are_not_proven_blank_are_not_formatted(bench, change, expect
 def test_bad_datastores_are_refused(bench, change, expected):
     sessions_only(bench)
     assert code(bench.run("client", win_datastore, datastores=[{**bench.datastores[0], **change}], layers=bench.layers)) == expected
+
+
+def test_guard_takes_the_layers_as_they_were_published_and_nothing_else(built):
+    with built.world.open():
+        state = Host(built.world, "client").state([])
+    layers = {name: layer for name, layer in built.layers.items() if layer["path"]}
+    judged = {name: [item["code"] for item in device_safety.judge(state, layer, testbed_id="t1", layers=list(layers.values()))[0]]
+              for name, layer in layers.items()}
+    assert judged == {"initiator-bench": [], "datastore-ds1": [], "initiator-ds1": ["purpose_data", "device_mounted", "device_partitioned"]}
+    # The numbers of the two disks are swapped, as after a restart.
+    numbers = sorted(int(layers[name]["path"][-1]) for name in ("initiator-bench", "initiator-ds1"))
+    for disk in state["disks"]:
+        if disk["number"] in numbers:
+            disk["number"] = sum(numbers) - disk["number"]
+    swapped = [item["code"] for item in device_safety.judge(state, layers["initiator-bench"], ["\\\\.\\PhysicalDrive1"])[0]]
+    assert "device_mounted" in swapped
+    assert "wrong_size" in swapped
+    assert device_safety.judge(state, layers["datastore-ds1"], testbed_id="t1", layers=list(layers.values())) == ([], [])
 
 
 def test_files_of_others_keep_a_volume(built):
