@@ -26,10 +26,11 @@ author:
   - The storlab.testbed developers
 options:
   host:
-    description: Name of the host in the file.
+    description: Name of the host in the file. A host to which tasks are delegated has to name itself.
     type: str
     vars:
       - name: inventory_hostname
+      - name: ansible_fake_windows_host
   world:
     description: The file.
     type: path
