@@ -40,7 +40,7 @@ class Windows:
     """A host with its system on disk 0, a blank test disk 3 and a datastore on disk 5."""
 
     def __init__(self):
-        self.layer = LAYER
+        self.layer, self.boot, self.session = LAYER, "2026-11-21T06:00:00Z", "ffff-1"
         self.disks = {0: disk(0, "SYS", 64 << 30, [part(1, "System"), part(2, "Reserved"), part(3, letter="C")], boot=True, system=True, page_file=True),
                       3: disk(3, "6000-BENCH", SIZE, style="MBR", serial="5a1e 1d04"),
                       5: disk(5, "6000-DS1", 300 << 20, [part(1, "Reserved"), part(2, letter="T")])}
@@ -52,7 +52,8 @@ class Windows:
         self.targets: list = []
 
     def state(self) -> dict:
-        return {"disks": list(self.disks.values()), "volumes": list(self.volumes.values()), "targets": self.targets,
+        return {"about": {"boot": self.boot}, "initiator": {"sessions": [{"id": self.session, "iqn": "iqn.2026-11.test:a", "disks": [3, 5]}]},
+                "disks": list(self.disks.values()), "volumes": list(self.volumes.values()), "targets": self.targets,
                 "virtual_disks": [{"path": path, "size_bytes": 1, "description": "storlab testbed t1"} for path in self.virtual_disks]}
 
     def judge(self, layer=None, **options) -> tuple:
@@ -245,6 +246,21 @@ def test_guard_names_layer_host_reason_and_remedy(host):
     assert str(caught.value) == ("Layer initiator-bench on win01 is not touched: \\\\.\\PhysicalDrive3 is mounted as E:\\, D:\\data\\. "
                                  "Take its drive letter and its data away, or name another disk.")
     assert [item["code"] for item in caught.value.details["refusals"]] == ["device_mounted", "device_partitioned", "device_read_only"]
+
+
+def test_instances_of_a_device_differ(host):
+    seen = {guard.instance(host.state(), LAYER), guard.instance(host.state(), FILE_LAYER)}
+    assert guard.instance(host.state(), LAYER) in seen
+    host.session = "ffff-2"
+    seen |= {guard.instance(host.state(), LAYER), guard.instance(host.state(), FILE_LAYER)}
+    host.boot = "2026-11-22T06:00:00Z"
+    seen |= {guard.instance(host.state(), LAYER), guard.instance(host.state(), FILE_LAYER)}
+    host.bench["unique_id"] = "6000-NEXT"
+    seen.add(guard.instance(host.state(), LAYER))
+    assert len(seen) == 7
+    host.bench["unique_id"] = ""
+    assert guard.instance(host.state(), LAYER) is None
+    assert guard.instance(host.state(), {**LAYER, "path": "\\\\.\\PhysicalDrive9"}) is None
 
 
 def test_every_final_code_is_tried(host):

@@ -81,6 +81,18 @@ def guard(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), o
     return inspect(state, layer["path"]), overridden
 
 
+def instance(state: dict, layer: dict) -> str | None:
+    """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
+
+    Targets give the LUN that follows another the same unique id, but only a new session shows it.
+    """
+    facts = inspect(state, layer["path"])
+    if not (facts["disk"] or {}).get("unique_id"):
+        return None
+    session = next((session["id"] for session in state["initiator"]["sessions"] if facts["disk"]["number"] in session["disks"]), "")
+    return "/".join((state["about"]["boot"], facts["disk"]["unique_id"], session, facts["resolved"].lower()))
+
+
 def _all_of(state: dict, facts: dict) -> list:
     """The disk under each of its numbers."""
     return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
