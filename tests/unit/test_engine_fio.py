@@ -95,6 +95,19 @@ def test_dirty_text_is_read(name, job_name):
     assert found["total"]["iops"] > 0
 
 
+def test_windows_figures_of_our_own_job_files_are_read():
+    """Told by the files themselves: counts of I/Os, of bytes, the longest and the median in nanoseconds."""
+    (mixed,), (verified,) = fio.results(text("windows_3.42_mixed.json")), fio.results(text("windows_3.42_verify.json"))
+    assert (mixed["status"], verified["status"]) == ("measured", "measured")
+    assert mixed["engine"] == {"name": "fio", "version": "3.42", "ioengine": "windowsaio", "latency": "total"}
+    assert [(mixed[way]["ios"], mixed[way]["latency_max_ns"], mixed[way]["latency_p50_ns"]) for way in ("read", "write")] == [
+        (240, 9652181, 189440), (80, 8250198, 171008)]
+    # 2 workers, 60 and 20 I/Os a second each.
+    assert (mixed["read"]["iops"], mixed["write"]["iops"], mixed["runtime_s"]) == (pytest.approx(120, rel=0.01), pytest.approx(40, rel=0.01), 2.012)
+    # What is read back is no part of the workload.
+    assert ("read" in verified, verified["write"]["bytes"], verified["total"]["ios"], verified["runtime_s"]) == (False, 64 * 65536, 64, 0.013)
+
+
 @pytest.mark.parametrize(("name", "codes"), [("missing_file.txt", ["no_io"]), ("verify_errors.txt", ["io_errors"]), ("killed.json", ["engine_exit"])])
 def test_failed_runs_are_failed(name, codes):
     (found,) = fio.results(text(name))

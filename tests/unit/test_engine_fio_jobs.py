@@ -102,7 +102,19 @@ def test_colons_in_paths_are_escaped():
     assert job(path="/dev/disk/by-path/ip-10.0.0.1:3260-lun-0")["filename"] == r"/dev/disk/by-path/ip-10.0.0.1\:3260-lun-0"
 
 
-@pytest.mark.parametrize("path", ["/dev/a b", "/dev/x\nexec_prerun=reboot", "/dev/${HOME}", "relative", "/dev/a;b"])
+@pytest.mark.parametrize(("path", "told"), [(r"T:\storlab-benchmark.dat", r"T\:\storlab-benchmark.dat"), (r"q:\a-b\c_1.dat", r"q\:\a-b\c_1.dat"),
+                                             (r"\\.\PhysicalDrive12", r"\\.\PhysicalDrive12")])
+def test_paths_of_windows(path, told):
+    options = job(path=path)
+    assert (options["filename"], options["ioengine"], options["thread"], options["direct"]) == (told, "windowsaio", "1", "1")
+    text = fio.fill_file({"layer": "l", "path": path, "size_bytes": SIZE, "workload": normalise({}), "seed": 1})
+    assert f"\nfilename={told}\n" in text and "\nioengine=windowsaio\n" in text
+    assert fio.ioengine(path) == fio.ioengine(path, normalise({})) == "windowsaio"
+
+
+@pytest.mark.parametrize("path", ["/dev/a b", "/dev/x\nexec_prerun=reboot", "/dev/${HOME}", "relative", "/dev/a;b", "T:", "T:\\", "T:name.dat", "T:\\a b.dat",
+                                  "T:\\a:b", "T:/a.dat", "T:\\a\nunlink=1", "\\\\.\\PhysicalDrive", "\\\\.\\PhysicalDrive1\\x", "\\\\.\\T:",
+                                  "\\\\server\\share\\a", "\\\\?\\PhysicalDrive1", "TT:\\a.dat"])
 def test_paths_that_fio_would_read_differently_are_refused(path):
     with pytest.raises(Failure) as caught:
         job(path=path)
@@ -158,6 +170,44 @@ def test_what_fio_cannot_do_is_said(workload, variable):
 def test_the_ceiling_cannot_verify():
     with pytest.raises(Failure, match="leave the ceiling out"):
         job(path=None, size=None, verify="md5", loops=1, read_percent=0)
+
+
+def through(**options) -> dict:
+    return {"engine_options": {"fio": options}}
+
+
+@pytest.mark.parametrize(("path", "workload", "variable", "remedy"), [
+    (r"T:\a.dat", through(ioengine="libaio"), "engine_options.fio.ioengine", "sync, windowsaio"),
+    (r"\\.\PhysicalDrive1", through(ioengine="psync"), "engine_options.fio.ioengine", "sync, windowsaio"),
+    (r"T:\a.dat", through(ioengine="null"), "engine_options.fio.ioengine", "reach another"),
+    ("/dev/ram0", through(ioengine="windowsaio"), "engine_options.fio.ioengine", "libaio"),
+    (r"T:\a.dat", through(numa_cpu_nodes="0"), "engine_options.fio.numa_cpu_nodes", "leave it out"),
+    (r"T:\a.dat", through(prio=3), "engine_options.fio.prio", "leave it out"),
+    (r"T:\a.dat", through(io_submit_mode="offload"), "engine_options.fio.io_submit_mode", "leave it out"),
+    (r"T:\a.dat", through(ioengine="sync"), "direct", "page cache"),
+    (r"T:\a.dat", {**through(ioengine="sync"), "direct": False, "queue_depth": 2}, "queue_depth", "windowsaio"),
+    (r"T:\a.dat", {**through(ioengine="sync"), "direct": False, "read_percent": 0, "sync": {"mode": "sync"}}, "sync.mode", "windowsaio"),
+    (r"T:\a.dat", {"read_percent": 0, "sync": {"mode": "dsync"}}, "sync.mode", "the mode sync only"),
+])
+def test_what_fio_has_on_one_system_only_is_refused_on_the_other(path, workload, variable, remedy):
+    with pytest.raises(Failure) as caught:
+        job(path=path, **workload)
+    assert (caught.value.code, caught.value.details["variable"]) == ("workload_unsupported", variable)
+    assert remedy in caught.value.remedy
+
+
+def test_what_fio_has_on_both_is_passed_on_to_both():
+    same = {"cpus_allowed": "0-3", "nice": 5, "fadvise_hint": 0}
+    for path in ("/dev/ram0", r"T:\a.dat"):
+        options = job(path=path, direct=False, read_percent=0, sync={"fsync_every": 4}, **through(ioengine="sync", **same))
+        assert {key: options[key] for key in same} == {key: str(value) for key, value in same.items()}
+        assert (options["ioengine"], options["fsync"]) == ("sync", "4")
+    assert job(path=r"T:\a.dat", read_percent=0, sync={"mode": "sync"})["sync"] == "sync"
+
+
+@pytest.mark.parametrize("engine", ["windowsaio", "io_uring"])
+def test_the_ceiling_stands_in_for_an_engine_of_either_system(engine):
+    assert job(path=None, size=None, queue_depth=4, **through(ioengine=engine))["ioengine"] == "null"
 
 
 @pytest.mark.parametrize("option", [

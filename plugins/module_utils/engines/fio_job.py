@@ -23,16 +23,18 @@ FILL_BLOCK_BYTES = 1 << 20
 MOST_SIZES = 64
 # A rate is split into whole numbers for each worker and direction; this far the sum may be from what was asked for.
 RATE_TOLERANCE = 0.01
-DEFAULT_IOENGINE = "libaio"
+DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
 # ioengine: the options that only it knows. What issues one I/O after the other cannot keep a queue.
 ASYNCHRONOUS = {
     "libaio": {"userspace_reap", "nowait", "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
     "io_uring": {"hipri", "fixedbufs", "registerfiles", "sqthread_poll", "sqthread_poll_cpu", "nonvectored", "uncached", "nowait", "force_async",
                  "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
     "posixaio": set(),
+    WINDOWS_IOENGINE: set(),
 }
 SYNCHRONOUS = {"psync": set(), "pvsync2": {"hipri", "hipri_percentage", "uncached", "nowait"}, "pvsync": set(), "vsync": set(), "sync": set(), "mmap": set()}
 IOENGINES = {**ASYNCHRONOUS, **SYNCHRONOUS}
+ON_WINDOWS = {WINDOWS_IOENGINE, "sync"}
 # What may be passed through: how I/O is issued. Not where (filename, directory, opendir, mem, lockfile, verify_dump, …), nothing that
 # changes the host (exec_*, ioscheduler, cgroup, uid, trim_*, …), and nothing that hides errors or figures (continue_on_error, gtod_reduce,
 # output, write_*_log, percentile_list, …). A list of what is forbidden would not know what the next fio brings.
@@ -44,6 +46,9 @@ ALLOWED = {
     "rate_ignore_thinktime", "rw_sequencer", "scramble_buffers", "serialize_overlap", "sync_file_range", "thinktime_blocks_type", "thinktime_iotime",
     "thinktime_spin", "verify_async", "verify_fatal", "verify_interval", "write_barrier", "write_hint",
 }
+# Of those, what fio for Windows answers with 'Your platform does not support', or is built without; and io_submit_mode, whose offload never ends
+# there (3.42 under wine).
+NOT_ON_WINDOWS = {"io_submit_mode", "numa_cpu_nodes", "numa_mem_policy", "prio", "prioclass", "sync_file_range", "write_hint"}
 # fio's name of what a workload says by another.
 SAID_BY = {
     "bs": "block_size", "blocksize": "block_size", "bsrange": "block_size", "blocksize_range": "block_size", "bssplit": "block_size", "ba": "alignment",
@@ -59,17 +64,26 @@ SAID_BY = {
 
 def ioengine(path, workload: dict | None = None) -> str:
     """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
-    return "null" if path is None else passed_through(workload or {}).get("ioengine", DEFAULT_IOENGINE)
+    return "null" if path is None else _asked(path, workload or {})
 
 
 def passed_through(workload: dict) -> dict:
     return workload.get("engine_options", {}).get("fio", {})
 
 
+def _asked(path, workload: dict) -> str:
+    """The engine for a layer's device. For the ceiling: the one that it stands in for."""
+    return passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
+
+
+def _of_windows(path) -> bool:
+    return path is not None and not path.startswith("/")
+
+
 def job_file(point: dict) -> str:
     """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}."""
     workload, path = point["workload"], point["path"]
-    _refuse_options(workload)
+    _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
     slices = workload["workers"] if _sliced(workload) else 1
     if slices > 1:
@@ -113,8 +127,9 @@ def fill_file(point: dict, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1)
 
 def escape(path: str) -> str:
     """The path as fio's filename option wants it. fio has no way to quote some characters, so those are refused."""
-    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*", path):
-        raise bad_value("layer path", path, "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only.")
+    if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*|\\\\\.\\PhysicalDrive\d{1,4}|[A-Za-z]:(\\[A-Za-z0-9._-]+)+", path):
+        raise bad_value("layer path", path, "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only, "
+                                            r"on Windows one like T:\name.dat or \\.\PhysicalDrive1.")
     return path.replace(":", "\\:")
 
 
@@ -274,12 +289,17 @@ def _verify(workload: dict, path) -> dict:
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
-def _refuse_options(workload: dict) -> None:
-    options, where = passed_through(workload), "engine_options.fio."
-    engine = options.get("ioengine", DEFAULT_IOENGINE)
-    if engine not in IOENGINES:
-        raise unsupported("fio", f"{where}ioengine", engine, f"Use one of {', '.join(sorted(IOENGINES))}: others need no device, or reach another.")
+def _refuse_options(workload: dict, path) -> None:
+    options, where, windows = passed_through(workload), "engine_options.fio.", _of_windows(path)
+    engine = _asked(path, workload)
+    # The null engine of a ceiling is on either.
+    had = IOENGINES if path is None else ON_WINDOWS if windows else set(IOENGINES) - {WINDOWS_IOENGINE}
+    if engine not in had:
+        why = "no other is on this layer's host" if engine in IOENGINES else "others need no device, or reach another"
+        raise unsupported("fio", f"{where}ioengine", engine, f"Use one of {', '.join(sorted(had))}: {why}.")
     for name, value in options.items():
+        if windows and name in NOT_ON_WINDOWS:
+            raise unsupported("fio", f"{where}{name}", value, "It cannot on Windows; leave it out there.")
         if name == "ioengine" or name in ALLOWED or name in IOENGINES[engine]:
             continue
         others = [other for other, own in IOENGINES.items() if name in own]
@@ -293,15 +313,20 @@ def _refuse_options(workload: dict) -> None:
         raise Failure("workload_unsupported", f"fio is not given {where}{name} {value!r}.", remedy, engine="fio", variable=f"{where}{name}", value=value)
     if engine in SYNCHRONOUS and workload["queue_depth"] > 1:
         raise unsupported("fio", "queue_depth", workload["queue_depth"],
-                          f"Its engine {engine} issues one I/O after the other; set queue_depth to 1 and use workers, or use ioengine io_uring or libaio.")
-    if engine == "mmap" and workload["direct"]:
-        raise unsupported("fio", "direct", True, "Its engine mmap works through the page cache only; set direct to false, or use another ioengine.")
+                          f"Its engine {engine} issues one I/O after the other; set queue_depth to 1 and use workers, or use ioengine "
+                          f"{WINDOWS_IOENGINE if windows else 'io_uring or libaio'}.")
+    if workload["direct"] and (engine == "mmap" or (windows and engine == "sync")):
+        raise unsupported("fio", "direct", True, f"Its engine {engine} works through the page cache only; set direct to false, or use another ioengine.")
+    mode = workload.get("sync", {}).get("mode")
+    if windows and mode and (mode, engine) != ("sync", WINDOWS_IOENGINE):
+        raise unsupported("fio", "sync.mode", mode, f"On Windows it knows the mode sync only, and that with ioengine {WINDOWS_IOENGINE} only; use those, "
+                                                    "or sync.fsync_every.")
 
 
 def _options(workload: dict, path) -> dict:
     """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
     options = passed_through(workload)
-    own = IOENGINES[options.get("ioengine", DEFAULT_IOENGINE)] if path is None else ()
+    own = IOENGINES[_asked(path, workload)] if path is None else ()
     return {name: value for name, value in options.items() if name != "ioengine" and name not in own}
 
 
