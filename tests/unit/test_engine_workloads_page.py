@@ -56,6 +56,7 @@ def test_choices_are_told(key, choices):
 def test_options_of_fio_are_those_of_the_code():
     passed_on = re.search(r"Passed on are (.*)\.", section("fio")).group(1)
     assert set(re.findall(r"`(\w+)`", passed_on)) == {"ioengine"} | fio_job.ALLOWED
+    assert set(re.findall(r"`(\w+)`", re.search(r"cannot do there: ([^.]*)\.", section("fio")).group(1))) == fio_job.NOT_ON_WINDOWS <= fio_job.ALLOWED
     told = {name: cells for name, cells in rows("fio").items() if len(cells) == 2}
     assert {name: (cells[0] == "yes", set(re.findall(r"`(\w+)`", cells[1]))) for name, cells in told.items()} == {
         name: (name in fio_job.ASYNCHRONOUS, own) for name, own in fio_job.IOENGINES.items()}
