@@ -7,12 +7,19 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
+from ansible.vars.manager import VariableManager
 from ansible_collections.storlab.testbed.plugins.action import disk_by_serial
 from ansible_collections.storlab.testbed.plugins.module_utils.windows import device_safety
 from ansible_collections.storlab.testbed.plugins.plugin_utils import windows_action
@@ -166,6 +173,39 @@ def test_the_guard_takes_the_disk_as_it_was_published(guest):
     assert device_safety.judge(state, layer) == ([], [])
     without = {**layer, "identity": {"serial": SERIAL}}
     assert [item["code"] for item in device_safety.judge(state, without)[0]] == ["identity_missing"]
+
+
+@pytest.mark.parametrize("lab", ["lab_windows_esxi", "lab_linux_esxi"])
+def test_windows_guest_of_the_example_inventories_can_be_uncommented(root, tmp_path, lab):
+    folder = shutil.copytree(root / "inventories" / lab, tmp_path / "lab")
+    for path in (folder / "hosts.yml", folder / "group_vars" / "all" / "testbed.yml"):
+        text, count = re.subn(r"^( *)(\S+: (?:\{\}|\[\]))\n( *# A guest that runs Windows.*In place of the line above:\n)((?: *# .*\n)+)",
+                              lambda found: re.sub(r"^( *)# ", r"\1", found[4], flags=re.M), path.read_text(encoding="utf-8"), flags=re.M)
+        assert count == 1
+        path.write_text(text, encoding="utf-8")
+    loader = DataLoader()
+    inventory = InventoryManager(loader, [str(folder)])
+    assert [host.name for host in inventory.get_hosts("guests")] == ["guest01"]
+    variables = VariableManager(loader, inventory).get_vars(host=inventory.get_host("guest01"))
+    assert (variables["testbed_windows"], variables["ansible_connection"]) == (True, "psrp")
+    options = yaml.safe_load((root / "roles" / "guest_vm" / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    assert variables["guest_vm_boot_timeout_s"] > options["guest_vm_boot_timeout_s"]["default"]
+    guest_options = options["guest_vm_guests"]["options"]
+    checked = ArgumentSpecValidator({"guests": {"type": "list", "elements": "dict", "options": plain(guest_options)}}).validate(
+        {"guests": variables["testbed_guests"]})
+    assert checked.error_messages == []
+    [guest] = variables["testbed_guests"]
+    assert (guest["host"], guest["esxi"]["find_disk"]) == ("guest01", True)
+    assert [disk["datastore"] for disk in guest["esxi"]["disks"]] == ["{{ testbed_id }}-ds1"]
+    datastores = VariableManager(loader, inventory).get_vars(host=inventory.get_host("esxi01"))["testbed_datastores"]
+    assert [store["name"] for store in datastores] == ["{{ testbed_id }}-ds1"]
+
+
+def plain(options: dict) -> dict:
+    """Options of a role as those of a module."""
+    kept = {name: {key: value for key, value in option.items() if key in ("type", "elements", "required", "choices", "default")}
+            for name, option in options.items()}
+    return {name: {**kept[name], **({"options": plain(option["options"])} if "options" in option else {})} for name, option in options.items()}
 
 
 def test_hosts_with_python_run_the_module_as_before(monkeypatch):
