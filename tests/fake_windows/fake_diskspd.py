@@ -1,12 +1,303 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""To come."""
+"""diskspd on the stand-in: takes a command line as diskspd's own help describes it, and prints the XML of diskspd 2.2, figures made up.
+
+Order and names are those of XmlResultParser, Common and CmdLineParser of its source. In its XML, -Zr looks like no -Z at all.
+"""
 
 from __future__ import annotations
 
-from fake_program import Outcome, Started, said
+import re
+import time
+from xml.sax.saxutils import escape
+
+import fake_figures as figures
+from fake_program import STDOUT, Outcome, Started, said
+from refused import Refused
+
+CPUS = 8
+SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+NOT_FOUND, ACCESS_DENIED, IO_DEVICE = 2, 5, 1117
+
+
+class _Bad(Exception):
+    """What diskspd says of its command line."""
 
 
 def run(started: Started) -> Outcome:
-    return said("not yet\n")
+    try:
+        asked = parse(started.arguments)
+    except _Bad as bad:
+        return said(f"ERROR: {bad}\n")
+    if asked["format"] != "xml":
+        return said("the stand-in's diskspd prints XML only\n")
+    path, file_size, raw = asked["target"], None, asked["target"].startswith("#")
+    try:
+        file_size = started.host.raw_disk(int(path[1:]), asked["writes"] > 0)["size_bytes"] if raw else started.host.file_size(path)
+        failed = 0 if file_size is not None else NOT_FOUND
+    except Refused as refused:
+        failed = ACCESS_DENIED if "denied" in str(refused) else NOT_FOUND
+    if failed:
+        return said(f"Error opening file: {path} [{failed}]\nError generating I/O requests\n")
+    if asked["base"] + (asked["threads"] - 1) * asked["stride"] + asked["block"] > file_size:
+        return said(f"The file is too small. File: '{path}' relative thread 0: file size: {file_size}\nError generating I/O requests\n")
+    if started.fault == "io_errors":
+        return said(f"t[0] error during read error code: {IO_DEVICE})\nError generating I/O requests\n")
+    most = asked["rate_iops"] or (asked["rate_bytes_ms"] * 1000 / asked["block"]) or None
+    if asked["think_ms"]:
+        most = min(most or 1e9, 1000 / asked["think_ms"] * asked["burst"])
+    found = figures.measured(" ".join([started.host.name, *started.arguments]), asked["seconds"], dict.fromkeys(("read", "write"), asked["block"]),
+                             100 - asked["writes"], asked["requests"] * asked["threads"], most and most * asked["threads"])
+    for one in found.values():
+        # It measures in microseconds.
+        one["values"] = figures.both(*({max(1, round(value / 1000)): count} for value, count in one["values"].items()))
+    seconds = asked["warmup"] + asked["seconds"] + asked["cooldown"]
+    place = f"\\\\.\\PhysicalDrive{path[1:]}" if raw else started.host.written_to(path)
+    text = _xml(started, asked, found, file_size)
+    return Outcome(seconds, 0, [(seconds, STDOUT, text.replace("\n", "\r\n").encode())], {place: figures.written(found)} if figures.written(found) else {})
+
+
+# ---------------------------------------------------------------- the command line
+
+
+def parse(arguments: list) -> dict:
+    """What a command line asks for; sizes in bytes."""
+    asked = {"block": 64 << 10, "base": 0, "end": 0, "seconds": 10, "warmup": 5, "cooldown": 0, "requests": 2, "threads": 1, "writes": 0, "random": None,
+             "ratio": None, "stride_bytes": None, "stride": 0, "zones": [], "cache": "cached", "through": False, "burst": 0, "think_ms": 0, "rate_iops": 0,
+             "rate_bytes_ms": 0, "zero": False, "seed": 0, "latency": False, "interval": 0, "format": "text", "target": None}
+    # Sizes may be counted in blocks, so the block comes first wherever it stands.
+    for argument in arguments:
+        if argument.startswith("-b"):
+            asked["block"] = _size(argument[2:], 1)
+    for argument in arguments:
+        if not argument.startswith("-"):
+            if asked["target"] is not None:
+                raise _Bad("the stand-in's diskspd takes one target")
+            asked["target"] = argument
+            continue
+        if asked["target"] is not None:
+            raise _Bad(f"parameters ({argument}) must come before targets on the command line")
+        _option(asked, argument)
+    if asked["target"] is None:
+        raise _Bad("need to provide at least one filename")
+    if not re.fullmatch(r"#\d+|[A-Za-z]:\\.+", asked["target"]):
+        raise _Bad(f"the stand-in's diskspd takes drives and files: {asked['target']}")
+    if asked["random"] is not None and asked["stride_bytes"] is not None:
+        raise _Bad("sequential IO (-s) conflicts with random IO (-r/-rs)")
+    if asked["stride"] and asked["random"] is not None:
+        raise _Bad("-T conflicts with random IO (-r)")
+    if asked["think_ms"] and not asked["burst"]:
+        raise _Bad("need to specify -i<burst size> with -j<think time>")
+    return asked
+
+
+def _size(text: str, block: int) -> int:
+    found = re.fullmatch(r"(\d+)([KMGTB]?)", text.upper())
+    if not found:
+        raise _Bad(f"invalid size '{text}'")
+    return int(found[1]) * (block if found[2] == "B" else SUFFIXES[found[2]])
+
+
+def _whole(text: str, least: int = 0, most: int = 1 << 32) -> int:
+    if not re.fullmatch(r"\d+", text) or not least <= int(text) < most:
+        raise _Bad(f"invalid number '{text}'")
+    return int(text)
+
+
+def _option(asked: dict, argument: str) -> None:
+    letter, rest, block = argument[1:2], argument[2:], asked["block"]
+    plain = {"d": "seconds", "W": "warmup", "C": "cooldown", "t": "threads", "o": "requests", "i": "burst", "j": "think_ms"}
+    if letter in plain:
+        asked[plain[letter]] = _whole(rest, 1 if letter in "dto" else 0)
+    elif letter == "b":
+        pass
+    elif letter == "B":
+        base, _, length = rest.partition(":")
+        asked["base"] = _size(base, block)
+        asked["end"] = asked["base"] + _size(length, block) if length else 0
+    elif letter == "f":
+        asked["end"] = _size(rest, block)
+    elif letter == "r":
+        _random(asked, rest, block)
+    elif letter == "s":
+        asked["stride_bytes"] = _size(rest, block) if rest else block
+    elif letter == "T":
+        asked["stride"] = _size(rest, block)
+    elif letter == "w":
+        asked["writes"] = _whole(rest or "0", 0, 101)
+    elif letter == "g":
+        asked["rate_iops" if rest.endswith("i") else "rate_bytes_ms"] = _whole(rest.removesuffix("i"), 1)
+    elif letter == "S":
+        flags = set(rest or "u")
+        if flags - set("buhw") or {"b", "u"} <= flags:
+            raise _Bad("unrecognized option provided to -S")
+        asked["cache"] = "none" if flags & set("uh") else "cached"
+        asked["through"] = bool(flags & set("wh"))
+    elif letter == "Z" and rest in ("", "r"):
+        asked["zero"] = not rest
+    elif letter == "z":
+        asked["seed"] = _whole(rest)
+    elif letter == "D":
+        asked["interval"] = _whole(rest or "1000", 1)
+    elif argument == "-L":
+        asked["latency"] = True
+    elif letter == "R" and rest in ("text", "xml"):
+        asked["format"] = rest
+    else:
+        raise _Bad(f"invalid option: '{argument}'")
+
+
+def _random(asked: dict, rest: str, block: int) -> None:
+    if rest.startswith("s"):
+        asked["ratio"] = _whole(rest[1:], 1, 101)
+        asked["random"] = asked["random"] or block
+    elif rest.startswith("dpct"):
+        asked["zones"] = [tuple(_whole(part, 0, 101) for part in zone.split("/")) for zone in rest[4:].split(":")]
+        if any(sum(column) > 100 for column in zip(*asked["zones"])) or any(len(zone) != 2 or not zone[1] for zone in asked["zones"]):
+            raise _Bad("invalid random distribution - total must be <= 100%")
+    elif rest.startswith("d"):
+        raise _Bad("the stand-in's diskspd knows the distribution pct only")
+    else:
+        asked["random"] = _size(rest, block) if rest else block
+
+
+# ---------------------------------------------------------------- the XML
+
+
+def _element(name: str, content) -> str:
+    """An element of lines, or of one text."""
+    if isinstance(content, list):
+        return "\n".join([f"<{name}>", *("  " + line for part in content for line in part.split("\n")), f"</{name.partition(' ')[0]}>"])
+    return f"<{name}>{content}</{name}>"
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _xml(started: Started, asked: dict, found: dict, file_size: int) -> str:
+    system = _element("System", [
+        _element("ComputerName", f"STAND-IN-{started.host.name}"),
+        _element("Tool", [_element("Version", f"{started.version}-stand-in"), _element("VersionDate", "2024/6/3")]),
+        _element("RunTime", time.strftime("%Y/%m/%d %H:%M:%S UTC", time.gmtime(started.begun))),
+        '<PowerScheme Name="High performance" Guid="8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"/>',
+    ])
+    return _element("Results", [system, _profile(asked), _time_span(asked, found, file_size)])
+
+
+def _profile(asked: dict) -> str:
+    target = [_element("Path", escape(asked["target"])), _element("BlockSize", asked["block"]), _element("BaseFileOffset", asked["base"]),
+              *(_element(name, "false") for name in ("SequentialScan", "RandomAccess", "TemporaryFile", "UseLargePages"))]
+    if asked["cache"] == "none":
+        target.append(_element("DisableOSCache", "true"))
+    if asked["through"]:
+        target.append(_element("WriteThrough", "true"))
+    target += [_element("WriteBufferContent", [_element("Pattern", "zero" if asked["zero"] else "sequential")]), _element("ParallelAsyncIO", "false")]
+    if asked["burst"]:
+        target.append(_element("BurstSize", asked["burst"]))
+    if asked["think_ms"]:
+        target.append(_element("ThinkTime", asked["think_ms"]))
+    if asked["random"] is not None:
+        target.append(_element("Random", asked["random"]))
+        if asked["ratio"] not in (None, 100):
+            target.append(_element("RandomRatio", asked["ratio"]))
+        if asked["zones"]:
+            zones = [f'<Range IO="{share}">{space}</Range>' for share, space in asked["zones"]]
+            target.append(_element("Distribution", [_element("Percent", zones)]))
+    else:
+        target += [_element("StrideSize", asked["stride_bytes"] or asked["block"]), _element("InterlockedSequential", "false")]
+    rate = f'<Throughput unit="IOPS">{asked["rate_iops"]}</Throughput>' if asked["rate_iops"] else _element("Throughput", asked["rate_bytes_ms"])
+    target += [_element("ThreadStride", asked["stride"]), _element("MaxFileSize", asked["end"]), _element("RequestCount", asked["requests"]),
+               _element("WriteRatio", asked["writes"]), rate, _element("ThreadsPerFile", asked["threads"]), _element("IOPriority", 3), _element("Weight", 1)]
+    return _element("Profile", [
+        _element("Progress", 0), _element("ResultFormat", "xml"), _element("Verbose", "false"),
+        _element("TimeSpans", [_element("TimeSpan", [
+            _element("CompletionRoutines", "false"), _element("MeasureLatency", _truth(asked["latency"])),
+            _element("CalculateIopsStdDev", _truth(asked["interval"] > 0)), _element("DisableAffinity", "false"), _element("Duration", asked["seconds"]),
+            _element("Warmup", asked["warmup"]), _element("Cooldown", asked["cooldown"]), _element("ThreadCount", 0), _element("RequestCount", 0),
+            _element("IoBucketDuration", asked["interval"] or 1000), _element("RandSeed", asked["seed"]),
+            _element("Targets", [_element("Target", target)])])])])
+
+
+def _time_span(asked: dict, found: dict, file_size: int) -> str:
+    busy = 12.5 + asked["threads"]
+    cpus = [_element("CPU", [
+        _element("Socket", 0), _element("Node", 0), _element("Group", 0), _element("Core", number), _element("EfficiencyClass", 0), _element("Id", number),
+        *_shares(busy + (20 if not number else -20 / (CPUS - 1)))]) for number in range(CPUS)]
+    parts = [_element("TestTimeSeconds", f"{asked['seconds']:.2f}"), _element("ThreadCount", asked["threads"]), _element("RequestCount", 0),
+             _element("ProcCount", CPUS), _element("CpuUtilization", [*cpus, _element("Average", _shares(busy))])]
+    if asked["latency"]:
+        parts.append(_latency(found))
+    if asked["interval"]:
+        parts.append(_iops(asked, found))
+    for number in range(asked["threads"]):
+        own = {name: _part(one, asked["threads"], number) for name, one in found.items()}
+        parts.append(_element("Thread", [_element("Id", number), _element("Target", _target(asked, own, file_size))]))
+    return _element("TimeSpan", parts)
+
+
+def _shares(busy: float) -> list:
+    return [_element(name, f"{value:.2f}") for name, value in (("UsagePercent", busy), ("UserPercent", busy / 5), ("KernelPercent", busy * 4 / 5),
+                                                              ("IdlePercent", 100 - busy))]
+
+
+def _part(one: dict, threads: int, number: int) -> dict:
+    """A thread's share of the I/Os."""
+    ios = one["ios"] // threads + (number < one["ios"] % threads)
+    return {**one, "ios": ios, "bytes": one["bytes"] // one["ios"] * ios}
+
+
+def _target(asked: dict, own: dict, file_size: int) -> list:
+    count = {name: own.get(name, {"ios": 0, "bytes": 0}) for name in ("read", "write")}
+    parts = [_element("Path", escape(asked["target"])), _element("BytesCount", sum(one["bytes"] for one in count.values())), _element("FileSize", file_size),
+             _element("IOCount", sum(one["ios"] for one in count.values()))]
+    for name, one in count.items():
+        parts += [_element(f"{name.capitalize()}Bytes", one["bytes"]), _element(f"{name.capitalize()}Count", one["ios"])]
+    if asked["latency"]:
+        for title, values in _kinds(own, ("Read", "Write", "")):
+            parts += [_element(f"Average{title}LatencyMilliseconds", f"{figures.mean(values) / 1000:.3f}"),
+                      _element(f"{title}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}")]
+    return [*parts, _iops(asked, own)] if asked["interval"] else parts
+
+
+def _kinds(found: dict, titles: tuple) -> list:
+    """[(title, values)] of reads, writes and both, where there are any."""
+    values = [found[name]["values"] if name in found else {} for name in ("read", "write")]
+    return [(title, one) for title, one in zip(titles, [*values, figures.both(*values)]) if one]
+
+
+def _latency(found: dict) -> str:
+    kinds = _kinds(found, ("Read", "Write", "Total"))
+    counts = dict.fromkeys(("Read", "Write", "Total"), 0) | {title: len(values) for title, values in kinds}
+    parts = []
+    for title, values in kinds:
+        parts += [_element(f"Average{title}Milliseconds", f"{figures.mean(values) / 1000:.3f}"),
+                  _element(f"{title.replace('Total', '')}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}")]
+    for text in ["0", *map(str, range(1, 100)), "99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999", "100"]:
+        at = {"0": min, "100": max}.get(text, lambda values, percent=float(text): figures.percentile(values, percent))
+        parts.append(_element("Bucket", [_element("Percentile", text), *(_element(f"{title}Milliseconds", f"{at(values) / 1000:.3f}")
+                                                                        for title, values in kinds)]))
+    return _element("Latency " + " ".join(f'{title}HistoBuckets="{count}"' for title, count in counts.items()), parts)
+
+
+def _iops(asked: dict, found: dict) -> str:
+    """The series: as many samples as there were whole intervals, which swing around the mean."""
+    count, length_s = asked["seconds"] * 1000 // asked["interval"], asked["interval"] / 1000
+    rows = []
+    for number in range(count):
+        swing = 1 + 0.05 * ((number * 7919) % 11 - 5) / 5 if count > 1 else 1
+        rates = {name: found[name]["ios"] / asked["seconds"] * swing if name in found else 0 for name in ("read", "write")}
+        told = [f'SampleMillisecond="{asked["interval"] * (number + 1)}"', f'Read="{rates["read"]:.0f}"', f'Write="{rates["write"]:.0f}"',
+                f'Total="{rates["read"] + rates["write"]:.0f}"']
+        for name in ("read", "write"):
+            values = found[name]["values"] if name in found else {0: 1}
+            told += [f'{name.capitalize()}{what}="{value / 1000:.3f}"' for what, value in (
+                ("MinLatencyMilliseconds", min(values)), ("MaxLatencyMilliseconds", max(values)), ("AvgLatencyMilliseconds", figures.mean(values)),
+                ("LatencyStdDev", figures.deviation(values)))]
+        rows.append(f"<Bucket {' '.join(told)}/>")
+    spread = 0.03 / length_s if count > 1 else 0
+    titles = [("ReadIopsStdDev", "read"), ("WriteIopsStdDev", "write")]
+    parts = [_element(title, f"{found[name]['ios'] / asked['seconds'] * spread:.3f}") for title, name in titles if name in found]
+    total = sum(one["ios"] for one in found.values()) / asked["seconds"]
+    return _element("Iops", [*parts, _element("IopsStdDev", f"{total * spread:.3f}"), *rows])

@@ -16,14 +16,15 @@ import fake_figures as figures
 from fake_program import Outcome, Started, said
 from refused import Refused
 
-KNOWN = set("""
-    ioengine thread group_reporting randrepeat randseed zero_buffers buffer_pattern refill_buffers buffer_compress_percentage buffer_compress_chunk
-    dedupe_percentage dedupe_mode dedupe_global dedupe_working_set_percentage lat_percentiles clat_percentiles percentile_list filename direct
-    allow_file_create invalidate time_based runtime ramp_time loops io_size norandommap rw rwmixread percentage_random blockalign random_distribution
-    bs bsrange bssplit iodepth numjobs offset offset_increment size thinktime thinktime_blocks rate rate_iops rate_process sync fsync fdatasync end_fsync
-    verify serialize_overlap verify_state_save cpumask cpus_allowed cpus_allowed_policy iodepth_batch iodepth_batch_submit iodepth_low random_generator
-    rw_sequencer scramble_buffers clocksource
-""".split())
+KNOWN = {
+    "ioengine", "thread", "group_reporting", "randrepeat", "randseed", "zero_buffers", "buffer_pattern", "refill_buffers", "buffer_compress_percentage",
+    "buffer_compress_chunk", "dedupe_percentage", "dedupe_mode", "dedupe_global", "dedupe_working_set_percentage", "lat_percentiles", "clat_percentiles",
+    "percentile_list", "filename", "direct", "allow_file_create", "invalidate", "time_based", "runtime", "ramp_time", "loops", "io_size", "norandommap", "rw",
+    "rwmixread", "percentage_random", "blockalign", "random_distribution", "bs", "bsrange", "bssplit", "iodepth", "numjobs", "offset", "offset_increment",
+    "size", "thinktime", "thinktime_blocks", "rate", "rate_iops", "rate_process", "sync", "fsync", "fdatasync", "end_fsync", "verify", "serialize_overlap",
+    "verify_state_save", "cpumask", "cpus_allowed", "cpus_allowed_policy", "iodepth_batch", "iodepth_batch_submit", "iodepth_low", "random_generator",
+    "rw_sequencer", "scramble_buffers", "clocksource",
+}
 ENGINES = ("windowsaio", "sync", "null")
 WARNING = ("fio: this platform does not support process shared mutexes, forcing use of threads. "
            "Use the 'thread' option to get rid of this warning.\n")

@@ -27,7 +27,9 @@ class Started:
 
 @dataclass
 class Outcome:
-    """seconds: when it ends, None when it never does. pieces: [(seconds, file or STDOUT, content)] that are appended then. written: {path: bytes} until the end."""
+    """seconds: when it ends, None when it never does. pieces: [(seconds, file or STDOUT, content)] that are appended then.
+    written: {path: bytes} until the end.
+    """
 
     seconds: float | None
     exit_code: int = 0
