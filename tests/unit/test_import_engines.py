@@ -119,6 +119,22 @@ def test_iometer_abort_of_the_last_run_is_told_though_its_tests_are_kept():
     assert [one["status"] for one in found] == ["measured", "measured", "failed"] and found[2]["failures"][0]["code"] == "no_result"
 
 
+@pytest.mark.parametrize(("path", "tests"), [(MODERN, 2), (OLD, 1)])
+def test_iometer_test_in_which_a_run_was_aborted_is_no_measurement(path, tests):
+    """IOMeter writes the figures up to then, and Aborted test after them; every release does."""
+    cut = text(path).split("'End Test")[0].rstrip() + "\nAborted test\n"
+    found = iometer.results(cut)
+    assert [one["status"] for one in found] == ["measured"] * (tests - 1) + ["failed"]
+    assert found[-1]["failures"][0]["code"] == "no_result" and "total" not in found[-1]
+    assert found[-1]["job_name"] == iometer.results(text(path))[tests - 1]["job_name"]
+
+
+def test_iometer_run_that_was_aborted_before_it_measured_is_told_once_in_every_release():
+    first = text(OLD).split("'Results")[0].rstrip() + "\r\nAborted test\r\n"
+    assert [one["failures"][0]["code"] for one in iometer.results(first)] == ["no_result"]
+    assert [one["status"] for one in iometer.results(text(OLD) + first)] == ["measured", "failed"]
+
+
 def test_iometer_updates_are_a_time_series():
     one, = iometer.series(text(INST))
     assert one["interval_s"] == 2 and one["columns"][:3] == ["t_s", "phase", "iops"]

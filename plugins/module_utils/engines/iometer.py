@@ -81,7 +81,7 @@ def series(text: str) -> list:
 
 
 def _runs(text: str) -> list:
-    """[{version, specs, blocks: [{header, rows, specs}], ended, errors}] in the order of the file."""
+    """[{version, specs, blocks: [{header, rows, specs, aborted}], ended, aborted, errors}] in the order of the file."""
     runs: list = []
     section, rows = None, []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -91,13 +91,20 @@ def _runs(text: str) -> list:
         if line.startswith("ERROR:"):
             _current(runs)["errors"].append(line[len("ERROR:"):].strip())
             continue
+        if line == "Aborted test":
+            run = _current(runs)
+            run["aborted"] = True
+            # IOMeter wrote what it had until then; or, after a ramp, nothing. Which of the two it was, the file does not tell.
+            if run["blocks"] and section == "'Time Stamp":
+                run["blocks"][-1]["aborted"] = True
+            continue
         if re.match(r"(TimeStamp,)?'Target Type[;\t]", line):
             raise _unreadable(number, "it is separated by other characters than commas")
         if re.match(r"(TimeStamp,)?'Target Type,", line):
             header = [name.strip() for name in _cells(line, number)]
             run = _current(runs)
             rows = []
-            run["blocks"].append({"header": header, "rows": rows, "specs": run["specs"]})
+            run["blocks"].append({"header": header, "rows": rows, "specs": run["specs"], "aborted": False})
             section = "rows"
         elif line.startswith("'"):
             section = line
@@ -123,7 +130,8 @@ def _runs(text: str) -> list:
 
 def _new_run(announced: bool = True, closes: bool = False) -> dict:
     """closes: it has IOMeter's own header, not that of a fork."""
-    return {"announced": announced, "closes": closes, "version": None, "specs": [], "blocks": [], "ended": False, "errors": []}
+    return {"announced": announced, "closes": closes, "version": None, "specs": [], "blocks": [], "ended": False, "aborted": False,
+            "errors": []}
 
 
 def _current(runs: list) -> dict:
@@ -189,9 +197,13 @@ def _of_run(run: dict) -> list:
     found = [_of_block(block, engine) for block in run["blocks"]]
     if run["errors"]:
         found.append(_broken(engine, "engine_error", f"IOMeter said: {' '.join(run['errors'])[:400]}"))
-    elif not run["ended"] and (not found or (run["closes"] and _ends_its_runs(run["version"]))):
+    elif _aborted(run) and not any(block["aborted"] for block in run["blocks"]):
         found.append(_broken(engine, "no_result", "The run was aborted: IOMeter did not write that it ended."))
     return found
+
+
+def _aborted(run: dict) -> bool:
+    return run["aborted"] or (not run["ended"] and (not run["blocks"] or (run["closes"] and _ends_its_runs(run["version"]))))
 
 
 def _ends_its_runs(version) -> bool:
@@ -212,6 +224,8 @@ def _of_block(block: dict, engine: dict) -> dict:
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:
         found["job_name"] = spec["name"]
+    if block["aborted"]:
+        return {**found, **_broken(engine, "no_result", "The run was aborted during this test, or before the next one measured.")}
     if not everything.count("# Disks"):
         found["failures"].append({"code": "no_target", "message": "No worker had a target, so IOMeter did no I/O."})
         return {**found, "status": "failed"}
