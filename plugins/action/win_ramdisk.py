@@ -6,25 +6,102 @@
 from __future__ import annotations
 
 from ..module_utils.failure import Failure
-from ..module_utils.windows import ramdisk, told
+from ..module_utils.windows import aim, ramdisk, told
 from ..plugin_utils.windows_action import WindowsAction
+
+# How long Windows may take to show a new drive.
+APPEARS_S = 30.0
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = ramdisk.SPEC, "ramdisk"
-    _VALID_ARGS = frozenset(("disks", "provider", "state", "state_dir", "testbed_id"))
+    _VALID_ARGS = frozenset(("aim_driver_folder", "aim_program", "disks", "provider", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, state: dict) -> dict:
         disks, provider = ramdisk.check(params), params["provider"]
+        if provider == "aim":
+            return self.present_aim(params, disks, state)
         if ramdisk.needs_target_server(state, provider) and not self._task.check_mode:
             raise Failure("service_stopped", "The iSCSI target service of this host does not run.", "Run storlab.testbed.win_target_server first.")
         steps = ramdisk.plan(state, provider, disks, self.memory.data, params["testbed_id"])
         self.remember(ramdisk.remember(self.memory.data, state, provider, disks))
         self.apply(steps)
-        return {**told(steps), "layers": ramdisk.layers_of(state, provider, disks, params["testbed_id"])}
+        return {**told(steps), "layers": ramdisk.layers_of(state, provider, disks, params["testbed_id"]), "reboot_required": False}
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"])
-        self.apply(steps)
-        self.forget()
-        return told(steps)
+        steps, left = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"]), {}
+        if aim.may_be_there(self.memory.data, state):
+            listed = self.listed(params)
+            steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data), params["aim_program"])
+            left = aim.left(self.memory.data, listed, steps)
+        self.apply([one for one in steps if one["op"] != "driver"])
+        reboot = self.driver([one for one in steps if one["op"] == "driver"])
+        if left:
+            self.remember(left)
+        else:
+            self.forget()
+        return {**told(steps), "reboot_required": reboot}
+
+    # ---- Arsenal Image Mounter
+
+    def present_aim(self, params: dict, disks: list, state: dict) -> dict:
+        program, listed = params["aim_program"], self.listed(params)
+        steps = aim.with_program(aim.driver_steps(listed, params["aim_driver_folder"]), program)
+        if steps and not self._task.check_mode:
+            if self.driver(steps):
+                return {**told(steps), "layers": [], "reboot_required": True}
+            listed = self.listed(params)
+        made = aim.with_program(aim.plan(state, listed, disks, self.memory.data), program)
+        record = aim.remember(self.memory.data, state, listed, made)
+        self.remember(record)
+        self.apply(made)
+        if made and not self._task.check_mode:
+            state, there = self.there(params, record, disks)
+        else:
+            there = aim.found(record, state, listed)
+        there = {disk["name"]: there.get(disk["name"]) or aim.new_disk(disk["size_bytes"]) for disk in disks}
+        record = aim.identified(record, there)
+        self.remember(record)
+        more = aim.dressing(there, record, state)
+        self.apply(more)
+        self.remember(aim.identified(record, there, ready=True))
+        return {**told(steps + made + more), "layers": aim.layers_of(disks, there, record), "reboot_required": False}
+
+    def listed(self, params: dict) -> dict:
+        return aim.listing(self.script("aim_list", {"Program": params["aim_program"]}), params["aim_program"])
+
+    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
+        answer = super().script(name, parameters, secret)
+        if name == "aim_run":
+            aim.check_answer(parameters["Arguments"], answer)
+        return answer
+
+    def driver(self, steps: list) -> bool:
+        """Install or remove the driver; whether the host must restart for it. One that was refused is not this testbed's."""
+        before = self.memory.data
+        if self._task.check_mode or not steps:
+            return False
+        self.remember({**before, "driver": True})
+        try:
+            return self.script("aim_run", steps[0]["parameters"])["exit_code"] == aim.RESTART
+        except Failure:
+            self.remember(before)
+            raise
+
+    def there(self, params: dict, record: dict, disks: list) -> tuple:
+        """The state of the host and the disks of the devices, once Windows shows them all."""
+        seen: dict = {}
+
+        def complete() -> bool:
+            seen["state"] = self.state()
+            seen["disks"] = aim.found(record, seen["state"], self.listed(params))
+            if len(seen["disks"]) == len(disks):
+                return True
+            self.script("disk_rescan")
+            return False
+
+        if not self.wait_for(complete, APPEARS_S):
+            missing = sorted({disk["name"] for disk in disks} - set(seen["disks"]))
+            raise Failure("device_missing", f"RAM disk {missing[0]} was made, and Windows shows no drive for it.", "Look at the host's event log.",
+                          missing=missing)
+        return seen["state"], seen["disks"]

@@ -11,8 +11,11 @@ version_added: 0.2.0
 description:
   - O(provider=iscsi_target) makes virtual disks in the memory of the iSCSI target server, for M(storlab.testbed.win_iscsi_target) to export. They are no
     disks of the host itself, and a restart of the service C(WinTarget) loses them.
+  - O(provider=aim) makes drives of the host itself with Arsenal Image Mounter, of exactly the size that is asked for, and gives them an MBR without
+    partitions. They go when the host restarts; the next run makes them anew. Nothing marks them, so the record on the controller tells them from those of
+    others by their number, size, unique id and serial, which is drawn anew for each.
   - O(provider=preinstalled) finds a RAM disk that another product made, proves it by model and size, and gives it an MBR without partitions.
-  - Removes only what carries the testbed in its description; a disk that a target exports is not removed.
+  - Removes only what carries the testbed in its description or stands in its record; a disk that a target exports or that has partitions is not removed.
 options:
   state:
     description: "V(present) makes the disks of O(disks) and removes the other ones of this testbed, V(absent) removes them all."
@@ -22,8 +25,19 @@ options:
   provider:
     description: Where the disks come from.
     type: str
-    choices: [iscsi_target, preinstalled]
+    choices: [iscsi_target, aim, preinstalled]
     default: iscsi_target
+  aim_program:
+    description: The program C(aim_ll) of Arsenal Image Mounter, found on the path of the host or with its full path; it needs its C(aimapi.dll) beside it.
+    type: str
+    default: aim_ll.exe
+  aim_driver_folder:
+    description:
+      - Folder on the host with the setup files of Arsenal Image Mounter's driver. When the driver is missing it is installed from there, and removed with
+        O(state=absent) once nobody has a device left. Empty installs none.
+      - Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow, and this module again.
+    type: str
+    default: ""
   disks:
     description: The disks.
     type: list
@@ -73,6 +87,16 @@ EXAMPLES = r"""
         size_mib: 8192
         purpose: data
 
+- name: Make a drive in memory for raw benchmarks
+  storlab.testbed.win_ramdisk:
+    testbed_id: lab
+    state_dir: /var/lib/lab/state
+    provider: aim
+    aim_program: 'C:\aim\aim_ll.exe'
+    disks:
+      - name: local
+        size_mib: 4096
+
 - name: Take over the RAM disk of another product for raw benchmarks
   storlab.testbed.win_ramdisk:
     testbed_id: lab
@@ -85,8 +109,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+reboot_required:
+  description: Whether the host must be restarted because of the driver of Arsenal Image Mounter.
+  returned: success
+  type: bool
 layers:
-  description: The disks as layers to publish, without their host. Those of the target server have no path.
+  description: The disks as layers to publish, without their host. Those of the target server have no path. None before a restart that is needed first.
   returned: when O(state=present)
   type: list
   elements: dict

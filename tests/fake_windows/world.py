@@ -117,8 +117,8 @@ class Host(Aim, Engines):
             parameters[secret["name"]] = (secret["username"], secret["password"])
         if name == "state":
             return {"changed": False, "result": self.state(parameters["Files"]), "output": [], "error": []}
-        getattr(self, f"script_{name}")(**parameters)
-        return {"changed": True, "result": {}, "output": [], "error": []}
+        result = getattr(self, f"script_{name}")(**parameters)
+        return {"changed": "SupportsShouldProcess" not in arguments["script"], "result": result or {}, "output": [], "error": []}
 
     def module_win_feature(self, arguments: dict, check_mode: bool) -> dict:
         if arguments["name"] != [FEATURE]:
@@ -194,6 +194,7 @@ class Host(Aim, Engines):
 
     def restart(self) -> None:
         self.data["boot"] += 1
+        self.lose_runs()
         if self.data["feature"] == "InstallPending":
             self._feature(True)
         for name, service in self.data["services"].items():
@@ -201,6 +202,7 @@ class Host(Aim, Engines):
             if service["start_mode"] == "Auto":
                 self._start(name)
         self._lose_ram_disks()
+        self.restart_aim()
         for session in list(self.data["initiator"]["sessions"]):
             self.script_session_logout(session)
 

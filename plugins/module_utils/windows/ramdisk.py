@@ -6,7 +6,9 @@
 ``iscsi_target``: a virtual disk in memory of the iSCSI target server itself (path ``ramdisk:…``, documented at the method CreateRamWTDisk of its
 WMI class WT_Disk). It is no disk of this host, only a LUN for initiators, so its layer has no path. A restart of the service loses it.
 
-``preinstalled``: a disk that another product made (StarWind RAM Disk, Arsenal Image Mounter and the like), found by its model and size. It gets
+``aim``: a drive that Arsenal Image Mounter makes; see aim.py.
+
+``preinstalled``: a disk that another product made (StarWind RAM Disk and the like), found by its model and size. It gets
 an MBR without partitions, because IOMeter does not see disks with a GPT.
 """
 
@@ -16,14 +18,15 @@ import fnmatch
 
 from ..failure import Failure, bad_value
 from ..host import check_name
-from . import RESERVED, check_id, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+from . import RESERVED, aim, check_id, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
 
 PREFIX = "ramdisk:"
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "state_dir": {"type": "path", "required": True},
-    "provider": {"type": "str", "choices": ["iscsi_target", "preinstalled"], "default": "iscsi_target"},
+    "provider": {"type": "str", "choices": ["iscsi_target", "aim", "preinstalled"], "default": "iscsi_target"},
+    **aim.SPEC,
     "disks": {
         "type": "list", "elements": "dict", "default": [],
         "options": {
@@ -39,6 +42,8 @@ SPEC = {
 def check(params: dict) -> list:
     """The disks with their size in bytes; raises bad_value."""
     check_id("ramdisk_testbed_id", params["testbed_id"])
+    if params["provider"] == "aim":
+        aim.check(params)
     names = [disk["name"] for disk in params["disks"]]
     for disk in params["disks"]:
         check_name("ramdisk_disks name", disk["name"])
