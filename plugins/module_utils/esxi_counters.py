@@ -63,7 +63,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
     """
-    clock = _clock(session)
+    ahead = clock(session)
     manager, vim = session.content.perfManager, session.vim
     with session.doing("read its counters"):
         counters = {f"{info.groupInfo.key}.{info.nameInfo.key}.{info.rollupType}": info.key for info in manager.perfCounter}
@@ -74,7 +74,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
                     if values.get("runtime.host") == host and values.get("runtime.powerState") == "poweredOn"}
         disks = {name: _disks(vim, machine.config.hardware.device) for name, machine in machines.items()}
     names = {key: name for name, key in counters.items()}
-    since = _utc(started_s + clock["offset_s"] - sample_s)
+    since = _utc(started_s + ahead["offset_s"] - sample_s)
 
     def asked(entity, sections: dict, cpu: tuple):
         wanted = [(name, "") for name in cpu] + [(f"{group}.{counter}", "*") for group, rates, latencies in sections.values()
@@ -90,10 +90,10 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
         return {"host_samples": told.get(host, {"columns": [], "rows": []}),
                 "machines": {name: told[machine] for name, machine in machines.items() if machine in told}}
 
-    tables = complete(ask, finished_s + clock["offset_s"], finished_s + wait_s)
+    tables = complete(ask, finished_s + ahead["offset_s"], finished_s + wait_s)
     about, product = session.about["product"], summary.config.product.fullName if summary.config.product else None
     return {
-        "host": summary.config.name, "product": product or about, "simulated": "simulat" in f"{about} {product}".lower(), "clock": clock, "sample_s": sample_s,
+        "host": summary.config.name, "product": product or about, "simulated": "simulat" in f"{about} {product}".lower(), "clock": ahead, "sample_s": sample_s,
         "hardware": {"cores": summary.hardware.numCpuCores, "mhz": summary.hardware.cpuMhz, "model": summary.hardware.cpuModel,
                      "vendor": summary.hardware.vendor, "product": summary.hardware.model, "memory_bytes": summary.hardware.memorySize},
         "names": {"datastores": _datastores(session, host), "adapters": _adapters(session, host), "disks": disks},
@@ -114,7 +114,7 @@ def _utc(moment_s: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
 
 
-def _clock(session) -> dict:
+def clock(session) -> dict:
     """How far the clock of what we are connected to is ahead of ours, {offset_s, uncertain_s}."""
     exchanges = []
     with session.doing("read its clock"):

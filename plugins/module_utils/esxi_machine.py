@@ -79,6 +79,11 @@ def hardware(session: Session, host, config, devices) -> dict:
             "controllers": controllers, "disks": disks, "cdroms": cdroms, "nics": nics}
 
 
+def usable_address(told: str | None) -> str | None:
+    """The address that a guest tells, unless it is link-local or loopback."""
+    return told if told and not told.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
+
+
 def _luns(host) -> list:
     return [lun for lun in host.configManager.storageSystem.storageDeviceInfo.scsiLun or [] if lun.lunType == "disk"]
 
@@ -247,8 +252,8 @@ class Machine:
         with self.session.doing(f"ask for the address of the virtual machine {self.name}"):
             while True:
                 guest, runtime = self.vm.guest, self.vm.runtime
-                address = guest.ipAddress or ""
-                if address and not address.lower().startswith(("fe80:", "169.254.", "127.", "::1")):
+                address = usable_address(guest.ipAddress)
+                if address:
                     return address
                 self._no_question()
                 power = str(runtime.powerState)

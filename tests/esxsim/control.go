@@ -191,6 +191,10 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		gate.mu.Unlock()
 		return "hanging", nil
 	})
+	handle("/answer", func(order) (any, error) {
+		world.answer()
+		return "answered", nil
+	})
 	handle("/calls", func(order) (any, error) { return world.takeCalls(), nil })
 	go func() { _ = http.Serve(listener, nil) }()
 	return listener.Addr().String(), nil

@@ -23,6 +23,7 @@ const interval = 20 // seconds of a real-time sample, as on ESXi
 // performance makes its counters up, but so that they agree with each other: device and kernel latency add up to the total.
 type performance struct {
 	*simulator.PerformanceManager
+	world *world
 }
 
 func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) soap.HasFault {
@@ -47,10 +48,14 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 		if count := int32(len(metrics.SampleInfo)); query.MaxSample > 0 && count > query.MaxSample {
 			metrics.SampleInfo = metrics.SampleInfo[count-query.MaxSample:]
 		}
-		for _, id := range each(ctx.Map.Get(query.Entity), query.MetricId, names) {
+		for _, id := range each(ctx, ctx.Map.Get(query.Entity), query.MetricId, names) {
 			series := &types.PerfMetricIntSeries{PerfMetricSeries: types.PerfMetricSeries{Id: id}}
 			for _, sample := range metrics.SampleInfo {
-				series.Value = append(series.Value, madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval))
+				value := madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval)
+				if _, name, _ := strings.Cut(names[id.CounterId], "."); strings.HasPrefix(name, "number") {
+					value += p.world.busy(query.Entity.Value, id.Instance, sample.Timestamp)
+				}
+				series.Value = append(series.Value, value)
 			}
 			metrics.Value = append(metrics.Value, series)
 		}
@@ -80,7 +85,7 @@ func asText(metrics *types.PerfEntityMetric) *types.PerfEntityMetricCSV {
 }
 
 // each names the instances that "*" stands for.
-func each(entity mo.Reference, asked []types.PerfMetricId, names map[int32]string) []types.PerfMetricId {
+func each(ctx *simulator.Context, entity mo.Reference, asked []types.PerfMetricId, names map[int32]string) []types.PerfMetricId {
 	var found []types.PerfMetricId
 	for _, id := range asked {
 		group, _, _ := strings.Cut(names[id.CounterId], ".")
@@ -88,14 +93,14 @@ func each(entity mo.Reference, asked []types.PerfMetricId, names map[int32]strin
 			found = append(found, id)
 			continue
 		}
-		for _, instance := range instances(entity, group) {
+		for _, instance := range instances(ctx, entity, group) {
 			found = append(found, types.PerfMetricId{CounterId: id.CounterId, Instance: instance})
 		}
 	}
 	return found
 }
 
-func instances(entity mo.Reference, group string) (found []string) {
+func instances(ctx *simulator.Context, entity mo.Reference, group string) (found []string) {
 	switch entity := entity.(type) {
 	case *simulator.HostSystem:
 		switch group {
@@ -110,10 +115,8 @@ func instances(entity mo.Reference, group string) (found []string) {
 				found = append(found, adapter.GetHostHostBusAdapter().Device)
 			}
 		case "datastore":
-			for _, mount := range entity.Config.FileSystemVolume.MountInfo {
-				if volume, ok := mount.Volume.(*types.HostVmfsVolume); ok {
-					found = append(found, volume.Uuid)
-				}
+			for _, reference := range entity.Datastore {
+				found = append(found, instanceOf(ctx.Map.Get(reference).(*simulator.Datastore)))
 			}
 		}
 	case *simulator.VirtualMachine:

@@ -27,6 +27,9 @@ type world struct {
 	hosts   []*host
 	calls   map[string]int
 	clones  map[string]*types.CloneVM_Task // asked for and not yet there, by name
+	courses map[types.ManagedObjectReference]*course
+	// Closed when questions are answered, and made anew.
+	answered chan struct{}
 }
 
 // host is what one simulated ESXi knows of its storage.
@@ -42,7 +45,8 @@ type host struct {
 }
 
 func newWorld(model *simulator.Model, home string) *world {
-	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{}}
+	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
+		courses: map[types.ManagedObjectReference]*course{}, answered: make(chan struct{})}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
@@ -52,7 +56,7 @@ func newWorld(model *simulator.Model, home string) *world {
 	registry.AddHandler(machines{w})
 	// It says what it is wherever results name the host.
 	registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.FullName += " (simulated by esxsim)"
-	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager)})
+	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager), world: w})
 	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})
 	registry.Handler = func(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 		w.mu.Lock()
@@ -151,7 +155,13 @@ func (m machines) UpdateObject(ctx *simulator.Context, object mo.Reference, chan
 		if change.Name == "runtime.powerState" {
 			address := ""
 			if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
-				address = told(vm, "guestinfo.storlab.ip")
+				// A machine that is yet to be installed has nothing that tells an address.
+				if told(vm, installationKey) == "" {
+					address = told(vm, addressKey)
+				}
+				m.world.begin(ctx, vm)
+			} else {
+				vm.Guest.ToolsRunningStatus = string(types.VirtualMachineToolsRunningStatusGuestToolsNotRunning)
 			}
 			vm.Guest.IpAddress = address
 			vm.Summary.Guest.IpAddress = address

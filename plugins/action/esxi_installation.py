@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps what was timed in the folder of a run; documentation in plugins/modules/esxi_installation.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils import esxi_counters, run_folder
+from ..module_utils.esxi_installation import SCHEMA, counted, line
+from ..module_utils.failure import Failure
+from ..module_utils.host import check_name, check_testbed_id
+from ..module_utils.observer import unix_s
+from .esxi_counters import read
+
+MODULE = "storlab.testbed.esxi_installation"
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("ca_path", "esxi_host", "guest", "hostname", "installation_timeout_s", "join", "layer", "name", "password", "port",
+                             "power_off_at_timeout", "reconnect_s", "results_dir", "run_id", "settle_s", "testbed_id", "timeout_s", "until", "username",
+                             "validate_certs"))
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        try:
+            result.update(self._time(dict(self._task.args), task_vars or {}))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        return result
+
+    def _time(self, args: dict, task_vars: dict) -> dict:
+        results_dir, layer = args.pop("results_dir", None), args.pop("layer", None)
+        guest = args.pop("guest", None) or args.get("name")
+        run_dir = file = None
+        if results_dir:
+            check_testbed_id("testbed_id", args.get("testbed_id"))
+            for key, name in (("run_id", args.get("run_id")), ("guest", guest)):
+                check_name(key, str(name or ""))
+            run_dir = os.path.join(self._loader.path_dwim(results_dir), args["testbed_id"], str(args["run_id"]))
+            file = os.path.join(run_dir, "installations", f"{guest}.json")
+            known = read(file)
+            if known:
+                return {"changed": False, "installation": known, "line": line(known), "file": file}
+        found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        samples, clock, missed = (found.pop(key, None) for key in ("samples", "clock", "counters_missed"))
+        if found.get("failed") or "installation" not in found:
+            return found
+        host = task_vars["inventory_hostname"]
+        timed = {"schema": SCHEMA, "testbed_id": args["testbed_id"], "run_id": str(args["run_id"]), "guest": guest, "host": host, "clock": clock,
+                 "product": found["about"]["product"], **({"layer": layer} if layer else {}), **found["installation"]}
+        content, kept = None, {}
+        try:
+            if samples is None:
+                raise Failure("not_observed", missed, "")
+            span = [unix_s(timed[key]) for key in ("started_utc", "finished_utc")]
+            kept = esxi_counters.cut(samples, *span, {"naa": None, "datastore": timed["datastore"], "serials": set()})
+            timed["counters"] = counted(kept, *span, timed["datastore"])
+            content = json.dumps(kept, indent=1, sort_keys=True).encode()
+            timed["counters"]["raw"] = {"file": f"samples/{guest}.json", "sha256": hashlib.sha256(content).hexdigest()}
+        except Failure as failure:
+            timed["counters_missed"] = failure.what
+        if "simulat" in timed["product"].lower():
+            timed["simulated"] = True
+        if run_dir and not self._task.check_mode:
+            keep(run_dir, file, timed, content)
+            run_folder.remember_clock(run_dir, host, clock)
+            if content and not run_folder.environment(run_dir, host):
+                run_folder.write_host(run_dir, host, esxi_counters.environment(kept))
+        return {**found, "installation": timed, "line": line(timed), **({"file": file} if file else {})}
+
+
+def keep(run_dir: str, file: str, timed: dict, samples: bytes | None) -> None:
+    """installations/<guest>.json, after the samples that its figures are of."""
+    try:
+        if samples is not None:
+            raw = os.path.join(os.path.dirname(file), timed["counters"]["raw"]["file"])
+            os.makedirs(os.path.dirname(raw), exist_ok=True)
+            run_folder.write_whole(raw, samples)
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        run_folder.write_whole(file, json.dumps(timed, indent=1, sort_keys=True).encode())
+    except OSError as error:
+        raise Failure("results_unwritable", f"{run_dir} cannot be written: {error.strerror}.",
+                      "Make room there or correct results_dir, and run again with the same run_id: the machine remembers its installation.",
+                      path=run_dir) from error

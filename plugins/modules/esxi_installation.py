@@ -1,0 +1,181 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: esxi_installation
+short_description: Times the installation of an operating system in a virtual machine of the testbed
+version_added: 0.3.0
+description:
+  - Turns a machine on that M(storlab.testbed.esxi_vm) has made with an empty disk and an ISO image, waits until the installation has ended, and tells how
+    long it took and how many commands a second its datastore served meanwhile. The image must install by itself (an answer file), and is the user's own.
+  - Start and end are what the host's events say about the machine's power, in the host's time, so waiting adds nothing to them.
+  - The machine remembers its installation in its settings (C(storlab.testbed.installation)). A run whose connection broke joins it when it is run again with
+    the same O(run_id), and one that is over is not run again. A machine that was installed once is refused; make it anew.
+  - A machine of the same name without this testbed's stamp is refused and left as it is.
+options:
+  testbed_id:
+    description: The testbed the machine belongs to.
+    type: str
+    required: true
+  name:
+    description: Name of the machine.
+    type: str
+    required: true
+  run_id:
+    description: The run that the installation belongs to.
+    type: str
+    required: true
+  until:
+    description:
+      - What ends the installation. V(powered_off) is a shutdown at the end of the answer file; V(tools_running) is VMware Tools in the guest, V(address) the
+        address that they tell.
+      - Of the latter two it is known to about a second when they were there; the result says how well (C(uncertain_s)).
+    type: str
+    choices: [powered_off, tools_running, address]
+    default: powered_off
+  installation_timeout_s:
+    description: How long the installation may take. After it the task fails, and the machine stays as it is.
+    type: int
+    default: 7200
+  power_off_at_timeout:
+    description: Whether the machine is turned off when the time is over. It must be made anew then.
+    type: bool
+    default: false
+  settle_s:
+    description: How long the machine must stay off until that is an end and not a restart.
+    type: int
+    default: 20
+  reconnect_s:
+    description: How long the host may be out of reach meanwhile.
+    type: int
+    default: 600
+  join:
+    description:
+      - Whether a machine that runs already, and remembers no installation, is taken as one that is being installed since it was turned on last.
+    type: bool
+    default: false
+  results_dir:
+    description:
+      - Folder of all results on the controller. With it C(<results_dir>/<testbed_id>/<run_id>/installations/<guest>.json) is written, see C(docs/results.md).
+        When that is there already the host is not asked.
+    type: path
+  guest:
+    description: Name of the guest in the results. By default O(name).
+    type: str
+  layer:
+    description: Name of the layer that the machine's datastore is, for the results.
+    type: str
+extends_documentation_fragment:
+  - storlab.testbed.esxi
+attributes:
+  check_mode:
+    description: Looks whether the installation could begin, and says what would be done.
+    support: full
+  diff_mode:
+    description: Shows what is done.
+    support: full
+  platform:
+    description: ESXi 6.5 and later, standalone or under vCenter.
+    support: full
+    platforms: esxi
+seealso:
+  - module: storlab.testbed.esxi_vm
+  - module: storlab.testbed.esxi_counters
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: A machine with an empty disk and an image that installs by itself, both on the datastore that is tried
+  storlab.testbed.esxi_vm:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    name: lab-install01
+    datastore: lab-ds1
+    guest_id: windows9Server64Guest
+    vcpus: 2
+    memory_mib: 4096
+    disks:
+      - {name: system, size_mib: 20480, controller: lsilogic, provisioning: thin}
+    iso:
+      src: /srv/images/server-unattended.iso
+
+- name: How long does the installation take?
+  storlab.testbed.esxi_installation:
+    hostname: esxi01.lab.example
+    username: root
+    password: "{{ vaulted_esxi_password }}"
+    testbed_id: lab
+    name: lab-install01
+    run_id: 20261121T133616Z
+    results_dir: results
+"""
+
+RETURN = r"""
+steps:
+  description: What was done, or would be in check mode.
+  returned: unless the result was there already
+  type: list
+  elements: dict
+installation:
+  description:
+    - C(started_utc), C(finished_utc) (the host's time), C(duration_s), C(ended_by), C(datastore) (of the machine's first disk), C(iso), and C(vm), what was
+      installed on.
+    - C(uncertain_s) is by how much the end may have been earlier; it is there when no event of the host told the end.
+    - C(counters) has the C(samples) (how many), C(cpu), and of the C(datastore) C(commands_s) with C(mean), C(p95) and C(max), of the samples of 20 s that lie
+      in the installation as a whole; C(counters_missed) says why there are none.
+  returned: when it is over
+  type: dict
+line:
+  description: The same in a line for a terminal.
+  returned: when it is over
+  type: str
+file:
+  description: The result on the controller.
+  returned: with O(results_dir)
+  type: str
+about:
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  returned: unless the result was there already
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.storlab.testbed.plugins.module_utils import esxi
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi_installation import UNTIL, Installation, check
+from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **esxi.spec(),
+            "testbed_id": {"type": "str", "required": True},
+            "name": {"type": "str", "required": True},
+            "run_id": {"type": "str", "required": True},
+            "until": {"type": "str", "choices": list(UNTIL), "default": "powered_off"},
+            "installation_timeout_s": {"type": "int", "default": 7200},
+            "power_off_at_timeout": {"type": "bool", "default": False},
+            "settle_s": {"type": "int", "default": 20},
+            "reconnect_s": {"type": "int", "default": 600},
+            "join": {"type": "bool", "default": False},
+            # For the action plugin, which writes the results.
+            "results_dir": {"type": "path"}, "guest": {"type": "str"}, "layer": {"type": "str"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
+        module.exit_json(**Installation(module.params, check(module.params), module.check_mode).run())
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

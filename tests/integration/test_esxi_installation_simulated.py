@@ -1,0 +1,313 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""esxi_installation and the playbook os_installation against the simulated ESXi and vCenter.
+
+No guest runs there: a machine's settings say how its installation goes, and the simulator turns it off and on, or lets its tools run. Times are compared with
+the events that the test reads itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import ssl
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+from ansible_collections.storlab.testbed.plugins.module_utils import esxi_installation as util
+from ansible_collections.storlab.testbed.plugins.module_utils.observer import unix_s
+from ansible_collections.storlab.testbed.plugins.modules import esxi_installation, esxi_vm
+from pyVim.connect import Disconnect, SmartConnect
+from pyVmomi import vim
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import esxsim_process  # noqa: E402
+
+PASSWORD = "sl-esxsim-pw-2209"
+HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
+KEY = "storlab.testbed.installation"
+PATIENCE_S = 20
+
+
+class Lab:
+    """A simulated host with an ISO image on its datastore, and ways to it that are not the module's."""
+
+    def __init__(self, kind: str, home: Path, ready: dict):
+        self.kind, self.home, self.ready = kind, home, ready
+        self.address, _colon, port = ready["address"].partition(":")
+        self.port = int(port)
+        self.connect()
+        self.store = self.host().datastore[0].name
+        (Path(self.host().datastore[0].summary.url) / "setup.iso").write_bytes(b"an image that nobody reads")
+
+    def connect(self) -> None:
+        self.instance = SmartConnect(host=self.address, port=self.port, user="root", pwd=PASSWORD,
+                                     sslContext=ssl.create_default_context(cafile=self.ready["certificate"]))
+        self.content = self.instance.RetrieveContent()
+
+    def objects(self, kind) -> list:
+        return list(self.content.viewManager.CreateContainerView(self.content.rootFolder, [kind], True).view)
+
+    def host(self):
+        return next(host for host in self.objects(vim.HostSystem) if host.name == HOSTS[self.kind])
+
+    def vm(self, name: str):
+        return next((vm for vm in self.host().vm if vm.name == name), None)
+
+    def record(self, name: str) -> dict:
+        return json.loads({option.key: option.value for option in self.vm(name).config.extraConfig}.get(KEY) or "{}")
+
+    def events(self, name: str, kind: str) -> list:
+        """When the machine was turned on or off, oldest first."""
+        spec = vim.event.EventFilterSpec(entity=vim.event.EventFilterSpec.ByEntity(entity=self.vm(name), recursion="self"))
+        collector = self.content.eventManager.CreateCollectorForEvents(spec)
+        collector.SetCollectorPageSize(1000)
+        return sorted(event.createdTime.timestamp() for event in collector.latestPage if type(event).__name__.endswith(kind))
+
+    def order(self, what: str, **order) -> None:
+        request = urllib.request.Request(f"http://{self.ready['control']}/{what}", data=json.dumps(order).encode(), method="POST")
+        urllib.request.urlopen(request).close()  # noqa: S310, of this machine
+
+    def given(self, **arguments) -> dict:
+        return {"hostname": self.address, "port": self.port, "username": "root", "password": PASSWORD, "ca_path": self.ready["certificate"],
+                "esxi_host": HOSTS[self.kind], "testbed_id": "tb-os", **arguments}
+
+    def call(self, module, check: bool = False, **arguments) -> dict:
+        output = io.StringIO()
+        given = {**self.given(**arguments), "_ansible_check_mode": check, "_ansible_remote_tmp": str(self.home)}
+        with patch_module_args(given), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
+            module.main()
+        assert PASSWORD not in output.getvalue().partition('"invocation"')[0]
+        return json.loads(output.getvalue())
+
+    def make(self, name: str, course: dict | None = None, iso: str | None = "setup.iso", disks: bool = True, **arguments) -> None:
+        settings = {"guestinfo.storlab.ip": "10.77.3.4"}
+        made = self.call(esxi_vm, **{
+            "name": name, "datastore": self.store, "guest_id": "winXPProGuest", "vcpus": 3, "memory_mib": 772, "iso": {"path": iso} if iso else None,
+            "disks": [{"name": "system", "size_mib": 37, "controller": "ide", "provisioning": "thin"}] if disks else [], "extra_config": settings, **arguments})
+        assert not made.get("failed"), made.get("msg")
+        if course:
+            self.set(name, {"storlab.sim.installation": json.dumps(course)})
+
+    def set(self, name: str, settings: dict) -> None:
+        options = [vim.option.OptionValue(key=key, value=value) for key, value in settings.items()]
+        done(self.vm(name).ReconfigVM_Task(vim.vm.ConfigSpec(extraConfig=options)))
+
+    def time(self, name: str, check: bool = False, **arguments) -> dict:
+        return self.call(esxi_installation, check, **{"name": name, "run_id": "run-1", "settle_s": 1, **arguments})
+
+    def timed(self, name: str, **arguments) -> dict:
+        answer = self.time(name, **arguments)
+        assert not answer.get("failed"), answer.get("msg")
+        return answer
+
+    def refused(self, name: str, **arguments) -> str:
+        answer = self.time(name, **arguments)
+        assert answer.get("failed"), answer
+        return answer["failure"]["code"]
+
+
+def done(task) -> None:
+    wait(lambda: task.info.state in ("success", "error"))
+    assert task.info.state == "success", task.info.error
+
+
+def wait(condition) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ops(answer: dict) -> list:
+    return [step["op"] for step in answer["steps"]]
+
+
+@pytest.fixture(scope="module", params=["esx", "vpx"])
+def lab(request, tmp_path_factory):
+    home = tmp_path_factory.mktemp(request.param) / "home"
+    with esxsim_process.running(home, PASSWORD, request.param) as ready:
+        made = Lab(request.param, home, ready)
+        yield made
+        Disconnect(made.instance)
+
+
+standalone = pytest.mark.parametrize("lab", ["esx"], indirect=True)
+
+
+@pytest.fixture
+def name(lab, request, monkeypatch):
+    """A machine's name, gone after the test."""
+    monkeypatch.setattr(util, "POLL_S", 0.1)
+    made = f"vm-{request.node.originalname.removeprefix('test_')[:40]}"
+    yield made
+    lab.order("clear")
+    lab.order("answer")
+    left = lab.vm(made)
+    if left is not None:
+        if left.runtime.powerState == "poweredOn":
+            done(left.PowerOffVM_Task())
+        done(left.Destroy_Task())
+
+
+def test_installation_with_a_restart_is_timed_by_the_events_of_the_host(lab, name):
+    lab.make(name, {"seconds": 0.6, "reboots": 1, "ends": "powered_off"})
+    foreseen = lab.timed(name, check=True)
+    assert (lab.record(name), lab.vm(name).runtime.powerState, "installation" in foreseen) == ({}, "poweredOff", False)
+    told = lab.timed(name)
+    assert told["steps"] == foreseen["steps"] and ops(told) == ["remember", "power_on", "wait"]
+    ons, offs = lab.events(name, "VmPoweredOnEvent"), lab.events(name, "VmPoweredOffEvent")
+    assert (len(ons), len(offs)) == (2, 2)
+    found = told["installation"]
+    assert unix_s(found["started_utc"]) == pytest.approx(ons[0], abs=0.002)
+    assert unix_s(found["finished_utc"]) == pytest.approx(offs[1], abs=0.002)
+    assert found["duration_s"] == pytest.approx(offs[1] - ons[0], abs=0.003) and found["duration_s"] > 1.1
+    assert (found["ended_by"], found["datastore"], found["iso"]) == ("powered_off", lab.store, f"[{lab.store}] setup.iso")
+    assert found["vm"] == {"name": name, "guest_id": "winXPProGuest", "vcpus": 3, "memory_mib": 772,
+                           "disk": {"controller": "ide", "size_bytes": 37 << 20, "provisioning": "thin"}}
+    assert "uncertain_s" not in found and "simulated" in told["about"]["product"]
+    again = lab.timed(name)
+    assert (again["changed"], again["installation"]) == (False, found)
+    assert lab.refused(name, run_id="run-2") == "already_installed"
+    assert len(lab.events(name, "VmPoweredOnEvent")) == 2
+
+
+@standalone
+@pytest.mark.parametrize(("until", "ends"), [("tools_running", "tools"), ("address", "address")])
+def test_what_no_event_tells_is_known_to_a_look(lab, name, until, ends):
+    lab.make(name, {"seconds": 0.4, "ends": ends})
+    found = lab.timed(name, until=until)["installation"]
+    assert found["ended_by"] == until and 0 < found["uncertain_s"] < 0.5 and 0.4 <= found["duration_s"] <= 0.4 + 0.2 + found["uncertain_s"]
+    assert lab.vm(name).runtime.powerState == "poweredOn"
+
+
+@standalone
+def test_a_machine_that_is_turned_off_before_its_tools_ran_is_no_installation(lab, name):
+    lab.make(name, {"seconds": 0.3, "ends": "powered_off"})
+    answer = lab.time(name, until="tools_running")
+    assert answer["failure"]["code"] == "installation_broken" and "tools_running" in answer["msg"]
+    assert "finished_utc" not in lab.record(name)
+
+
+@standalone
+def test_time_that_is_over_leaves_the_machine_as_it_is_and_can_be_extended(lab, name):
+    lab.make(name, {"seconds": 1.5, "ends": "powered_off"})
+    answer = lab.time(name, installation_timeout_s=1)
+    assert (answer["failure"]["code"], answer["failure"]["details"]["power"]) == ("installation_timeout", "on")
+    assert lab.vm(name).runtime.powerState == "poweredOn"
+    assert lab.refused(name, run_id="run-2") == "installation_running"
+    told = lab.timed(name, installation_timeout_s=60)
+    assert ops(told) == ["wait"] and unix_s(told["installation"]["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
+    assert told["installation"]["duration_s"] == pytest.approx(1.5, abs=0.3)
+
+
+@standalone
+def test_machine_that_took_too_long_is_turned_off_when_that_is_wanted(lab, name):
+    lab.make(name, {"seconds": 60, "ends": "powered_off"})
+    assert lab.refused(name, installation_timeout_s=1, power_off_at_timeout=True) == "installation_timeout"
+    assert lab.vm(name).runtime.powerState == "poweredOff"
+    # Its being off is no end of an installation.
+    assert lab.refused(name) == "installation_given_up"
+
+
+@standalone
+def test_question_of_the_host_is_told_and_the_answered_machine_is_joined(lab, name):
+    lab.make(name, {"seconds": 0.6, "asks": "The disk is full.\n Retry or cancel?", "ends": "powered_off"})
+    answer = lab.time(name)
+    assert answer["failure"]["code"] == "vm_asks" and "The disk is full. Retry or cancel?" in answer["msg"]
+    lab.order("answer")
+    found = lab.timed(name)["installation"]
+    assert unix_s(found["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
+
+
+@pytest.fixture
+def cutter(lab, name):
+    """Cuts the connection for some seconds as soon as the machine runs and remembers its start."""
+    def begin(seconds: float) -> None:
+        def act():
+            wait(lambda: "started_utc" in lab.record(name))
+            lab.order("cut", seconds=seconds)
+
+        thread = threading.Thread(target=act)
+        threads.append(thread)
+        thread.start()
+
+    threads: list = []
+    yield begin
+    for thread in threads:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+
+
+@standalone
+def test_lost_host_is_found_again_and_the_end_that_nobody_saw_is_in_its_events(lab, name, cutter):
+    lab.make(name, {"seconds": 0.7, "ends": "powered_off"})
+    cutter(1.2)
+    found = lab.timed(name, reconnect_s=30)["installation"]
+    lab.connect()
+    assert unix_s(found["finished_utc"]) == pytest.approx(lab.events(name, "VmPoweredOffEvent")[0], abs=0.002)
+    assert found["duration_s"] == pytest.approx(0.7, abs=0.2) and "uncertain_s" not in found
+
+
+@standalone
+def test_host_that_stays_away_fails_and_the_next_run_joins(lab, name, cutter):
+    lab.make(name, {"seconds": 0.7, "ends": "powered_off"})
+    cutter(30)
+    answer = lab.time(name, reconnect_s=0)
+    assert answer["failure"]["code"] == "host_lost" and "run_id" in answer["msg"]
+    lab.order("clear")
+    lab.connect()
+    told = lab.timed(name)
+    assert ops(told) == ["wait"] and told["installation"]["duration_s"] == pytest.approx(0.7, abs=0.2)
+
+
+@standalone
+def test_host_that_was_never_reached_is_not_waited_for(lab, name):
+    lab.order("cut", seconds=30)
+    assert lab.refused(name, reconnect_s=30) == "host_unreachable"
+    lab.order("clear")
+    lab.connect()
+
+
+@standalone
+def test_what_cannot_be_installed_is_refused_and_left_as_it_is(lab, name):
+    assert lab.refused(name) == "vm_missing"
+    lab.make(name, testbed_id="another")
+    assert lab.refused(name) == "vm_foreign"
+    assert lab.vm(name).runtime.powerState == "poweredOff"
+    done(lab.vm(name).Destroy_Task())
+    lab.make(name, iso=None)
+    assert lab.refused(name) == "iso_missing"
+    done(lab.vm(name).Destroy_Task())
+    lab.make(name, disks=False)
+    assert lab.refused(name) == "disk_missing"
+    assert lab.refused(name, settle_s=-1) == lab.refused(name, installation_timeout_s=0) == lab.refused(name, testbed_id="A B") == "bad_value"
+    assert lab.record(name) == {}
+
+
+@standalone
+def test_image_that_is_gone_is_noticed_when_the_machine_is_turned_on(lab, name):
+    image = Path(lab.host().datastore[0].summary.url) / "gone.iso"
+    image.write_bytes(b"soon gone")
+    lab.make(name, iso="gone.iso")
+    image.unlink()
+    assert lab.refused(name) == "iso_not_connected"
+
+
+@standalone
+def test_machine_that_runs_already_is_joined_only_when_asked_for(lab, name):
+    lab.make(name, {"seconds": 1, "ends": "powered_off"})
+    done(lab.vm(name).PowerOnVM_Task())
+    assert lab.refused(name) == "vm_running"
+    assert lab.record(name) == {}
+    told = lab.timed(name, join=True)
+    assert ops(told) == ["remember", "wait"]
+    assert unix_s(told["installation"]["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
