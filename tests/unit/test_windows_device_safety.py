@@ -52,7 +52,7 @@ class Windows:
         self.targets: list = []
 
     def state(self) -> dict:
-        return {"about": {"boot": self.boot}, "initiator": {"sessions": [{"id": self.session, "iqn": "iqn.2026-11.test:a", "disks": [3, 5]}]},
+        return {"about": {"boot": self.boot}, "initiator": {"sessions": [{"id": "ffff-0", "disks": [9]}, {"id": self.session, "disks": [3, 5]}]},
                 "disks": list(self.disks.values()), "volumes": list(self.volumes.values()), "targets": self.targets,
                 "virtual_disks": [{"path": path, "size_bytes": 1, "description": "storlab testbed t1"} for path in self.virtual_disks]}
 
@@ -186,7 +186,7 @@ FILES = {
     "the layer of another testbed": (both(file_layer(identity={"mount_point": "T:\\", "stamp": "storlab-99999999"}), on_volume(label="storlab-99999999")),
                                      ["wrong_stamp"]),
     "data": (file_layer(purpose="data"), ["purpose_data"]),
-    "a virtual disk": (exported(FILE), ["device_held"]),
+    "a virtual disk": (both(exported(FILE), exported("C:\\a.vhdx", "theirs")), ["device_held"]),
     "an exported virtual disk": (exported(FILE, "theirs"), ["device_exported"]),
 }
 
@@ -261,6 +261,27 @@ def test_instances_of_a_device_differ(host):
     host.bench["unique_id"] = ""
     assert guard.instance(host.state(), LAYER) is None
     assert guard.instance(host.state(), {**LAYER, "path": "\\\\.\\PhysicalDrive9"}) is None
+
+
+@pytest.mark.parametrize(("change", "says"), [
+    (on_bench(offline=True, offline_reason="Collision"), "is on a disk that is offline (Collision)."),
+    (on_bench(offline=True), "is on a disk that is offline (no reason told)."),
+    (on_bench(unique_id="6000-OTHER"), "is on a disk with unique id 6000-OTHER, the layer's has 6000-BENCH."),
+    (on_bench(serial=""), "has serial none, the layer has 5A1E-1D04."),
+    (lambda host: host.second_path(), "and disk 8 have one unique id: they may be one disk."),
+])
+def test_messages_say_what_was_found(host, change, says):
+    change(host)
+    with pytest.raises(Failure) as caught:
+        guard.guard(host.state(), LAYER)
+    assert f"{DRIVE} {says}" in str(caught.value)
+
+
+def test_volume_of_another_testbed_is_named(host):
+    with pytest.raises(Failure) as caught:
+        guard.guard(host.state(), FILE_LAYER, testbed_id="t2")
+    assert f"The volume of {FILE} is called {LABEL}, the testbed's is called storlab-" in str(caught.value)
+    assert guard.judge(host.state(), FILE_LAYER) == ([], [])
 
 
 def test_every_final_code_is_tried(host):
