@@ -49,5 +49,9 @@ class ActionModule(WindowsAction):
     def absent(self, params: dict, state: dict) -> dict:
         steps = session.absent_plan(state, self.memory.data)
         self.apply(steps)
+        if steps and steps[0]["will"] == "running" and not self._task.check_mode:
+            later = session.absent_plan(self.state(), self.memory.data)
+            self.apply(later)
+            steps += later
         self.forget()
         return told(steps)

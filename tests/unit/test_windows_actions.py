@@ -288,6 +288,20 @@ def test_initiators_refusals(built):
     assert code(built.run("client", win_iscsi_session, targets=built.sessions, **run)) == "service_disabled"
 
 
+def test_portals_go_also_after_a_restart_that_stopped_the_service(built):
+    with built.world.open():
+        Host(built.world, "client").restart()
+    assert built.host("client")["services"]["MSiSCSI"]["state"] == "Stopped"
+    before = copy.deepcopy(built.host("client"))
+    told = built.run("client", win_iscsi_session, check=True, state="absent")
+    assert [(step["op"], step["will"]) for step in told["steps"]] == [("service", "running")]
+    assert built.host("client") == before
+    result = built.run("client", win_iscsi_session, state="absent")
+    assert [(step["op"], step["will"]) for step in result["steps"]] == [("service", "running"), ("portal", None), ("service", "stopped")]
+    assert built.host("client")["initiator"]["portals"] == []
+    assert built.host("client")["services"]["MSiSCSI"]["state"] == "Stopped"
+
+
 def test_lun_that_is_mapped_later_appears_without_a_new_login(built, monkeypatch):
     monkeypatch.setattr(windows_action, "RETRY_EVERY_S", 0)
     built.sessions[0]["luns"].append({"lun": 6, "name": "file", "parent": "target-file"})

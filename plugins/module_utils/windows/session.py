@@ -83,6 +83,10 @@ def _running(state: dict) -> bool:
     return found["state"] == "Running"
 
 
+def _started() -> dict:
+    return step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE)
+
+
 def plan(state: dict, name: str, targets: list, memory: dict, expect_loopback: bool = True) -> list:
     """Steps up to the logins; what the disks then need is planned by disk_steps, once they are there."""
     steps = []
@@ -93,7 +97,7 @@ def plan(state: dict, name: str, targets: list, memory: dict, expect_loopback: b
         raise Failure("loopback_off", f"The target server of this host does not let the host itself log in to {to_itself[0]}.",
                       "Set ramdisk_windows_loopback and iscsi_target_windows_loopback to true and build again, from the RAM disks on.", target_iqn=to_itself[0])
     if not _running(state):
-        steps.append(step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE))
+        steps.append(_started())
     elif state["initiator"]["iqn"] != name:
         raise Failure("initiator_name_differs", f"This host's initiator is called {state['initiator']['iqn']}, not {name}.",
                       "Use that name in iscsi_initiator_name and at the target, or rename the initiator in Windows.", initiator=state["initiator"]["iqn"])
@@ -178,9 +182,11 @@ def disk_steps(disks: dict, targets: list) -> list:
 
 
 def absent_plan(state: dict, memory: dict) -> list:
-    found = service(state, INITIATOR_SERVICE)
-    if not memory or not found or found["state"] != "Running":
+    """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove."""
+    if not memory or not service(state, INITIATOR_SERVICE):
         return []
+    if not _running(state):
+        return [_started()] if memory.get("portals") else []
     sessions = [session for session in state["initiator"]["sessions"] if session["iqn"] in memory.get("sessions", [])]
     steps = [_logout(state, session) for session in sessions]
     portals = [portal for portal in state["initiator"]["portals"] if [portal["address"], portal["port"]] in memory.get("portals", [])]
