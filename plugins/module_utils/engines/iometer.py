@@ -160,6 +160,7 @@ class _Row:
         if len(cells) > len(header) + 1 or (len(cells) == len(header) + 1 and cells[-1]):
             raise _unreadable(number, f"it has {len(cells)} fields, but its header names {len(header)}")
         self.number = number
+        self.whole = len(cells) >= len(header)
         self.cells = dict(zip(header, cells))
 
     def text(self, name: str) -> str:
@@ -218,8 +219,8 @@ def _broken(engine: dict, code: str, message: str) -> dict:
 def _of_block(block: dict, engine: dict) -> dict:
     rows = [_Row(block["header"], number, cells) for number, cells in block["rows"]]
     everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
-    if everything is None:
-        return _broken(engine, "no_result", "The test was broken off: its results have no row for ALL.")
+    if everything is None or not everything.whole:
+        return _broken(engine, "no_result", "The test was broken off: its results have no whole row for ALL.")
     found: dict = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:
