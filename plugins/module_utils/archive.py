@@ -71,6 +71,9 @@ def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
             measured = fio_distributed.results(text, servers) if servers else engine.results(text)
         except Failure as failure:
             if meta and not meta["failures"]:
+                # Why it breaks off, when it is known.
+                if meta.get("exit_code"):
+                    meta["failures"].append({"code": "engine_exit", "message": f"{engine.name} {schema.exit_words(meta['exit_code'])}."})
                 meta["failures"].append({"code": failure.code, "message": str(failure)})
     if meta and "test" in meta:
         # One file of several points; which of its tests is this one's is noted, None when it has none.

@@ -132,9 +132,9 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
 
 
 def exit_words(exit_code: int) -> str:
-    """How a process ended, by what subprocess says: a negative number is the signal that ended it."""
+    """How a process ended, by what subprocess says: a negative number is the signal that ended it. Windows' own codes are known in hexadecimal."""
     if exit_code >= 0:
-        return f"ended with exit code {exit_code}"
+        return f"ended with exit code {exit_code}" + (f" ({exit_code:#010x})" if exit_code > 0xFFFF else "")
     return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
 
 

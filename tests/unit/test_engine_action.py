@@ -148,7 +148,8 @@ def test_output_that_cannot_be_read_is_a_failed_point_with_the_engines_words():
     files = {**point_files(), "fio.json": b"fio: engine libaio not loadable\n"}
     files["meta.json"] = json.dumps({"exit_code": 1, "failures": [], "flags": [], "overridden": []}).encode()
     found, _point = read(files)
-    assert found["failures"] == [{"code": "no_result", "message": found["failures"][0]["message"], "said": "fio: engine libaio not loadable"}]
+    assert found["failures"] == [{"code": "engine_exit", "message": "fio ended with exit code 1."},
+                                 {"code": "no_result", "message": found["failures"][1]["message"], "said": "fio: engine libaio not loadable"}]
 
 
 def test_a_point_that_was_never_begun():
