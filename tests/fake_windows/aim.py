@@ -57,7 +57,7 @@ class Aim:
             return self._aim_setup(mode, arguments[1:])
         options = dict(zip(arguments[1::2], arguments[2::2], strict=True))
         if mode not in ("-a", "-d", "-l") or set(options) - {"-t", "-s", "-u"}:
-            return 13, "", "Low-level command line interface to Arsenal Image Mounter virtual\nSCSI miniport driver.\n"
+            return -1, "", "Low-level command line interface to Arsenal Image Mounter virtual\nSCSI miniport driver.\n"
         if aim["installed"] is not True:
             return (6 if mode == "-d" else 4), "", NOT_INSTALLED
         if mode == "-l":
