@@ -249,6 +249,7 @@ class Engines:
                 continue
             if run["lost"]:
                 self._lose(name)
+                del self.tasks[name]
                 continue
             self._close(run, ends)
             ended = {"exit_code": None if timed_out else run["exit_code"], "timed_out": timed_out, "started_utc": iso(run["begun"]),
@@ -263,9 +264,10 @@ class Engines:
             self.folders[folder][name] = encoded(before + base64.b64decode(content))
 
     def _lose(self, name: str) -> None:
-        """The task is gone, and nobody has put back what it changed."""
-        task = self.tasks.pop(name)
+        """The runner is gone, and nobody has put back what it changed."""
+        task = self.tasks[name]
         self.data.setdefault("left_over", {})[task["folder"]] = task["run"]
+        task.update(state="Ready", run=None)
 
     def lose_runs(self) -> None:
         """The host was restarted."""

@@ -282,11 +282,11 @@ def _latency(found: dict) -> str:
 
 
 def _iops(asked: dict, found: dict) -> str:
-    """The series: as many samples as there were whole intervals, which swing around the mean."""
-    count, length_s = asked["seconds"] * 1000 // asked["interval"], asked["interval"] / 1000
+    """The series: as many samples as there were whole intervals, in pairs above and below the mean."""
+    count = asked["seconds"] * 1000 // asked["interval"]
     rows = []
     for number in range(count):
-        swing = 1 + 0.05 * ((number * 7919) % 11 - 5) / 5 if count > 1 else 1
+        swing = 1 if number == count - 1 and count % 2 else 1.05 if number % 2 else 0.95
         rates = {name: found[name]["ios"] / asked["seconds"] * swing if name in found else 0 for name in ("read", "write")}
         told = [f'SampleMillisecond="{asked["interval"] * (number + 1)}"', f'Read="{rates["read"]:.0f}"', f'Write="{rates["write"]:.0f}"',
                 f'Total="{rates["read"] + rates["write"]:.0f}"']
@@ -296,7 +296,7 @@ def _iops(asked: dict, found: dict) -> str:
                 ("MinLatencyMilliseconds", min(values)), ("MaxLatencyMilliseconds", max(values)), ("AvgLatencyMilliseconds", figures.mean(values)),
                 ("LatencyStdDev", figures.deviation(values)))]
         rows.append(f"<Bucket {' '.join(told)}/>")
-    spread = 0.03 / length_s if count > 1 else 0
+    spread = 0.05 if count > 1 else 0
     titles = [("ReadIopsStdDev", "read"), ("WriteIopsStdDev", "write")]
     parts = [_element(title, f"{found[name]['ios'] / asked['seconds'] * spread:.3f}") for title, name in titles if name in found]
     total = sum(one["ios"] for one in found.values()) / asked["seconds"]

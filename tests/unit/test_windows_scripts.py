@@ -132,6 +132,14 @@ def test_secrets_come_as_credentials_only():
 # ---- the gate itself
 
 
+@pytest.mark.parametrize(("call", "found"), [
+    ("Stop-It -Id 1", []), ("Stop-It -Number 1", ["stop-it has no parameter number"]), ("Stop-Them -Id 1", ["unknown cmdlet stop-them"]),
+    ("Write-Output -InputObject 1", ["unknown cmdlet write-output"]), ('Stop-It -Id $Folder\\x"', ["syntax"]),
+], ids=["its own", "another parameter", "another function", "not looked up", "a lost quote"])
+def test_gate_knows_the_functions_of_a_script(call, found):
+    assert problems(f"function Stop-It {{\n    param([int]$Id)\n    Stop-Process -Id $Id\n}}\n{call}\n") == found
+
+
 def mutants(text: str, pattern: str, replacement) -> list:
     return [text[:match.start()] + replacement(match) + text[match.end():] for match in re.finditer(pattern, text)]
 
