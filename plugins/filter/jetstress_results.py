@@ -1,0 +1,14 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Text of a JetStress report in, list of tests out; documentation in jetstress_results.yml."""
+
+from __future__ import annotations
+
+from ..module_utils.engines import jetstress
+from ..plugin_utils.text_filter import text_filter
+
+
+class FilterModule:
+    def filters(self):
+        return {"jetstress_results": text_filter(jetstress.results, "jetstress_results", "a JetStress report")}
