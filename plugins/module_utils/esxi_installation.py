@@ -82,9 +82,14 @@ def plan(state: dict | None, want: dict) -> list:
     if not state["accessible"] or lost_parts(state):
         raise Failure("vm_lost", f"Files of the virtual machine {name} are not accessible.", "Build its datastore and the machine again.", name=name)
     record = record_of(state)
-    wait = {"op": "wait", "target": name, "was": None, "will": f"the installation ends: {want['until']}"}
     if not record:
-        return [*_beginning(state, want), wait]
+        _medium(state, want)
+        if state["power"] == "off":
+            return fresh(want)
+        if not want["join"]:
+            raise Failure("vm_running", f"The virtual machine {name} is {state['power']}, so it is not known what of its installation has passed.",
+                          "Make it anew and leave it off, or set join to take the time since it was turned on.", name=name)
+        return [_remember(want), _wait(want)]
     if record["run_id"] != want["run_id"]:
         if "finished_utc" in record or "given_up_utc" in record:
             raise Failure("already_installed", f"The virtual machine {name} was installed already, in run {record['run_id']}.",
@@ -97,28 +102,34 @@ def plan(state: dict | None, want: dict) -> list:
     if "finished_utc" in record:
         return []
     # It was about to be turned on when a run was cut off.
-    again = [_power_on(name)] if "started_utc" not in record and state["power"] == "off" else []
-    return [*again, wait]
+    again = [_power_on(want)] if "started_utc" not in record and state["power"] == "off" else []
+    return [*again, _wait(want)]
 
 
-def _beginning(state: dict, want: dict) -> list:
+def fresh(want: dict) -> list:
+    """The steps of a machine that has just been made."""
+    return [_remember(want), _power_on(want), _wait(want)]
+
+
+def _medium(state: dict, want: dict) -> None:
     name = want["name"]
     if not state["disks"]:
         raise Failure("disk_missing", f"The virtual machine {name} has no disk to install on.", "Give the guest one in esxi.disks.", name=name)
     if iso_of(state) is None:
         raise Failure("iso_missing", f"The virtual machine {name} has no ISO image in its CD-ROM drive.",
                       "Name the image to install from in esxi.iso of the guest.", name=name)
-    note = {"op": "remember", "target": name, "was": None, "will": f"run {want['run_id']}"}
-    if state["power"] == "off":
-        return [note, _power_on(name)]
-    if not want["join"]:
-        raise Failure("vm_running", f"The virtual machine {name} is {state['power']}, so it is not known what of its installation has passed.",
-                      "Make it anew and leave it off, or set join to take the time since it was turned on.", name=name)
-    return [note]
 
 
-def _power_on(name: str) -> dict:
-    return {"op": "power_on", "target": name, "was": "off", "will": "on"}
+def _remember(want: dict) -> dict:
+    return {"op": "remember", "target": want["name"], "was": None, "will": f"run {want['run_id']}"}
+
+
+def _power_on(want: dict) -> dict:
+    return {"op": "power_on", "target": want["name"], "was": "off", "will": "on"}
+
+
+def _wait(want: dict) -> dict:
+    return {"op": "wait", "target": want["name"], "was": None, "will": f"the installation ends: {want['until']}"}
 
 
 def iso_of(state: dict) -> str | None:
@@ -281,6 +292,9 @@ class Installation:
         host = session.host()
         vm, here = find(session, host, self.want["name"])
         state = read(session, host, vm) if vm is not None else None
+        if state is None and self.check_mode:
+            # A playbook in check mode would have made it before.
+            return {**told(fresh(self.want)), "about": session.about}
         steps = plan(state, self.want)
         if not here:
             raise Failure("vm_elsewhere", f"The virtual machine {self.want['name']} is on another host.", "Move it, or name its host in esxi_host.",

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	installationKey = "storlab.sim.installation"
+	installationKey = "guestinfo.storlab.installation"
 	addressKey      = "guestinfo.storlab.ip"
-	restartOff      = 600 * time.Millisecond // that a machine is off when it restarts
+	restartOff      = 500 * time.Millisecond // that a machine is off when it restarts
 	installRate     = 700                    // commands a second of a datastore besides what it has anyway
 )
 
@@ -33,6 +33,7 @@ type installation struct {
 	Reboots int     `json:"reboots"`
 	Ends    string  `json:"ends"` // powered_off, tools or address
 	Asks    string  `json:"asks"` // a question of the host half way, until /answer
+	Past    float64 `json:"past"` // seconds for which it has kept its datastore busy already, because samples take 20 s each
 }
 
 // course is one installation that was begun; its machine begins no other.
@@ -56,6 +57,7 @@ func (w *world) begin(ctx *simulator.Context, vm *mo.VirtualMachine) {
 		log.Printf("%s of %s: %v", installationKey, vm.Name, err)
 		return
 	}
+	own.began = own.began.Add(-time.Duration(own.Past * float64(time.Second)))
 	for _, reference := range vm.Datastore {
 		own.stores = append(own.stores, instanceOf(ctx.Map.Get(reference).(*simulator.Datastore)))
 	}
