@@ -164,9 +164,7 @@ class Engines:
             raise Refused(f"the folder {Folder} or the session {Session} is not what the script takes")
         if Folder in self.folders or TaskName in self.tasks:
             raise Refused(f"The folder {Folder} or the task {TaskName} exists.")
-        for foreign in self.data.get("foreign_folders", []):
-            if f"{Folder}\\".lower().startswith(f"{foreign}\\".lower()):
-                raise Refused(f"The folder {foreign} does not belong to the administrators. Remove it.")
+        self._refuse_foreign(Folder)
         runner = base64.b64decode(Runner, validate=True)
         if not runner.startswith(b"# storlab: engine_run\n") or not Arguments or type(LimitS) is not int or not 0 < LimitS < 1 << 31:
             raise Refused("this is not the runner, or its plan is not whole")
@@ -186,6 +184,15 @@ class Engines:
                 return
         task.update(state="Running", ran=True, run=self._begin(task, plan, files, fault))
         self._settle()
+
+    def _refuse_foreign(self, folder: str) -> None:
+        for foreign in self.data.get("foreign_folders", []):
+            if f"{folder}\\".lower().startswith(f"{foreign}\\".lower()):
+                raise Refused(f"The folder {foreign} does not belong to the administrators. Remove it.")
+
+    def script_folder_private(self, Folder: str) -> None:
+        self._refuse_foreign(Folder)
+        self.folders.setdefault(Folder, {})
 
     def _begin(self, task: dict, plan: dict, files: dict, fault: str) -> dict:
         """What the runner does until the program has started, and what will become of that."""

@@ -73,6 +73,8 @@ def test_only_administrators_may_change_what_runs():
     for check in ("SetAccessRuleProtection($true, $false)", "GetOwner(", "ReparsePoint", "AreAccessRulesProtected"):
         assert text.index(check) < first_file
     assert text.index("SetAccessRuleProtection") < made
+    private = TEXTS["folder_private"].partition("param([string]$Folder)\n")[2]
+    assert private in text
     # Well-known numbers of the administrators and of the system, which have other names in other languages.
     assert re.findall(r"'(S-1-[0-9-]+)'", text) == ["S-1-5-32-544", "S-1-5-18"]
 

@@ -579,6 +579,15 @@ def test_download_is_refused(offered, changed):
     assert offered.module("ansible.windows.win_package", path="C:\\storlab\\tools\\fio.msi", state="present")["failed"]
 
 
+def test_private_folder_is_made_once_and_not_beneath_one_of_others(offered):
+    with offered.world.open():
+        offered.data["foreign_folders"] = ["C:\\foreign"]
+    for _turn in range(2):
+        assert offered.script("folder_private", Folder="C:\\storlab\\tools\\t1") == {}
+    assert "does not belong" in offered.script("folder_private", Folder="C:\\foreign\\tools")["refused"]
+    assert "C:\\foreign\\tools" not in offered.data["folders"]
+
+
 def test_engine_is_installed_once_and_removed_again(offered):
     def package(state: str, check: bool = False) -> bool:
         return offered.module("ansible.windows.win_package", check, path="C:\\storlab\\tools\\fio.msi", state=state)["changed"]

@@ -11,11 +11,12 @@ if (Test-Path -LiteralPath $Root) {
 $runs = @(foreach ($testbed in $testbeds) {
     foreach ($folder in @(Get-ChildItem -LiteralPath $testbed.FullName -Directory -Force)) {
         # Other folders may lie here, too; a run has a plan.
-        if (Test-Path -LiteralPath "$($folder.FullName)\plan.json") {
+        $plan = Get-Item -LiteralPath "$($folder.FullName)\plan.json" -ErrorAction SilentlyContinue
+        if ($plan) {
             $name = "storlab $($testbed.Name) $($folder.Name)"
             $task = Get-ScheduledTask -TaskName $name -TaskPath '\' -ErrorAction SilentlyContinue
             $state = 'lost'
-            if (@('Running', 'Queued') -contains "$($task.State)" -or ([DateTime]::UtcNow - $folder.CreationTimeUtc).TotalSeconds -lt 20) { $state = 'running' }
+            if (@('Running', 'Queued') -contains "$($task.State)" -or ([DateTime]::UtcNow - $plan.LastWriteTimeUtc).TotalSeconds -lt 20) { $state = 'running' }
             if (Test-Path -LiteralPath "$($folder.FullName)\ended.json") { $state = 'ended' }
             @{ testbed_id = $testbed.Name; folder = $folder.FullName; name = $folder.Name; state = $state; task = $name }
         }

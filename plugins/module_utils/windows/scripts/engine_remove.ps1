@@ -29,7 +29,7 @@ if (Get-ScheduledTask -TaskName $TaskName -TaskPath '\' -ErrorAction SilentlyCon
 if (Test-Path -LiteralPath "$Folder\plan.json") {
     $plan = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText("$Folder\plan.json"))
     $id = 0
-    $ticks = (Get-Item -LiteralPath "$Folder\plan.json").CreationTimeUtc.Ticks
+    $ticks = (Get-Item -LiteralPath "$Folder\plan.json").LastWriteTimeUtc.Ticks
     if (Test-Path -LiteralPath "$Folder\process.json") {
         $process = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText("$Folder\process.json"))
         $id = $process.pid
@@ -47,6 +47,11 @@ if (Test-Path -LiteralPath "$Folder\plan.json") {
     }
 }
 if (Get-ScheduledTask -TaskName $TaskName -TaskPath '\' -ErrorAction SilentlyContinue) { Unregister-ScheduledTask -TaskName $TaskName -TaskPath '\' -Confirm:$false }
+# What has just ended may hold a file for a moment.
+for ($turn = 0; $turn -lt 20 -and (Test-Path -LiteralPath $Folder); $turn++) {
+    Remove-Item -LiteralPath $Folder -Recurse -Force -ErrorAction SilentlyContinue
+    Start-Sleep -Milliseconds 250
+}
 if (Test-Path -LiteralPath $Folder) { Remove-Item -LiteralPath $Folder -Recurse -Force }
 $place = [System.IO.Path]::GetDirectoryName($Folder)
 while ($place -ne [System.IO.Path]::GetPathRoot($Folder) -and (Test-Path -LiteralPath $place) -and -not @(Get-ChildItem -LiteralPath $place -Force)) {

@@ -19,12 +19,14 @@ if (Test-Path -LiteralPath $Folder) {
         # Of a task that never ran, a day in 1999 is told.
         $ran = $told.LastRunTime -and $told.LastRunTime.Year -gt 2000
     }
-    $age = [DateTime]::UtcNow - (Get-Item -LiteralPath $Folder -Force).CreationTimeUtc
+    # Not when it was made: Windows gives a name that comes back soon its former time of creation.
+    $plan = Get-Item -LiteralPath "$Folder\plan.json" -ErrorAction SilentlyContinue
+    $young = $plan -and ([DateTime]::UtcNow - $plan.LastWriteTimeUtc).TotalSeconds -lt 20
     if (Test-Path -LiteralPath "$Folder\ended.json") {
         $state = 'ended'
         $ended = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText("$Folder\ended.json"))
     }
-    elseif ($runs -or -not ($ran -or $age.TotalSeconds -ge 20)) {
+    elseif ($runs -or ($young -and -not $ran)) {
         $state = 'running'
     }
     else {
