@@ -55,14 +55,15 @@ class ActionModule(WindowsAction):
         record = aim.remember(self.memory.data, state, listed, made)
         self.remember(record)
         self.apply(made)
+        fresh = tuple(one["name"] for one in made if one["op"] == "make_disk")
         if made and not self._task.check_mode:
-            state, there = self.there(params, record, disks)
+            state, there = self.there(params, record, disks, fresh)
         else:
             there = aim.found(record, state, listed)
         there = {disk["name"]: there.get(disk["name"]) or aim.new_disk(disk["size_bytes"]) for disk in disks}
         record = aim.identified(record, there)
         self.remember(record)
-        more = aim.dressing(there, record, state)
+        more = aim.dressing(there, record, state, fresh)
         self.apply(more)
         self.remember(aim.identified(record, there, ready=True))
         return {**told(steps + made + more), "layers": aim.layers_of(disks, there, record), "reboot_required": False}
@@ -88,13 +89,13 @@ class ActionModule(WindowsAction):
             self.remember(before)
             raise
 
-    def there(self, params: dict, record: dict, disks: list) -> tuple:
+    def there(self, params: dict, record: dict, disks: list, fresh: tuple) -> tuple:
         """The state of the host and the disks of the devices, once Windows shows them all."""
         seen: dict = {}
 
         def complete() -> bool:
             seen["state"] = self.state()
-            seen["disks"] = aim.found(record, seen["state"], self.listed(params))
+            seen["disks"] = aim.found(record, seen["state"], self.listed(params), fresh)
             if len(seen["disks"]) == len(disks):
                 return True
             self.script("disk_rescan")

@@ -72,6 +72,23 @@ def test_disks_have_their_exact_size_an_mbr_and_no_partition(host):
     assert layers["backing-one"]["path"] != layers["backing-two"]["path"]
 
 
+@pytest.mark.parametrize("looks", [{"partitions": [{"number": 1, "type": "Unknown", "size_bytes": 5 << 20, "letter": ""}]}, {"style": "GPT"},
+                                   {"partitions": [], "volumes": {}, "style": "RAW"}], ids=["another partition", "GPT", "blank"])
+def test_disk_that_was_just_made_is_taken_as_it_is(host, monkeypatch, looks):
+    """Windows may show a new device in another way than the source of the program promises; its number proves it as long as this run lasts."""
+    real = Host._aim_attach
+
+    def attach(self, options):
+        answer = real(self, options)
+        self.data["disks"][str(self.data["aim"]["devices"][options["-u"]])].update(copy.deepcopy(looks))
+        return answer
+
+    monkeypatch.setattr(Host, "_aim_attach", attach)
+    assert "make_disk" in [op for op, _target in ops(host.build())]
+    assert [(host.drive(number)["style"], host.drive(number)["partitions"]) for number in ("000000", "000100")] == [("MBR", []), ("MBR", [])]
+    assert host.build()["changed"] is False
+
+
 def test_second_run_changes_nothing_and_tells_the_same_layers(host):
     first = host.build()
     before = copy.deepcopy(host.data())

@@ -6,7 +6,8 @@
 Its devices carry no mark of their own. The driver draws a new GUID for each (ImScsiGenerateUniqueId), which is the disk's serial and unique id. So the
 record on the controller, ``devices: {name: {device, size_bytes, boot, unique_id, serial, ready}}``, tells the testbed's devices from those of others.
 The number of a device is chosen and recorded before it is made, so that one whose making broke off is found again: it has no unique id in the
-record, and must look as aim_ll leaves a new device, with its one partition of one size and nothing on it.
+record, and must look as aim_ll leaves a new device, with its one partition of one size and nothing on it. ``fresh`` are names of devices that this very
+run has made, which need no such proof.
 
 Source: aimcmd.cpp, drvsetup.cpp, srbioctl.cpp and iodisp.cpp of Arsenal Image Mounter, and aim_ll 1.2.29 itself, as far as it runs without its driver.
 """
@@ -86,7 +87,7 @@ def as_made(disk: dict, state: dict) -> bool:
         for part in disk["partitions"])
 
 
-def _disk(kept: dict, state: dict, listed: dict) -> dict | None:
+def _disk(kept: dict, state: dict, listed: dict, fresh: bool) -> dict | None:
     """The disk of a recorded device, or None when it is gone or somebody else's by now."""
     device = listed["devices"].get(kept["device"])
     disk = next((one for one in state["disks"] if device and one["number"] == device["drive"]), None)
@@ -94,14 +95,14 @@ def _disk(kept: dict, state: dict, listed: dict) -> dict | None:
         return None
     this_start = kept["boot"] == state["about"]["boot"]
     if kept["unique_id"] is None:
-        return disk if this_start and as_made(disk, state) else None
+        return disk if fresh or (this_start and as_made(disk, state)) else None
     # The serial is the GUID that was drawn for the device. Without one the unique id may be that of the place, which a restart gives to the next.
     return disk if (disk["unique_id"], disk["serial"]) == (kept["unique_id"], kept["serial"]) and (this_start or kept["serial"]) else None
 
 
-def found(memory: dict, state: dict, listed: dict) -> dict:
+def found(memory: dict, state: dict, listed: dict, fresh: tuple = ()) -> dict:
     """{name: disk} of the recorded devices that are there."""
-    disks = {name: _disk(kept, state, listed) for name, kept in memory.get("devices", {}).items()}
+    disks = {name: _disk(kept, state, listed, name in fresh) for name, kept in memory.get("devices", {}).items()}
     return {name: disk for name, disk in disks.items() if disk}
 
 
@@ -154,9 +155,9 @@ def _free_numbers(taken: set):
     return (number for number in numbers if number not in taken)
 
 
-def _refuse(name: str, kept: dict, disk: dict, state: dict) -> None:
+def _refuse(name: str, kept: dict, disk: dict, state: dict, fresh: bool = False) -> None:
     refuse_disk(disk, f"RAM disk {name}", proven=True)
-    if any(part["type"] != RESERVED for part in disk["partitions"]) and (kept["ready"] or not as_made(disk, state)):
+    if not fresh and any(part["type"] != RESERVED for part in disk["partitions"]) and (kept["ready"] or not as_made(disk, state)):
         raise Failure("device_partitioned", f"RAM disk {name} is disk {disk['number']}, which has got partitions.",
                       "Remove what is on it first: a raw benchmark would overwrite it, and a teardown lose it.", number=disk["number"])
 
@@ -167,11 +168,11 @@ def _removed(name: str, kept: dict, disk: dict, state: dict) -> dict:
     return _run("remove_disk", f"RAM disk {name}", f"{kept['size_bytes']} bytes", None, f"-d -u {kept['device']}")
 
 
-def dressing(there: dict, memory: dict, state: dict) -> list:
+def dressing(there: dict, memory: dict, state: dict, fresh: tuple) -> list:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
     steps = []
     for name, disk in there.items():
-        _refuse(name, memory["devices"][name], disk, state)
+        _refuse(name, memory["devices"][name], disk, state, name in fresh)
         steps += ready_steps(disk)
         if disk["style"] == "GPT" or any(part["type"] != RESERVED for part in disk["partitions"]):
             steps.append(step("clear", f"RAM disk {name}", "partitioned", None, "disk_clear", Number=disk["number"]))
