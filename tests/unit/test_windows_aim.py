@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import win_ramdisk, win_state
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.windows import aim
+from ansible_collections.storlab.testbed.plugins.module_utils.windows import aim, device_safety
 from ansible_collections.storlab.testbed.plugins.plugin_utils import windows_action
 from test_windows_actions import bench, code  # noqa: F401
 from world import Host
@@ -123,6 +123,15 @@ def test_disk_that_is_not_wanted_any_more_goes(host):
     assert ops(host.build(disks=host.disks[1:])) == [("remove_disk", "RAM disk one")]
     assert list(host.data()["aim"]["devices"]) == ["000100"]
     assert host.build(disks=host.disks[1:])["changed"] is False
+
+
+def test_guard_lets_a_benchmark_write_to_it_and_to_no_later_one_in_its_place(host):
+    layer = host.build()["layers"][0]
+    assert device_safety.judge(host.change(lambda client: client.state([])), layer) == ([], [])
+    host.change(lambda client: client.restart())
+    host.others("000000", 70 << 20)
+    refused, _overridden = device_safety.judge(host.change(lambda client: client.state([])), layer)
+    assert {"wrong_unique_id", "wrong_serial", "device_mounted"} <= {one["code"] for one in refused}
 
 
 @pytest.mark.parametrize("theirs", [[], ["000000"], ["000100", "000000"]], ids=["nobody", "one of others", "two of others"])

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import win_iscsi_session, win_iscsi_target, win_ramdisk, win_target_server
-from ansible_collections.storlab.testbed.plugins.module_utils.windows import target
+from ansible_collections.storlab.testbed.plugins.module_utils.windows import device_safety, target
 from test_windows_actions import CLIENT, IN, IQN, NAME, PORTAL, bench, code  # noqa: F401
 from world import Host
 
@@ -73,6 +73,13 @@ def test_server_logs_in_to_itself_and_everything_is_given_back(loop, was, reboot
     assert loop.state() == before
     assert loop.host()["loopback"] == was
     assert list((loop.bench.folder / "state" / "windows").iterdir()) == []
+
+
+def test_guard_lets_a_benchmark_write_to_the_layer(loop):
+    [layer] = loop.build()[-1]["layers"]
+    with loop.world.open():
+        state = Host(loop.world, "server").state([])
+    assert device_safety.judge(state, layer) == ([], [])
 
 
 def test_running_service_is_restarted_once(loop):
