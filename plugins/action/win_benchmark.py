@@ -32,12 +32,15 @@ class ActionModule(WindowsAction):
                               "Name the program in full in benchmark_windows.program.", program=program)
         return {**told(done), "program": found["program"], "version": found["version"]}
 
-    def absent(self, params: dict, _state: dict) -> dict:
+    def files(self, _params: dict) -> list:
+        return install.packages(self.memory.data)
+
+    def absent(self, params: dict, state: dict) -> dict:
         install.check(params)
         runs = self.script("engine_list", {"Root": params["root"], "TestbedId": params["testbed_id"]})["runs"]
         steps = install.ends(runs)
         self.apply(steps)
-        calls = install.absent_plan(self.memory.data)
+        calls = install.absent_plan(self.memory.data, state)
         done = self.carried_out(calls)
         self.forget()
         return told(steps + done)

@@ -242,7 +242,7 @@ class Host(Aim, Engines):
                        "partitions": [{"folders": [], **part} for part in disk["partitions"]]}
                       for number, disk in data["disks"].items()],
             "volumes": [{"letter": letter, **volume} for disk in data["disks"].values() for letter, volume in disk["volumes"].items()],
-            "files": [path for path in files if path in data["files"]],
+            "files": [path for path in files if path in data["files"] or path.rpartition("\\")[2] in self.folders.get(path.rpartition("\\")[0], {})],
         }
 
     def _runs(self, service: str) -> bool:

@@ -352,6 +352,8 @@ def test_an_engine_is_brought_and_taken_away_again(bench):
     wrong = bench.run(module=win_benchmark, download={"url": URL, "checksum": "0" * 64})
     assert code(wrong) == "download_failed"
     assert bench.data()["programs"] == {}
+    # What was begun is taken away again.
+    assert [step["op"] for step in bench.run(module=win_benchmark, state="absent")["steps"]] == ["folder"]
     ahead = bench.run(module=win_benchmark, check=True, download={"url": URL, "checksum": CHECKSUM})
     assert [step["op"] for step in ahead["steps"]] == ["folder", "download", "install"]
     assert bench.data()["programs"] == {}

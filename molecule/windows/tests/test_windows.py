@@ -66,6 +66,48 @@ def test_disks_of_the_client_are_those_of_the_layers(world):
     assert layer("datastore-ds1")["parent"] == "initiator-ds1"
 
 
+def results(run_id: str) -> dict:
+    return {path.parent.name: json.loads(path.read_text()) for path in (STATE / "results" / "windows" / run_id / "points").glob("*/result.json")}
+
+
+@pytest.mark.parametrize(("run_id", "raw", "points"), [("fio", "fio.json", 6), ("diskspd", "diskspd.xml", 2), ("iometer", "iometer.csv", 8)])
+def test_every_engine_measured_the_drive_and_the_file(run_id, raw, points):
+    found = results(run_id)
+    assert len(found) == points
+    assert {one["status"] for one in found.values()} == {"measured"}
+    assert {one["layer"] for one in found.values()} - {"ceiling-win02"} == {"initiator-bench", "datastore-ds1"}
+    assert {one["engine"]["name"] for one in found.values()} == {run_id}
+    for name, one in found.items():
+        text = (STATE / "results" / "windows" / run_id / "points" / name / raw).read_bytes()
+        assert hashlib.sha256(text).hexdigest() == one["raw"]["sha256"]
+        assert one["read" if one["workload"]["read_percent"] else "write"]["ios"] > 0
+
+
+def test_layers_of_fio_were_written_before_they_were_read():
+    assert all(one["preparation"]["filled"] for one in results("fio").values() if one["layer"] != "ceiling-win02")
+
+
+def test_each_run_was_started_once(world):
+    started = [call for call in world["calls"] if call["script"] == "engine_start"]
+    # fio: two layers written, six points; diskspd: two points; IOMeter: a grid of four, the layers in turns.
+    assert len(started) == 2 + 6 + 2 + 8
+
+
+def test_runs_leave_nothing_but_the_engine_that_was_brought(world):
+    client = world["hosts"]["win02"]
+    assert client["tasks"] == {}
+    assert not [folder for folder, files in client["folders"].items() if "plan.json" in files]
+    assert "C:\\Program Files\\fio\\fio.exe" in client["programs"]
+    assert not client.get("links")
+    assert not client.get("licences")
+
+
+def test_report_says_that_it_is_of_a_stand_in():
+    page = (STATE / "results" / "windows" / "iometer" / "report" / "index.html").read_text()
+    assert "stand-in" in page
+    assert "initiator-bench" in page
+
+
 def test_check_mode_came_first_and_sent_nothing_but_checks(world):
     flags = [call["check_mode"] for call in world["calls"]]
     first = flags.index(False)

@@ -96,12 +96,18 @@ def remember(memory: dict, params: dict, calls: list) -> dict:
     return {**memory, "brought": {"folder": folder(params), "package": _file(params) if kind(params["download"]["url"]) == "msi" else None}}
 
 
-def absent_plan(memory: dict) -> list:
-    brought = memory.get("brought")
+def packages(memory: dict) -> list:
+    """Files without which what was brought cannot be uninstalled."""
+    package = memory.get("brought", {}).get("package")
+    return [package] if package else []
+
+
+def absent_plan(memory: dict, state: dict) -> list:
+    brought, calls = memory.get("brought"), []
     if not brought:
         return []
-    calls = []
-    if brought["package"]:
+    # It is not there when it could not even be fetched.
+    if brought["package"] in state["files"]:
         calls.append(_call("uninstall", brought["package"], "installed", None, "ansible.windows.win_package", path=brought["package"], state="absent"))
     return [*calls, _call("folder", brought["folder"], "there", None, "ansible.windows.win_file", path=brought["folder"], state="absent")]
 
