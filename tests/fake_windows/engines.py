@@ -67,11 +67,11 @@ class Engines:
 
     @property
     def folders(self) -> dict:
-        return self.data.setdefault("folders", {})
+        return self.data["folders"]
 
     @property
     def tasks(self) -> dict:
-        return self.data.setdefault("tasks", {})
+        return self.data["tasks"]
 
     def _account(self) -> str:
         return self.data.get("account", f"{self.name.upper()}\\Administrator")

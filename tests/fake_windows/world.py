@@ -37,6 +37,7 @@ HOST = {
     "addresses": ["192.0.2.11", "198.51.100.11"],
     "services": {"MSiSCSI": {"state": "Stopped", "start_mode": "Manual"}},
     "firewall_rules": {}, "portals": {}, "loopback": None, "loopback_read": None, "page_files": ["C"], "virtual_disks": {}, "targets": {}, "files": [],
+    "folders": {}, "tasks": {},
     "initiator": {"iqn": "iqn.1991-05.com.microsoft:host", "portals": [], "sessions": {}},
     "disks": {"0": {"name": "Fake System Disk", "lun": 0, "serial": "SYS0", "unique_id": "FAKE-SYS-0", "size_bytes": 64 << 30, "bus": "SATA", "style": "GPT",
                     "offline": False, "read_only": False, "boot": True, "system": True, "clustered": False,

@@ -511,7 +511,7 @@ def test_start_refuses(bench, changed):
     except ValueError:
         refused = True
     assert refused
-    assert bench.data.get("tasks", {}) == {}
+    assert bench.data["tasks"] == {}
 
 
 def test_start_makes_nothing_twice(bench):
