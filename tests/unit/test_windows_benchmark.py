@@ -333,7 +333,8 @@ def test_engines_of_windows_are_refused_elsewhere(bench):
 
 
 def test_the_ceiling_is_fios_alone(bench):
-    ceiling = {"name": "ceiling-win01", "kind": "ceiling", "host": "win01", "path": None, "parent": None, "purpose": "scratch", "size_bytes": 1 << 30, "identity": {}}
+    ceiling = {"name": "ceiling-win01", "kind": "ceiling", "host": "win01", "path": None, "parent": None, "purpose": "scratch", "size_bytes": 1 << 30,
+               "identity": {}}
     points = measured(bench.run(layers=[ceiling, LAYERS[0]]))
     assert [point["layer"] for point in points] == ["ceiling-win01", "backing-bench"]
     other = bench.run(layers=[ceiling, LAYERS[0]], engine="diskspd", run_id="two", windows={"program": DISKSPD})
@@ -372,7 +373,8 @@ def test_an_engine_that_was_there_stays(bench):
     assert FIO in bench.data()["programs"]
 
 
-@pytest.mark.parametrize("download", [{"url": URL}, {"url": "ftp://files.lab.example/fio.msi", "checksum": CHECKSUM}, {"url": "https://x/fio.tar", "checksum": CHECKSUM}])
+@pytest.mark.parametrize("download", [{"url": URL}, {"url": "ftp://files.lab.example/fio.msi", "checksum": CHECKSUM},
+                                      {"url": "https://x/fio.tar", "checksum": CHECKSUM}])
 def test_downloads_that_cannot_be_proven_are_refused(bench, download):
     refused = bench.run(module=win_benchmark, download=download)
     assert code(refused) == "bad_value"

@@ -95,7 +95,8 @@ def test_iometer_measures_a_file_through_a_second_name_and_no_larger_than_it_is(
     assert found["targets"][0].startswith("T:")
 
 
-@pytest.mark.parametrize("settings", [{"root": "/srv/storlab"}, {"root": "C:\\two words"}, {"root": "C:\\"}, {"root": "\\\\server\\share"}, {"iometer_version": "1.1.0;"}])
+@pytest.mark.parametrize("settings", [{"root": "/srv/storlab"}, {"root": "C:\\two words"}, {"root": "C:\\"}, {"root": "\\\\server\\share"},
+                                      {"iometer_version": "1.1.0;"}])
 def test_settings_that_cannot_work_are_refused(settings):
     with pytest.raises(Failure) as caught:
         engines.check({**SETTINGS, **settings})
