@@ -14,7 +14,8 @@ description:
   - O(provider=aim) makes drives of the host itself with Arsenal Image Mounter, of exactly the size that is asked for, and gives them an MBR without
     partitions. They go when the host restarts; the next run makes them anew. Nothing marks them, so the record on the controller tells them from those of
     others by their number, size, unique id and serial, which is drawn anew for each.
-  - O(provider=preinstalled) finds a RAM disk that another product made, proves it by model and size, and gives it an MBR without partitions. It has to be online.
+  - O(provider=preinstalled) finds a RAM disk that another product made, which has to be online, proves it by model and size, and gives it an MBR without
+    partitions.
   - Removes only what carries the testbed in its description or stands in its record; a disk that a target exports or that has partitions is not removed.
 options:
   state:

@@ -243,7 +243,8 @@ class Host(Aim, Engines):
                        "partitions": [{"folders": [], **part} for part in disk["partitions"]]}
                       for number, disk in data["disks"].items()],
             "volumes": [{"letter": letter, **volume} for disk in data["disks"].values() for letter, volume in disk["volumes"].items()],
-            "files": [path for path in files if path in data["files"] or path.rpartition("\\")[2] in self.folders.get(path.rpartition("\\")[0], {})],
+            "files": [path for path in files
+                      if path in data["files"] or path.rpartition("\\")[2] in data.get("folders", {}).get(path.rpartition("\\")[0], {})],
         }
 
     def _runs(self, service: str) -> bool:
@@ -458,7 +459,8 @@ class Host(Aim, Engines):
             # The policy of servers: disks on shared buses stay offline.
             self.data["disks"][str(number)] = {
                 "name": "MSFT Virtual HD", "lun": lun, "serial": digest(path)[:16], "unique_id": digest(f"{iqn}{path}")[:32].upper(), "bus": "iSCSI",
-                "size_bytes": backing["size_bytes"], "offline": True, "offline_reason": "Policy", "read_only": True, "boot": False, "system": False, "clustered": False,
+                "size_bytes": backing["size_bytes"], "offline": True, "offline_reason": "Policy", "read_only": True, "boot": False, "system": False,
+                "clustered": False,
                 "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}
             numbers.append(number)
 
