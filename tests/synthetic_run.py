@@ -240,6 +240,28 @@ def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str
             "requests": [{"profile": {"name": f"synthetic_{shape}", "version": "1.0", "published": PUBLISHED}, "order": "interleaved", "hosts": ["target01"]}],
         },
     )
+    for guest, datastore, duration_s, rate in (("ram", "lab-ds1", 512.25, 211.5), ("raid", "lab-raid", 1490.5, 187.0)):
+        samples = make_fixture.save(os.path.join(folder, "installations", "samples", f"{guest}.json"), {"host_samples": {"columns": [], "rows": []}})
+        make_fixture.save(
+            os.path.join(folder, "installations", f"{guest}.json"),
+            {
+                "schema": "storlab.installation/1",
+                "testbed_id": TESTBED,
+                "run_id": RUN_ID,
+                "guest": guest,
+                "host": "hypervisor01",
+                "simulated": True,
+                "duration_s": duration_s,
+                "ended_by": "powered_off",
+                "datastore": datastore,
+                "iso": f"[{datastore}] setup.iso",
+                "counters": {
+                    "samples": int(duration_s // 20) - 1,
+                    "datastore": {"name": datastore, "commands_s": {"mean": rate, "p95": rate + 170, "max": rate + 190}},
+                    "raw": {"file": f"samples/{guest}.json", "sha256": samples},
+                },
+            },
+        )
     index = 0
     for repetition in range(1, repetitions + 1):
         for layer, one in wanted.values():

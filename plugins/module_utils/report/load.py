@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, field
 
 from .. import histogram, store
+from ..esxi_installation import SCHEMA as INSTALLATION
 from ..failure import Failure, bad_value
 
 OPTIONAL = {"engine": dict, "cpu": dict, "errors": dict, "flags": list, "failures": list, "path": lambda: None, "started_utc": str, "finished_utc": str}
@@ -25,6 +26,7 @@ class Run:
     environments: dict = field(default_factory=dict)
     results: list = field(default_factory=list)
     asked: dict = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
+    installations: list = field(default_factory=list)  # of operating systems, as docs/results.md says
     damaged: list = field(default_factory=list)  # {file, reason}
 
 
@@ -102,7 +104,39 @@ def read_run(folder: str) -> Run:
             "Run benchmark again, or restore the run from a copy.", run_dir=folder, damaged=run.damaged,
         )
     run.testbed_id, run.run_id = str(run.results[0]["testbed_id"]), str(run.results[0]["run_id"])
+    run.installations = _installations(run)
     return run
+
+
+def _installations(run: Run) -> list:
+    """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
+    folder, found = os.path.join(run.folder, "installations"), []
+    for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        name = f"installations/{entry}"
+        timed = _read(run, name, (dict,)) if entry.endswith(".json") else None
+        if timed is None:
+            continue
+        if timed.get("schema") != INSTALLATION or not _timed(timed):
+            run.damaged.append({"file": name, "reason": f"it is no installation of schema {INSTALLATION}"})
+            continue
+        raw = (timed.get("counters") or {}).get("raw")
+        raw = raw if isinstance(raw, dict) and raw.get("file") else {}
+        place = os.path.normpath(f"installations/{raw.get('file')}")
+        timed["files"] = {"raw": _file(run, raw, [place] if place.startswith("installations/") else [])} if raw else {}
+        found.append(timed)
+    return found
+
+
+def _timed(timed: dict) -> bool:
+    """Whether it has what a table of installations shows, and figures where figures belong."""
+    try:
+        counters = timed.get("counters") or {}
+        rates = (counters.get("datastore") or {}).get("commands_s") or {}
+        figures = [timed["duration_s"], counters.get("samples", 0), *(rates[key] for key in ("mean", "p95", "max") if rates)]
+        words = [timed[key] for key in ("guest", "datastore", "iso", "ended_by")]
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return all(isinstance(figure, (int, float)) for figure in figures) and all(isinstance(word, str) for word in words)
 
 
 def _read(run: Run, name: str, kinds: tuple):
@@ -177,17 +211,22 @@ def _files(run: Run, point: str, result: dict) -> dict:
         record = result.get(kind)
         if not isinstance(record, dict) or not record.get("file"):
             continue
-        relative = sha256 = None
-        for path in _places(point, str(record["file"])):
-            try:
-                with open(os.path.join(run.folder, path), "rb", buffering=0) as handle:
-                    relative, sha256 = path, hashlib.sha256(handle.read()).hexdigest()
-                break
-            except OSError:
-                continue  # said by the state
-        state = "missing" if relative is None else "unrecorded" if not record.get("sha256") else "matches" if sha256 == record["sha256"] else "differs"
-        found[kind] = {"path": relative, "name": str(record["file"]), "sha256": record.get("sha256"), "state": state}
+        found[kind] = _file(run, record, _places(point, str(record["file"])))
     return found
+
+
+def _file(run: Run, record: dict, paths: list) -> dict:
+    """The first of these files that there is, set against what was recorded of it."""
+    relative = sha256 = None
+    for path in paths:
+        try:
+            with open(os.path.join(run.folder, path), "rb", buffering=0) as handle:
+                relative, sha256 = path, hashlib.sha256(handle.read()).hexdigest()
+            break
+        except OSError:
+            continue  # said by the state
+    state = "missing" if relative is None else "unrecorded" if not record.get("sha256") else "matches" if sha256 == record["sha256"] else "differs"
+    return {"path": relative, "name": str(record["file"]), "sha256": record.get("sha256"), "state": state}
 
 
 def _places(point: str, file: str) -> list:

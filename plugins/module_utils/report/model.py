@@ -128,6 +128,7 @@ class Report:
     asked: dict = field(default_factory=dict)  # run.json
     samples: dict = field(default_factory=dict)  # point_id -> series of the points that stand for their layers
     judged: dict = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
+    installations: list = field(default_factory=list)
 
 
 def build(run: Run, title: str | None = None) -> Report:
@@ -154,6 +155,7 @@ def build(run: Run, title: str | None = None) -> Report:
         repetitions=(min(counts, default=0), max(counts, default=0)), verdict="", headline=headline, asked=run.asked,
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
+        installations=run.installations,
     )
     report.flags = _flags(report)
     report.verdict = _verdict(report, shown)

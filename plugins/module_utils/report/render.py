@@ -142,6 +142,7 @@ def results_json(report: Report) -> str:
              "layers": [{**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)} for step in waterfall.steps]}
             for waterfall in report.waterfalls],
         "points": [_without_histograms(point) for point in report.points],
+        "installations": report.installations,
         "hosts": {machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])} for machine in report.machines},
     }
     return json_of(content)
@@ -220,7 +221,8 @@ def html(report: Report) -> str:
         report=report, first=first, others=[section for section in sections if section is not first], views=views.of_run(report, choices), choices=choices,
         metric_words=views.METRIC_WORDS, steady=views.steady_states(report, choices), checks=views.checks(report),
         clients=views.clients(report, choices),
-        published=views.published(report, choices), profiles=views.profiles(report), chain=_chain(report), tiles=_tiles(report),
+        published=views.published(report, choices), profiles=views.profiles(report), installations=_installations(report), chain=_chain(report),
+        tiles=_tiles(report),
         overview=_overview(report), further=_further(report, choices, apart), points=_points(report, choices),
         grouped=len(report.points) > views.POINTS_APART, style=asset("style.css") + choices.style(), script=asset("script.js"))
 
@@ -256,6 +258,22 @@ def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
                 f"{named}{escape(waterfall.workload_id)}", *fields, views.words(takes_away(step))]))
     head = [("Layer", False), ("Workload", False), ("IOPS", True), ("MB/s", True), ("mean", True), ("p50", True), ("p99", True), ("Takes away", False)]
     return {"workloads": len(waterfalls), "table": views.grid("Further workloads", head, rows)} if rows else None
+
+
+def _installations(report: Report) -> str:
+    """A row an installation: how long it took, and how many commands a second its datastore served meanwhile."""
+    rows = []
+    for timed in report.installations:
+        found = timed.get("counters") or {}
+        rates = (found.get("datastore") or {}).get("commands_s") or {}
+        simulated = " (simulated)" if timed.get("simulated") else ""
+        rows.append(("", f"{timed['guest']}{simulated}", [
+            views.words(timed["datastore"]), views.cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),
+            *(_field(rates.get(key), units.iops) for key in ("mean", "p95", "max")), _field(found.get("samples"), str), views.words(timed["iso"]),
+            views.words(timed["ended_by"].replace("_", " ")), f'<td>{"".join(_trace(kind, file) for kind, file in timed["files"].items())}']))
+    head = [("Guest", False), ("Datastore", False), ("Time", True), ("Commands/s", True), ("95 % at most", True), ("highest", True), ("Samples", True),
+            ("Image", False), ("Ended by", False), ("Their file and SHA-256", False)]
+    return views.grid("Installations", head, rows) if rows else ""
 
 
 POINT_METRICS = (("iops", units.iops), ("bandwidth_bytes_s", units.bandwidth), ("latency_mean_ns", units.latency), ("latency_p50_ns", units.latency),

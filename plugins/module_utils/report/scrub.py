@@ -20,7 +20,7 @@ from .load import Run
 from .model import Report
 
 NAMING = {
-    **dict.fromkeys(("host", "hosts", "hostname", "fqdn", "nodename", "node_name", "computer_name", "server", "servers"), "host"),
+    **dict.fromkeys(("host", "hosts", "guest", "hostname", "fqdn", "nodename", "node_name", "computer_name", "server", "servers"), "host"),
     **dict.fromkeys(("user", "username", "user_name", "login", "owner"), "user"),
     **dict.fromkeys(("serial", "serial_number", "asset_tag", "machine_id", "boot_id"), "serial"),
     **dict.fromkeys(("naa", "wwid", "wwn", "eui"), "naa"), **dict.fromkeys(("uuid", "guid"), "uuid"),
@@ -80,7 +80,7 @@ class Pseudonyms:
         self._names_in(ordered, "layers")
         for host in run.environments:
             self._add("host", host)
-        self._names_in([{"testbed_id": run.testbed_id}, run.results, run.environments, run.asked, run.damaged], "")
+        self._names_in([{"testbed_id": run.testbed_id}, run.results, run.installations, run.environments, run.asked, run.damaged], "")
 
     def _names_in(self, found, key: str) -> None:
         if key in NAMING and _is_name(found):
@@ -188,11 +188,11 @@ class Pseudonyms:
         return replace(
             run, testbed_id=self.value(run.testbed_id, "testbed_id"), run_id=self.text(run.run_id), layers=self.value(run.layers, "layers"),
             environments=self.value(run.environments, "hosts"), results=[self.value(result) for result in run.results], asked=self.value(run.asked),
-            damaged=self.value(run.damaged))
+            installations=[self.value(timed) for timed in run.installations], damaged=self.value(run.damaged))
 
     def unlinked(self, report: Report) -> Report:
         """The report without the way to the raw files, in which everything has its real name; their checksums stay."""
-        for point in report.points:
+        for point in (*report.points, *report.installations):
             point["files"] = {kind: {**file, "path": None, "name": self.text(file["name"])} for kind, file in point["files"].items()}
         note = "Hosts, users, addresses and serial numbers have pseudonyms here. The raw files hold the real ones, so they are not linked; the owner of the " \
                "results finds them by their checksums."
