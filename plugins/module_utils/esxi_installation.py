@@ -101,7 +101,7 @@ def plan(state: dict | None, want: dict) -> list:
                       "Make the machine anew, and allow more time in installation_timeout_s.", name=name)
     if "finished_utc" in record:
         return []
-    # It was about to be turned on when a run was cut off.
+    # It was about to be turned on when a run was cut off. Whether it was, its events say.
     again = [_power_on(want)] if "started_utc" not in record and state["power"] == "off" else []
     return [*again, _wait(want)]
 
@@ -268,6 +268,7 @@ class Installation:
     plans: list = field(default_factory=list)  # the first is what the user is told
     watch: Watch | None = None
     reached_at: float | None = None  # this machine's clock
+    turned_on: bool = False  # by us, just now
     samples: dict | None = None
     missed: str | None = None
     samples_at: float = field(default_factory=time.monotonic)
@@ -315,12 +316,17 @@ class Installation:
         # From here on something may go on that a lost connection does not end.
         self.reached_at = self.reached_at or time.monotonic()
         ops = [step["op"] for step in steps]
-        armed_s = unix_s(record["armed_utc"]) if "armed_utc" in record else None
-        if "remember" in ops:
-            armed_s = self.now(session) if "power_on" in ops else None
-            self.remember(machine, {"run_id": self.want["run_id"], **({} if armed_s is None else {"armed_utc": utc(armed_s)})})
-        if "power_on" in ops:
+        armed_s, begun = None, False
+        if "armed_utc" in record:
+            armed_s = unix_s(record["armed_utc"])
+            # It may have been turned on, and have ended, before the run that did so could note it.
+            begun = any(kind == "on" and at_s >= armed_s for kind, at_s in self.events(session, machine.vm))
+        if "power_on" in ops and not begun:
+            if armed_s is None:
+                armed_s = self.now(session)
+                self.remember(machine, {"run_id": self.want["run_id"], "armed_utc": utc(armed_s)})
             machine.apply([step for step in steps if step["op"] == "power_on"], state, {})
+            self.turned_on = True
             self.booting(session, machine.vm)
         if "started_utc" in record:
             return record, unix_s(record["started_utc"])
@@ -334,8 +340,7 @@ class Installation:
         vm = machine.vm
         if self.watch is None:
             # What was turned on just now was seen to be alive then.
-            fresh = any(step["op"] == "power_on" for step in self.plans[0])
-            self.watch = Watch(self.want, started_s, alive_s=started_s if fresh else None)
+            self.watch = Watch(self.want, started_s, alive_s=started_s if self.turned_on else None)
         while True:
             seen = self.see(session, vm)
             self.reached_at = time.monotonic()

@@ -77,6 +77,11 @@ class Lab:
         collector.SetCollectorPageSize(1000)
         return sorted(event.createdTime.timestamp() for event in collector.latestPage if type(event).__name__.endswith(kind))
 
+    def length_s(self, name: str) -> float:
+        """Of a machine that was turned on once, and ended."""
+        (began,), (ended,) = (self.events(name, kind) for kind in ("VmPoweredOnEvent", "VmPoweredOffEvent"))
+        return ended - began
+
     def order(self, what: str, **order) -> None:
         request = urllib.request.Request(f"http://{self.ready['control']}/{what}", data=json.dumps(order).encode(), method="POST")
         urllib.request.urlopen(request).close()  # noqa: S310, of this machine
@@ -189,7 +194,8 @@ def test_installation_with_a_restart_is_timed_by_the_events_of_the_host(lab, nam
 def test_what_no_event_tells_is_known_to_a_look(lab, name, until, ends):
     lab.make(name, {"seconds": 0.4, "ends": ends})
     found = lab.timed(name, until=until)["installation"]
-    assert found["ended_by"] == until and 0 < found["uncertain_s"] < 0.5 and 0.4 <= found["duration_s"] <= 0.4 + 0.2 + found["uncertain_s"]
+    # Generous, for machines that are busy otherwise.
+    assert found["ended_by"] == until and 0 < found["uncertain_s"] < 2 and 0.4 <= found["duration_s"] < 2.4 + found["uncertain_s"]
     assert lab.vm(name).runtime.powerState == "poweredOn"
 
 
@@ -209,8 +215,7 @@ def test_time_that_is_over_leaves_the_machine_as_it_is_and_can_be_extended(lab, 
     assert lab.vm(name).runtime.powerState == "poweredOn"
     assert lab.refused(name, run_id="run-2") == "installation_running"
     told = lab.timed(name, installation_timeout_s=60)
-    assert ops(told) == ["wait"] and unix_s(told["installation"]["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
-    assert told["installation"]["duration_s"] == pytest.approx(1.5, abs=0.3)
+    assert ops(told) == ["wait"] and told["installation"]["duration_s"] == pytest.approx(lab.length_s(name), abs=0.003)
 
 
 @standalone
@@ -228,8 +233,7 @@ def test_question_of_the_host_is_told_and_the_answered_machine_is_joined(lab, na
     answer = lab.time(name)
     assert answer["failure"]["code"] == "vm_asks" and "The disk is full. Retry or cancel?" in answer["msg"]
     lab.order("answer")
-    found = lab.timed(name)["installation"]
-    assert unix_s(found["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
+    assert lab.timed(name)["installation"]["duration_s"] == pytest.approx(lab.length_s(name), abs=0.003)
 
 
 @pytest.fixture
@@ -257,8 +261,7 @@ def test_lost_host_is_found_again_and_the_end_that_nobody_saw_is_in_its_events(l
     cutter(1.2)
     found = lab.timed(name, reconnect_s=30)["installation"]
     lab.connect()
-    assert unix_s(found["finished_utc"]) == pytest.approx(lab.events(name, "VmPoweredOffEvent")[0], abs=0.002)
-    assert found["duration_s"] == pytest.approx(0.7, abs=0.2) and "uncertain_s" not in found
+    assert found["duration_s"] == pytest.approx(lab.length_s(name), abs=0.003) and "uncertain_s" not in found
 
 
 @standalone
@@ -270,7 +273,7 @@ def test_host_that_stays_away_fails_and_the_next_run_joins(lab, name, cutter):
     lab.order("clear")
     lab.connect()
     told = lab.timed(name)
-    assert ops(told) == ["wait"] and told["installation"]["duration_s"] == pytest.approx(0.7, abs=0.2)
+    assert ops(told) == ["wait"] and told["installation"]["duration_s"] == pytest.approx(lab.length_s(name), abs=0.003)
 
 
 @standalone
@@ -284,6 +287,8 @@ def test_host_that_was_never_reached_is_not_waited_for(lab, name):
 @standalone
 def test_what_cannot_be_installed_is_refused_and_left_as_it_is(lab, name):
     assert lab.refused(name) == "vm_missing"
+    # A playbook in check mode would have made it before.
+    assert ops(lab.timed(name, check=True)) == ["remember", "power_on", "wait"]
     lab.make(name, testbed_id="another")
     assert lab.refused(name) == "vm_foreign"
     assert lab.vm(name).runtime.powerState == "poweredOff"
@@ -317,6 +322,17 @@ def test_machine_that_runs_already_is_joined_only_when_asked_for(lab, name):
     assert unix_s(told["installation"]["started_utc"]) == pytest.approx(lab.events(name, "VmPoweredOnEvent")[0], abs=0.002)
 
 
+@standalone
+@pytest.mark.parametrize("ended", [True, False])
+def test_run_that_was_cut_off_between_noting_and_turning_on_is_taken_up(lab, name, ended):
+    lab.make(name, {"seconds": 0.3, "ends": "powered_off"})
+    lab.set(name, {KEY: json.dumps({"run_id": "run-1", "armed_utc": utc(time.time())})})
+    if ended:
+        done(lab.vm(name).PowerOnVM_Task())
+        wait(lambda: lab.vm(name).runtime.powerState == "poweredOff")
+    assert lab.timed(name)["installation"]["duration_s"] == pytest.approx(lab.length_s(name), abs=0.003)
+
+
 # ---------------------------------------------------------------- the playbook
 
 
@@ -343,11 +359,11 @@ class Site:
         (folder / "hosts.json").write_text(json.dumps({"all": {"children": {"guest_hosts": {"hosts": {"esxi01": variables}}}}}))
         self.results = folder / "results" / "tb-os" / "run-7" / "installations"
 
-    def play(self, *options: str) -> tuple:
+    def play(self) -> tuple:
         """(statistics of the host, {task: its result there})."""
         playbook, inventory = ROOT / "playbooks" / "os_installation.yml", self.folder / "hosts.json"
         done = subprocess.run(
-            ["ansible-playbook", "-i", str(inventory), str(playbook), "-e", "testbed_run_id=run-7", *options],
+            ["ansible-playbook", "-i", str(inventory), str(playbook), "-e", "testbed_run_id=run-7"],
             env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}, cwd=ROOT, capture_output=True,
             text=True)
         assert PASSWORD not in done.stdout + done.stderr
@@ -371,10 +387,6 @@ class Site:
 @standalone
 def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_path):
     site, first, second = Site(lab, tmp_path), "storlab-tb-os-ram", "storlab-tb-os-raid"
-    stats, tasks = site.play("--check")
-    assert (stats["failures"], lab.vm(first), site.results.exists()) == (0, None, False)
-    assert [ops(each) for each in tasks["Install and time each"]["results"]] == [["remember", "power_on", "wait"]] * 2
-
     # One was begun for this run by another controller 130 s ago, the other is yet to be made.
     lab.make(first, {"seconds": 1, "past": 130}, vcpus=1, memory_mib=260, disks=[site.DISK])
     began_s = time.time() - 130
