@@ -21,9 +21,10 @@ class ActionModule(WindowsAction):
             found = self.script("engine_host", {"Program": name})
             if found["program"]:
                 break
-        calls = [] if found["program"] else install.plan(params, self.task_vars["inventory_hostname"])
+        steps, calls = ([], []) if found["program"] else install.plan(params, self.task_vars["inventory_hostname"])
         self.remember(install.remember(self.memory.data, params, calls))
-        done = self.carried_out(calls)
+        self.apply(steps)
+        done = steps + self.carried_out(calls)
         if calls and not self._task.check_mode:
             program = install.installed_program(params)
             found = self.script("engine_host", {"Program": program})
@@ -38,12 +39,13 @@ class ActionModule(WindowsAction):
     def absent(self, params: dict, state: dict) -> dict:
         install.check(params)
         runs = self.script("engine_list", {"Root": params["root"], "TestbedId": params["testbed_id"]})["runs"]
-        steps = install.ends(runs)
-        self.apply(steps)
-        calls = install.absent_plan(self.memory.data, state)
+        ends = install.ends(runs)
+        self.apply(ends)
+        calls, steps = install.absent_plan(self.memory.data, state)
         done = self.carried_out(calls)
+        self.apply(steps)
         self.forget()
-        return told(steps + done)
+        return told(ends + done + steps)
 
     def carried_out(self, calls: list) -> list:
         """In check mode those that would be: most need the file that the one before them brings."""

@@ -139,9 +139,9 @@ class WindowsRun(WindowsScripts):
 
     def _divided(self, jobs: list, meta: dict, files: dict) -> dict:
         """The files of each point: what the engine left of all of them, and which of its tests was whose."""
-        text = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape")
+        text, whole = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape"), []
         try:
-            tests = self.engine.tests(text, jobs)
+            tests, whole = self.engine.tests(text, jobs) if self.engine.shares_runs else ({job["point_id"]: 0 for job in jobs}, [])
             series = self.names.series(text) if self.names.series and self.asked["series"] and text else []
         except Failure:
             # Whoever reads the results of each point will say why they cannot be read.
@@ -152,9 +152,11 @@ class WindowsRun(WindowsScripts):
             flags = list(meta["flags"])
             if "read" in directions(job["workload"]) and job["path"] is not None and "prepared" not in meta:
                 flags.append("not_filled")
-            if len(jobs) > 1:
+            if self.engine.shares_runs:
                 own["test"] = test
-                if test is not None:
+                if test is None:
+                    own["failures"] = [*meta["failures"], *whole]
+                else:
                     # It was measured before whatever ended the engine.
                     own.update(failures=[], exit_code=0)
             own.update(point_id=job["point_id"], flags=flags)

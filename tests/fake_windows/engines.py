@@ -194,6 +194,13 @@ class Engines:
         self._refuse_foreign(Folder)
         self.folders.setdefault(Folder, {})
 
+    def script_folder_remove(self, Folder: str) -> None:
+        for each in [each for each in self.folders if f"{each}\\".lower().startswith(f"{Folder}\\".lower())]:
+            del self.folders[each]
+        programs = self.data.get("programs", {})
+        for program in [each for each in programs if each.lower().startswith(f"{Folder}\\".lower())]:
+            del programs[program]
+
     def _begin(self, task: dict, plan: dict, files: dict, fault: str) -> dict:
         """What the runner does until the program has started, and what will become of that."""
         begun = time.time()

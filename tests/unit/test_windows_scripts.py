@@ -32,7 +32,7 @@ COMMON = {"erroraction"}
 READERS = {"foreach-object", "where-object", "select-object", "test-path", "convertfrom-json", "new-object"}
 # What only reads; and what makes, does and undoes one thing that takes more than one cmdlet.
 READING = {"state", "aim_list", "engine_host", "engine_status", "engine_list", "file_read"}
-LONGER = {"file_write", "aim_run", "folder_private", "engine_start", "engine_run", "engine_remove"}
+LONGER = {"file_write", "folder_remove", "aim_run", "folder_private", "engine_start", "engine_run", "engine_remove"}
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))
 
 

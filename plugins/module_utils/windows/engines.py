@@ -62,7 +62,7 @@ def check_root(root: str) -> None:
 class Fio:
     """One point a run."""
 
-    name, program, session = "fio", "fio.exe", "service"
+    name, program, session, shares_runs = "fio", "fio.exe", "service", False
 
     def installed(self, _folder: str, _kind: str) -> str:
         """Where the program is when its package was installed."""
@@ -80,10 +80,6 @@ class Fio:
         engine = ENGINES["fio"]
         return {"arguments": ["--output-format=json+", f"--output={engine.raw}", engine.job], "files": {engine.job: text}, "job": {engine.job: text},
                 "output": "", "limit_s": math.ceil(limit_s), "link": "", "link_target": "", "licence_version": ""}
-
-    def tests(self, _text: str, points: list) -> dict:
-        """{point_id: position of its result in the output}, None when it has none."""
-        return {points[0]["point_id"]: 0}
 
     def fill(self, job: dict, block_bytes: int, _position: int, _bytes_s, _settings: dict) -> tuple:
         """(function of the folder that makes the run, point that it is a run of): what writes the layer from a position on.
@@ -123,7 +119,7 @@ class _ByTime:
 class Diskspd(_ByTime):
     """One point a run."""
 
-    name, program, session = "diskspd", "diskspd.exe", "service"
+    name, program, session, shares_runs = "diskspd", "diskspd.exe", "service", False
 
     def installed(self, folder: str, kind: str) -> str:
         return f"{folder}\\amd64\\diskspd.exe" if kind == "zip" else f"{folder}\\diskspd.exe"
@@ -138,9 +134,6 @@ class Diskspd(_ByTime):
         return {"arguments": argv[1:], "files": {}, "job": {engine.job: " ".join(argv) + "\n"}, "output": engine.raw,
                 "limit_s": math.ceil(workload["ramp_s"] + workload["runtime_s"] + GRACE_S), "link": "", "link_target": "", "licence_version": ""}
 
-    def tests(self, _text: str, points: list) -> dict:
-        return {points[0]["point_id"]: 0}
-
     def filled(self, text: str, point: dict) -> tuple:
         (found,) = diskspd.results(text)
         return self._written(found, point)
@@ -149,7 +142,7 @@ class Diskspd(_ByTime):
 class Iometer(_ByTime):
     """As many points a run as one configuration can hold, as long as the order of the plan is kept."""
 
-    name, program, session = "iometer", "IOmeter.exe", "interactive"
+    name, program, session, shares_runs = "iometer", "IOmeter.exe", "interactive", True
 
     def installed(self, folder: str, _kind: str) -> str:
         return f"{folder}\\IOmeter.exe"
@@ -168,10 +161,18 @@ class Iometer(_ByTime):
         """Whether one configuration runs these in this order."""
         return icf.group(workloads) == [workloads]
 
+    @staticmethod
+    def _workloads(points: list) -> list:
+        """With their range said, on a file: IOMeter would make it larger until the volume is full."""
+        if points[0]["path"].startswith("\\\\"):
+            return [point["workload"] for point in points]
+        spans = [extent(point["workload"], point["size_bytes"]) for point in points]
+        return [{**point["workload"], "range": {"offset_bytes": offset, "size_bytes": size}} for point, (offset, size) in zip(points, spans)]
+
     def run(self, points: list, folder: str, settings: dict) -> dict:
         engine, path = ENGINES["iometer"], points[0]["path"]
         on_file = not path.startswith("\\\\")
-        workloads = [_within(point) if on_file else point["workload"] for point in points]
+        workloads = self._workloads(points)
         text = icf.write(workloads, [icf.target_of(path)]).replace("\n", "\r\n")
         limit_s = LOGIN_S + sum(one["ramp_s"] + one["runtime_s"] + BETWEEN_TESTS_S for one in workloads) + GRACE_S
         return {"arguments": ["/c", f"{folder}\\{engine.job}", "/r", f"{folder}\\{engine.raw}", "/t", str(LOGIN_S)], "files": {engine.job: text},
@@ -179,18 +180,19 @@ class Iometer(_ByTime):
                 # On a volume IOMeter knows one file only, of this name.
                 "link": f"{path[:2]}\\iobw.tst" if on_file else "", "link_target": path if on_file else ""}
 
-    def tests(self, text: str, points: list) -> dict:
-        done = [(position, one) for position, one in enumerate(iometer.results(text)) if "job_name" in one or "total" in one] if text else []
-        return {point["point_id"]: done[index][0] if index < len(done) else None for index, point in enumerate(points)}
+    def tests(self, text: str, points: list) -> tuple:
+        """({point_id: position of its test in the output, None when it has none}, failures of no test in particular)."""
+        found = list(enumerate(iometer.results(text))) if text else []
+        done = [(position, one) for position, one in found if "job_name" in one or "total" in one]
+        places = {point["point_id"]: None for point in points}
+        for point, (name, depth), (position, one) in zip(points, icf.steps(self._workloads(points)), done):
+            if (one.get("job_name", name), one.get("workload", {}).get("queue_depth", depth)) != (name, depth):
+                break
+            places[point["point_id"]] = position
+        return places, [failure for pair in found if pair not in done for failure in pair[1]["failures"]]
 
     def filled(self, text: str, point: dict) -> tuple:
         return self._written(iometer.results(text)[0], point)
-
-
-def _within(point: dict) -> dict:
-    """The workload with its range said: IOMeter would make the file larger until the volume is full."""
-    offset, size = extent(point["workload"], point["size_bytes"])
-    return {**point["workload"], "range": {"offset_bytes": offset, "size_bytes": size}}
 
 
 ENGINES_HERE = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer())}

@@ -70,15 +70,16 @@ def _file(params: dict) -> str:
     return f"{folder(params)}\\{params['download']['url'].rpartition('/')[2]}"
 
 
-def plan(params: dict, host: str) -> list:
-    """Calls that bring the engine to a host that does not have it."""
+def plan(params: dict, host: str) -> tuple:
+    """(steps, calls) that bring the engine to a host that does not have it."""
     name = params["program"] or ENGINES_HERE[params["engine"]].program
     if not params["download"].get("url"):
         raise Failure("engine_missing", f"{host} has no program {name}.",
                       "Install it, name it in full in benchmark_windows.program, or say in benchmark_windows_download where it comes from.", program=name)
+    # What runs there runs with all rights.
+    steps = [step("folder", folder(params), None, "for administrators alone", "folder_private", Folder=folder(params))]
     url, path = params["download"]["url"], _file(params)
     calls = [
-        _call("folder", folder(params), None, "made", "ansible.windows.win_file", path=folder(params), state="directory"),
         _call("download", path, None, url, "ansible.windows.win_get_url", url=url, dest=path, checksum=params["download"]["checksum"].lower(),
               checksum_algorithm="sha256", force=False),
     ]
@@ -86,7 +87,7 @@ def plan(params: dict, host: str) -> list:
         calls.append(_call("install", path, None, "installed", "ansible.windows.win_package", path=path, state="present"))
     elif kind(url) == "zip":
         calls.append(_call("unpack", path, None, folder(params), "community.windows.win_unzip", src=path, dest=folder(params)))
-    return calls
+    return steps, calls
 
 
 def remember(memory: dict, params: dict, calls: list) -> dict:
@@ -102,14 +103,15 @@ def packages(memory: dict) -> list:
     return [package] if package else []
 
 
-def absent_plan(memory: dict, state: dict) -> list:
+def absent_plan(memory: dict, state: dict) -> tuple:
+    """(calls, steps) that take it away."""
     brought, calls = memory.get("brought"), []
     if not brought:
-        return []
+        return [], []
     # It is not there when it could not even be fetched.
     if brought["package"] in state["files"]:
         calls.append(_call("uninstall", brought["package"], "installed", None, "ansible.windows.win_package", path=brought["package"], state="absent"))
-    return [*calls, _call("folder", brought["folder"], "there", None, "ansible.windows.win_file", path=brought["folder"], state="absent")]
+    return calls, [step("folder", brought["folder"], "there", None, "folder_remove", Folder=brought["folder"])]
 
 
 def ends(runs: list) -> list:
