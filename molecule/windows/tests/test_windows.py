@@ -27,7 +27,7 @@ def layer(name: str) -> dict:
 
 def test_target_is_as_described_after_it_was_changed(world):
     targets = world["hosts"]["win01"]["targets"]
-    assert set(targets) == {"storlab-windows-target01"}
+    assert set(targets) == {"storlab-windows-target01", "storlab-windows-own"}
     target = targets["storlab-windows-target01"]
     assert target["iqn"] == "iqn.2026-11.test.storlab.windows:target01"
     assert target["initiators"] == ["IQN:iqn.1991-05.com.microsoft:win02"]
@@ -66,16 +66,26 @@ def test_disks_of_the_client_are_those_of_the_layers(world):
     assert layer("datastore-ds1")["parent"] == "initiator-ds1"
 
 
+def test_server_sees_its_own_export(world):
+    server = world["hosts"]["win01"]
+    found = layer("target-own")
+    disk = server["disks"][found["path"].removeprefix("\\\\.\\PhysicalDrive")]
+    assert (disk["lun"], disk["size_bytes"], disk["offline"]) == (1, 80 << 20, False)
+    assert disk["unique_id"] == found["identity"]["unique_id"]
+    assert (found["kind"], found["parent"], found["host"]) == ("target", "backing-own", "win01")
+    assert server["loopback"] == 1
+
+
 def results(run_id: str) -> dict:
     return {path.parent.name: json.loads(path.read_text()) for path in (STATE / "results" / "windows" / run_id / "points").glob("*/result.json")}
 
 
-@pytest.mark.parametrize(("run_id", "raw", "points"), [("fio", "fio.json", 6), ("diskspd", "diskspd.xml", 2), ("iometer", "iometer.csv", 8)])
+@pytest.mark.parametrize(("run_id", "raw", "points"), [("fio", "fio.json", 8), ("diskspd", "diskspd.xml", 3), ("iometer", "iometer.csv", 12)])
 def test_every_engine_measured_the_drive_and_the_file(run_id, raw, points):
     found = results(run_id)
     assert len(found) == points
     assert {one["status"] for one in found.values()} == {"measured"}
-    assert {one["layer"] for one in found.values()} - {"ceiling-win02"} == {"initiator-bench", "datastore-ds1"}
+    assert {one["layer"] for one in found.values()} - {"ceiling-win02"} == {"target-own", "initiator-bench", "datastore-ds1"}
     assert {one["engine"]["name"] for one in found.values()} == {run_id}
     for name, one in found.items():
         text = (STATE / "results" / "windows" / run_id / "points" / name / raw).read_bytes()
@@ -89,17 +99,18 @@ def test_layers_of_fio_were_written_before_they_were_read():
 
 def test_each_run_was_started_once(world):
     started = [call for call in world["calls"] if call["script"] == "engine_start"]
-    # fio: two layers written, six points; diskspd: two points; IOMeter: a grid of four, the layers in turns.
-    assert len(started) == 2 + 6 + 2 + 8
+    # fio: three layers written, eight points; diskspd: three points; IOMeter: a grid of four, on one host in one run, on the other the layers in turns.
+    assert len(started) == 3 + 8 + 3 + 1 + 8
+    assert sorted(one["raw"]["test"] for one in results("iometer").values() if one["layer"] == "target-own") == [0, 1, 2, 3]
 
 
 def test_runs_leave_nothing_but_the_engine_that_was_brought(world):
-    client = world["hosts"]["win02"]
-    assert client["tasks"] == {}
-    assert not [folder for folder, files in client["folders"].items() if "plan.json" in files]
-    assert "C:\\Program Files\\fio\\fio.exe" in client["programs"]
-    assert not client.get("links")
-    assert not client.get("licences")
+    for host in world["hosts"].values():
+        assert host["tasks"] == {}
+        assert not [folder for folder, files in host["folders"].items() if "plan.json" in files]
+        assert "C:\\Program Files\\fio\\fio.exe" in host["programs"]
+        assert not host.get("links")
+        assert not host.get("licences")
 
 
 def test_report_says_that_it_is_of_a_stand_in():
