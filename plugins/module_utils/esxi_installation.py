@@ -269,6 +269,7 @@ class Installation:
     watch: Watch | None = None
     reached_at: float | None = None  # this machine's clock
     turned_on: bool = False  # by us, just now
+    without_events: str | None = None  # why the host tells none
     samples: dict | None = None
     missed: str | None = None
     samples_at: float = field(default_factory=time.monotonic)
@@ -406,15 +407,24 @@ class Installation:
                 "boot_s": boot.timestamp() if boot else None}
 
     def events(self, session, vm) -> list:
-        """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors."""
+        """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
+
+        A host that tells none is no reason to lose an installation that took an hour: its looks are exact to a second or two, and it is told.
+        """
         spec = session.vim.event.EventFilterSpec
-        with session.doing(f"read the events of the virtual machine {self.want['name']}"):
-            collector = session.content.eventManager.CreateCollectorForEvents(spec(
-                entity=spec.ByEntity(entity=vm, recursion="self"), eventTypeId=list(EVENTS), maxCount=MOST_EVENTS))
-            try:
-                page = collector.latestPage or []
-            finally:
-                collector.DestroyCollector()
+        try:
+            with session.doing(f"read the events of the virtual machine {self.want['name']}"):
+                collector = session.content.eventManager.CreateCollectorForEvents(spec(
+                    entity=spec.ByEntity(entity=vm, recursion="self"), eventTypeId=list(EVENTS), maxCount=MOST_EVENTS))
+                try:
+                    page = collector.latestPage or []
+                finally:
+                    collector.DestroyCollector()
+        except Failure as failure:
+            if failure.code in LOST:
+                raise
+            self.without_events = f"{failure.what} So the times of {self.want['name']} are those of looks at it."
+            return []
         return [(EVENTS[kind], event.createdTime.timestamp()) for event in page if (kind := type(event).__name__.rsplit(".", 1)[-1]) in EVENTS]
 
     def remember(self, machine: Machine, record: dict) -> None:

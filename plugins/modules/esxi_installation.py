@@ -126,7 +126,8 @@ installation:
   description:
     - C(started_utc), C(finished_utc) (the host's time), C(duration_s), C(ended_by), C(datastore) (of the machine's first disk), C(iso), and C(vm), what was
       installed on.
-    - C(uncertain_s) is by how much the end may have been earlier; it is there when no event of the host told the end.
+    - C(uncertain_s) is by how much the end may have been earlier; it is there when no event of the host told the end. A host that tells no events at all
+      is a warning.
     - C(counters) has the C(samples) (how many), C(cpu), and of the C(datastore) C(commands_s) with C(mean), C(p95) and C(max), of the samples of 20 s that lie
       in the installation as a whole; C(counters_missed) says why there are none.
   returned: when it is over
@@ -172,7 +173,11 @@ def main() -> None:
     )
     try:
         check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
-        module.exit_json(**Installation(module.params, check(module.params), module.check_mode).run())
+        installation = Installation(module.params, check(module.params), module.check_mode)
+        result = installation.run()
+        if installation.without_events:
+            module.warn(installation.without_events)
+        module.exit_json(**result)
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

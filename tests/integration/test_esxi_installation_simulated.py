@@ -200,6 +200,17 @@ def test_what_no_event_tells_is_known_to_a_look(lab, name, until, ends):
 
 
 @standalone
+def test_host_that_tells_no_events_is_looked_at_and_the_user_is_told(lab, name):
+    lab.make(name, {"seconds": 0.4, "ends": "powered_off"})
+    lab.order("fault", method="CreateCollectorForEvents", fault="NoPermission")
+    told = lab.timed(name)
+    lab.order("clear")
+    found = told["installation"]
+    assert "read the events" in str(told["warnings"]) and 0 < found["uncertain_s"] < 2
+    assert found["duration_s"] - found["uncertain_s"] - 0.05 <= lab.length_s(name) <= found["duration_s"] + 0.05
+
+
+@standalone
 def test_a_machine_that_is_turned_off_before_its_tools_ran_is_no_installation(lab, name):
     lab.make(name, {"seconds": 0.3, "ends": "powered_off"})
     answer = lab.time(name, until="tools_running")
