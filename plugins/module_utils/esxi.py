@@ -74,6 +74,7 @@ class Session:
         try:
             self.instance = self._connect.SmartConnect(host=self.params["hostname"], port=self.params["port"], user=self.params["username"],
                                                        pwd=self.params["password"], sslContext=context, httpConnectionTimeout=self.params["timeout_s"])
+            self.content = self.instance.RetrieveContent()
         except self.vim.fault.InvalidLogin:
             raise Failure("login_refused", f"{where} refuses the login of {self.params['username']}.", "Correct username and password.") from None
         except ssl.SSLCertVerificationError as error:
@@ -81,7 +82,6 @@ class Session:
                           "Name its authority's file in ca_path; validate_certs: false does without the check.") from None
         except (OSError, http.client.HTTPException, self.vmodl.MethodFault) as error:
             raise Failure("host_unreachable", f"{where} cannot be reached: {said(error)}.", "Check hostname, port and the network.") from None
-        self.content = self.instance.RetrieveContent()
         return self
 
     def __exit__(self, *_exception) -> None:

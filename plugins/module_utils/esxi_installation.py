@@ -291,7 +291,8 @@ class Installation:
             time.sleep(POLL_S)
 
     def time(self, session: esxi.Session) -> dict:
-        host = session.host()
+        with session.doing("find the host"):
+            host = session.host()
         vm, here = find(session, host, self.want["name"])
         state = read(session, host, vm) if vm is not None else None
         if state is None and self.check_mode:
