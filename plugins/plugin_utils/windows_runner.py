@@ -59,9 +59,12 @@ class WindowsRun(WindowsScripts):
         self.prepared, self.warmed, self.preparations, self.folders = {}, set(), {}, []
         self.failed, self.begun = 0, time.monotonic()
         self.steps_s = duration.steps_s(plan)
-        wanted = self.settings["program"] or self.engine.program
-        found = self.reached("engine_host", {"Program": wanted})
-        if not found["program"]:
+        found: dict = {}
+        for wanted in [self.settings["program"]] if self.settings["program"] else self.engine.programs:
+            found = self.reached("engine_host", {"Program": wanted})
+            if found["program"]:
+                break
+        else:
             raise Failure("engine_missing", f"{self.host} has no program {wanted}.", "Install it, or name it in full in benchmark_windows.program.",
                           program=wanted)
         self.program, self.session = found["program"], self.engine.session if self.settings["session"] == "auto" else self.settings["session"]

@@ -62,11 +62,13 @@ def check_root(root: str) -> None:
 class Fio:
     """One point a run."""
 
-    name, program, session, shares_runs = "fio", "fio.exe", "service", False
+    name, session, shares_runs = "fio", "service", False
+    # Its package adds itself to the search path, which shells that are open already do not notice.
+    programs = ("fio.exe", "C:\\Program Files\\fio\\fio.exe")
 
     def installed(self, _folder: str, _kind: str) -> str:
         """Where the program is when its package was installed."""
-        return "C:\\Program Files\\fio\\fio.exe"
+        return self.programs[1]
 
     def batches(self, points: list) -> list:
         return [[point] for point in points]
@@ -119,7 +121,8 @@ class _ByTime:
 class Diskspd(_ByTime):
     """One point a run."""
 
-    name, program, session, shares_runs = "diskspd", "diskspd.exe", "service", False
+    name, session, shares_runs = "diskspd", "service", False
+    programs = ("diskspd.exe",)
 
     def installed(self, folder: str, kind: str) -> str:
         return f"{folder}\\amd64\\diskspd.exe" if kind == "zip" else f"{folder}\\diskspd.exe"
@@ -142,7 +145,8 @@ class Diskspd(_ByTime):
 class Iometer(_ByTime):
     """As many points a run as one configuration can hold, as long as the order of the plan is kept."""
 
-    name, program, session, shares_runs = "iometer", "IOmeter.exe", "interactive", True
+    name, session, shares_runs = "iometer", "interactive", True
+    programs = ("IOmeter.exe",)
 
     def installed(self, folder: str, _kind: str) -> str:
         return f"{folder}\\IOmeter.exe"

@@ -59,7 +59,7 @@ def candidates(params: dict) -> list:
     if params["program"]:
         return [params["program"]]
     engine = ENGINES_HERE[params["engine"]]
-    return [engine.program, *([installed_program(params)] if params["download"].get("url") else [])]
+    return list(dict.fromkeys([*engine.programs, *([installed_program(params)] if params["download"].get("url") else [])]))
 
 
 def _call(op: str, target: str, was, will, module: str, **arguments) -> dict:
@@ -72,7 +72,7 @@ def _file(params: dict) -> str:
 
 def plan(params: dict, host: str) -> tuple:
     """(steps, calls) that bring the engine to a host that does not have it."""
-    name = params["program"] or ENGINES_HERE[params["engine"]].program
+    name = params["program"] or ENGINES_HERE[params["engine"]].programs[0]
     if not params["download"].get("url"):
         raise Failure("engine_missing", f"{host} has no program {name}.",
                       "Install it, name it in full in benchmark_windows.program, or say in benchmark_windows_download where it comes from.", program=name)
