@@ -281,10 +281,15 @@ def pool(results: list) -> Cell:
     return Cell(
         layer=first["layer"], kind=first["layer_kind"], host=first["host"], workload_id=first["workload_id"],
         engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
-        ioengine=" + ".join(sorted({str((result.get("engine") or {}).get("ioengine") or "?") for result in results})),
+        ioengine=" + ".join(sorted({_issuer(result.get("engine") or {}) for result in results})),
         repetitions=len(results), figures=figures, bounds=bounds, bins=bins["total"], points=[result["point_id"] for result in results], flags=flags,
         cpu=_medians([result.get("cpu") for result in results], CPU), others=_others(results),
         **_esxi(results), shown=_nearest_median(results, taken))
+
+
+def _issuer(engine: dict) -> str:
+    """What issues the I/O: fio has several ways to, others are their own."""
+    return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
 
 
 def bounds_of(parts: list, metric: str) -> tuple | None:
@@ -395,7 +400,7 @@ def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
              "Layers are set against it for scale; the difference is not a cost of a layer.")
         step.comparable = False
     elif not step.comparable:
-        note(f"{cell.layer} was measured with {cell.engine} {cell.ioengine} and {below.layer} with {below.engine} {below.ioengine}: "
+        note(f"{cell.layer} was measured with {cell.engine} ({cell.ioengine}) and {below.layer} with {below.engine} ({below.ioengine}): "
              "the difference is shown, but it is not comparable as a cost.")
     transport = (layers[cell.layer].get("detail") or {}).get("transport") if cell.layer in layers else None
     if transport and relation != "ceiling":

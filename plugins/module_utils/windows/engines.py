@@ -213,6 +213,8 @@ def environment(host: dict, devices: dict, engine: str) -> dict:
         "power_plan": host["power_plan"],
         "engine": {"name": engine, "path": host["program"], "version": host["version"]},
         "devices": devices,
+        # What stands in for a host names itself so.
+        **({"simulated": f"{host['product']}; its figures are made up"} if "stand-in" in host["product"] else {}),
     }
 
 
