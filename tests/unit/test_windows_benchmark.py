@@ -343,6 +343,19 @@ def test_what_cannot_be_measured_on_a_windows_host_is_refused(bench):
     assert bench.calls("engine_start") == 0
 
 
+@pytest.mark.parametrize("engine", ["fio", "diskspd", "iometer"])
+@pytest.mark.parametrize(("asked", "variable"), [
+    ({"range": {"offset_bytes": 20 * MIB, "size_bytes": 5 * MIB}}, "workload.range"), ({"range": {"offset_bytes": 24 * MIB}}, "workload.range"),
+    ({"block_size": "32m"}, "workload.block_size"),
+])
+def test_what_lies_beyond_the_end_of_a_layer_is_refused_before_anything_runs(bench, engine, asked, variable):
+    refused = bench.run(engine=engine, windows={"program": {"fio": FIO, "diskspd": DISKSPD, "iometer": IOMETER}[engine]}, layers=LAYERS[:1],
+                        workload={**QUICK, **asked})
+    assert code(refused) == "bad_value"
+    assert refused["msg"].startswith(f"{variable} is ")
+    assert bench.calls("engine_start") == 0
+
+
 def test_engines_of_windows_are_refused_elsewhere(bench):
     refused = bench.run(on_windows=False, engine="diskspd")
     assert code(refused) == "bad_value"

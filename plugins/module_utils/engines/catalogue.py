@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Callable, NamedTuple
 
 from ..failure import Failure, bad_value
+from ..workload import extent
 from . import diskspd, fio, icf, iometer
 
 
@@ -25,10 +26,12 @@ class Engine(NamedTuple):
 
 
 def _check_diskspd(point: dict) -> None:
+    extent(point["workload"], point["size_bytes"])
     diskspd.argv(point["workload"], point["path"], point["seed"], point["size_bytes"])
 
 
 def _check_iometer(point: dict) -> None:
+    extent(point["workload"], point["size_bytes"])
     icf.write([point["workload"]], [icf.target_of(point["path"])])
 
 
