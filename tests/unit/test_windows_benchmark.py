@@ -10,6 +10,7 @@ import hashlib
 import json
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -261,10 +262,8 @@ def test_a_device_that_is_not_the_testbeds_own_is_refused_before_anything_runs(b
     assert bench.data().get("written", {}) == {}
 
 
-def test_a_device_that_changes_meanwhile_is_not_written_to(bench):
+def test_a_device_that_changes_meanwhile_is_not_written_to(bench, monkeypatch):
     """Of two points the first is measured; then the disk is another one."""
-    with bench.world.open():
-        bench.world.data["faults"] = []
     original, calls = Host.state, []
 
     def changing(host, files):
@@ -274,11 +273,8 @@ def test_a_device_that_changes_meanwhile_is_not_written_to(bench):
             host.data["disks"]["2"]["volumes"]["T"]["label"] = "somebody"
         return original(host, files)
 
-    Host.state = changing
-    try:
-        result = bench.run()
-    finally:
-        Host.state = original
+    monkeypatch.setattr(Host, "state", changing)
+    result = bench.run()
     assert [point["status"] for point in result["points"]] == ["measured", "failed"]
     assert bench.result(result["points"][1])["failures"][0]["code"] == "wrong_stamp"
     assert FILE not in bench.data()["written"]
@@ -289,8 +285,9 @@ def test_a_connection_that_is_gone_for_a_while_does_no_harm(bench):
     assert len(measured(bench.run())) == 2
 
 
-def test_a_run_that_lost_its_controller_is_picked_up(bench, monkeypatch):
-    """The connection goes right after the first point was started, for longer than anybody waits."""
+@contextmanager
+def unreachable_once_started(bench, monkeypatch):
+    """The connection goes with the first run that is started, and is there again afterwards."""
     original = Host.module
 
     def module(host, name, arguments, check_mode):
@@ -299,39 +296,32 @@ def test_a_run_that_lost_its_controller_is_picked_up(bench, monkeypatch):
             bench.unreachable = 10**6
         return answer
 
-    monkeypatch.setattr(Host, "module", module)
-    lost = bench.run(layers=LAYERS[:1])
-    assert code(lost) == "host_unreachable"
-    monkeypatch.setattr(Host, "module", original)
+    with monkeypatch.context() as patch:
+        patch.setattr(Host, "module", module)
+        yield
     bench.unreachable = 0
+
+
+def test_a_run_that_lost_its_controller_is_picked_up(bench, monkeypatch):
+    """The connection goes right after the first point was started, for longer than anybody waits."""
+    with unreachable_once_started(bench, monkeypatch):
+        assert code(bench.run(layers=LAYERS[:1])) == "host_unreachable"
     assert len(measured(bench.run(layers=LAYERS[:1]))) == 1
     assert bench.calls("engine_start") == 1
     assert bench.data()["tasks"] == {}
 
 
 def test_beside_another_testbeds_run_nothing_is_measured(bench, monkeypatch):
-    original = Host.module
-
-    def module(host, name, arguments, check_mode):
-        answer = original(host, name, arguments, check_mode)
-        if arguments.get("script", "").startswith("# storlab: engine_start"):
-            bench.unreachable = 10**6
-        return answer
-
-    monkeypatch.setattr(Host, "module", module)
-    long = {**QUICK, "runtime_s": 600}
-    layer = {**LAYERS[0]}
-    assert code(bench.run(layers=[layer], workload=long, testbed_id="other")) == "host_unreachable"
-    monkeypatch.setattr(Host, "module", original)
-    bench.unreachable = 0
-    refused = bench.run(layers=[layer])
+    with unreachable_once_started(bench, monkeypatch):
+        assert code(bench.run(layers=LAYERS[:1], workload={**QUICK, "runtime_s": 600}, testbed_id="other")) == "host_unreachable"
+    refused = bench.run(layers=LAYERS[:1])
     assert code(refused) == "run_active"
     assert "other" in refused["msg"]
     ended = bench.run(module=win_benchmark, state="absent", testbed_id="other")
     assert ended["changed"] is True
     assert bench.data()["tasks"] == {}
     assert bench.run(module=win_benchmark, state="absent", testbed_id="other")["changed"] is False
-    assert len(measured(bench.run(layers=[layer]))) == 1
+    assert len(measured(bench.run(layers=LAYERS[:1]))) == 1
 
 
 def test_what_cannot_be_measured_on_a_windows_host_is_refused(bench):
