@@ -42,10 +42,10 @@ def task_name(testbed_id: str, folder: str) -> str:
 
 
 class WindowsRun(WindowsScripts):
-    """asked: as plan.validate makes it. tell(state) is called while something runs, with a state as runner.py writes it."""
+    """asked: as plan.validate makes it. tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then."""
 
-    def __init__(self, execute_module, task_vars: dict, asked: dict, settings: dict, tell):
-        self._execute_module, self.task_vars, self.tell = execute_module, task_vars, tell
+    def __init__(self, execute_module, task_vars: dict, asked: dict, settings: dict, tell, say):
+        self._execute_module, self.task_vars, self.tell, self.say = execute_module, task_vars, tell, say
         self.asked, self.settings = asked, windows_engines.check(settings)
         self.engine, self.names = windows_engines.ENGINES_HERE[asked["engine"]], ENGINES[asked["engine"]]
         self.host = task_vars["inventory_hostname"]
@@ -93,6 +93,7 @@ class WindowsRun(WindowsScripts):
             if not self._own(one):
                 raise Failure("run_active", f"{one['name']} of testbed {one['testbed_id']} is measuring on {self.host}; two at once would measure each other.",
                               "Wait for it, or end it: role benchmark with benchmark_state absent.", folder=one["folder"])
+            self.say(f"[{self.host}] {one['name']} of an interrupted task is still running, and is waited for")
             while self.reached("engine_status", {"Folder": one["folder"], "TaskName": one["task"]})["state"] == "running":
                 time.sleep(POLL_S)
 
@@ -209,14 +210,15 @@ class WindowsRun(WindowsScripts):
         if "preconditioned_passes" in wanted:
             phase, passes, block_bytes = "precondition", wanted["preconditioned_passes"], self.prepare["precondition_block_bytes"]
         for number in range(1, passes + 1):
-            self._write_once(job, f"{phase}-{name}", number, block_bytes)
+            # Of another device of that name, or before a restart, it would prove nothing.
+            self._write_once({**job, "pass": f"{number} of {instance}"}, f"{phase}-{name}", block_bytes)
         return {"utc": utc(), **({"instance": instance} if instance else {})}
 
-    def _write_once(self, job: dict, name: str, number: int, block_bytes: int) -> None:
+    def _write_once(self, job: dict, name: str, block_bytes: int) -> None:
         position, bytes_s = 0, None
         while position < job["size_bytes"]:
             run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
-            done = self._execute(name.partition("-")[0], [{**point, "pass": number}], run, name)
+            done = self._execute(name.partition("-")[0], [point], run, name)
             why = " ".join(one["message"] for one in done["failures"])
             written = 0
             if not why:

@@ -311,6 +311,17 @@ def test_a_run_that_lost_its_controller_is_picked_up(bench, monkeypatch):
     assert bench.data()["tasks"] == {}
 
 
+def test_what_was_written_before_a_restart_is_not_taken_for_written(bench, monkeypatch):
+    """The controller is lost while the layer is written; then the host restarts, and a disk in memory is another one."""
+    with unreachable_once_started(bench, monkeypatch):
+        assert code(bench.run(layers=LAYERS[:1], prepare={"fill": True})) == "host_unreachable"
+    before = bench.data()["boot"]
+    bench.change(boot=before + 1)
+    measured(bench.run(layers=LAYERS[:1], prepare={"fill": True}))
+    assert bench.calls("engine_start") == 3
+    assert not bench.data()["folders"]
+
+
 def test_beside_another_testbeds_run_nothing_is_measured(bench, monkeypatch):
     with unreachable_once_started(bench, monkeypatch):
         assert code(bench.run(layers=LAYERS[:1], workload={**QUICK, "runtime_s": 600}, testbed_id="other")) == "host_unreachable"
