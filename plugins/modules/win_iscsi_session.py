@@ -73,7 +73,7 @@ options:
         required: true
         suboptions:
           lun:
-            description: The logical unit number.
+            description: The logical unit number, 0 to 255.
             type: int
             required: true
           name:

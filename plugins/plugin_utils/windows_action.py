@@ -13,11 +13,12 @@ from typing import ClassVar
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 
 from ..module_utils import windows
 from ..module_utils.esxi import Memory
-from ..module_utils.failure import Failure
+from ..module_utils.failure import Failure, bad_value
 
 POWERSHELL = "ansible.windows.win_powershell"
 # States are three levels of lists and mappings deep.
@@ -93,7 +94,11 @@ class WindowsAction(WindowsScripts, ActionBase):
     def parameters(self) -> dict:
         checked = ArgumentSpecValidator(self.SPEC).validate(dict(self._task.args))
         if checked.error_messages:
-            raise Failure("bad_value", f"{self._task.action}: {'; '.join(checked.error_messages)}.", "Correct the arguments.")
+            # Ansible names those that it does not know without a word of what is wrong with them.
+            said = "; ".join(f"{'unsupported ' if isinstance(error, UnsupportedError) else ''}{error.msg.rstrip('.')}" for error in checked.errors)
+            raise Failure("bad_value", f"{self._task.action}: {said}.", "Correct the arguments.")
+        if checked.validated_parameters.get("state_dir") == "":
+            raise bad_value("state_dir", "", "Name a folder on the controller that keeps what was on the hosts before.")
         if not getattr(self._connection._shell, "_IS_WINDOWS", False):
             raise Failure("not_windows", f"{self.task_vars.get('inventory_hostname')} is not reached as a Windows host.",
                           "Set ansible_connection to psrp or winrm, or to ssh with ansible_shell_type powershell.")

@@ -30,13 +30,15 @@ import os
 import re
 
 from ..failure import Failure, bad_value
-from ..host import check_testbed_id
+from ..host import check_name, check_testbed_id
 
 SCRIPTS = os.path.join(os.path.dirname(__file__), "scripts")
 FEATURE = "FS-iSCSITarget-Server"
 TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
 # Longer ones are refused by the Windows target and the Windows initiator, shorter ones by all.
 SECRET_LENGTH = (12, 16)
+# What the VHDX format holds, also where the disk is in memory; and what the target server takes.
+LEAST_MIB, MOST_MIB = 3, 64 << 20
 # A disk's one MBR or GPT start and the reserved partition that Windows makes on GPT disks by itself carry no data.
 RESERVED = "Reserved"
 
@@ -84,6 +86,37 @@ def serving(state: dict) -> bool:
     """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
     found = service(state, TARGET_SERVICE)
     return bool(found) and found["state"] == "Running"
+
+
+def check_number(variable: str, value: int, what: str, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise bad_value(variable, value, f"Use a {what} from {least} to {most}.")
+    return value
+
+
+def check_lun(variable: str, lun: dict) -> None:
+    """Its name, which becomes that of a layer, and its number, of which a target of Windows has 256 and its initiator sees as many."""
+    check_name(f"{variable} lun name", lun["name"])
+    check_number(f"{variable} lun {lun['name']}", lun["lun"], "number", 0, 255)
+
+
+def check_port(variable: str, port: int) -> int:
+    return check_number(f"{variable} port", port, "TCP port", 1, 65535)
+
+
+def check_size(variable: str, size_mib: int) -> int:
+    """The bytes of a virtual disk."""
+    if size_mib < LEAST_MIB:
+        raise bad_value(f"{variable} size_mib", size_mib, f"Use at least {LEAST_MIB}.")
+    if size_mib > MOST_MIB:
+        raise bad_value(f"{variable} size_mib", size_mib, f"Use at most {MOST_MIB} (64 TiB).")
+    return size_mib << 20
+
+
+def check_once(variable: str, values: list) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise bad_value(variable, value, "It stands there twice; give each once.")
 
 
 def check_secrets(variable: str, entry: dict) -> None:

@@ -65,6 +65,8 @@ def check(params: dict) -> list:
         if layer["purpose"] != "data":
             raise bad_value(f"{variable} layer", wanted["layer"], "Use a layer of purpose data: raw benchmarks overwrite the others.")
         size = wanted["benchmark_file_mib"] << 20
+        if size < 0:
+            raise bad_value(f"{variable} benchmark_file_mib", wanted["benchmark_file_mib"], "Give 0 for none, or a size.")
         if size and layer["size_bytes"] is not None and size + OVERHEAD_BYTES > layer["size_bytes"]:
             raise bad_value(f"{variable} benchmark_file_mib", wanted["benchmark_file_mib"],
                             f"The layer has {layer['size_bytes'] >> 20} MiB; leave {OVERHEAD_BYTES >> 20} MiB to the file system.")
@@ -106,6 +108,9 @@ def plan(state: dict, wanted: list, memory: dict) -> list:
         if not done and not begun and disk and (parts or disk["style"] != "RAW"):
             raise Failure("signature_present", f"Datastore {one['name']} would overwrite disk {number}, which has {'partitions' if parts else disk['style']}.",
                           "Use a blank LUN, or clear that one by hand.", number=number)
+        if begun and len(parts) == 1 and parts[0]["letter"] and not mounted:
+            raise bad_value(f"datastore_datastores {one['name']} mount_point", one["mount_point"],
+                            f"It is mounted as {parts[0]['letter']}:; tear it down before you change that.")
         if len(parts) > 1 or (parts and not mounted):
             raise Failure("signature_present", f"Disk {number} of datastore {one['name']} has partitions that this testbed did not make.",
                           "Clear the disk by hand.", number=number)

@@ -18,7 +18,7 @@ import fnmatch
 
 from ..failure import Failure, bad_value
 from ..host import check_name
-from . import RESERVED, aim, check_id, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+from . import RESERVED, aim, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
 
 PREFIX = "ramdisk:"
 SPEC = {
@@ -44,13 +44,13 @@ def check(params: dict) -> list:
     check_id("ramdisk_testbed_id", params["testbed_id"])
     if params["provider"] == "aim":
         aim.check(params)
-    names = [disk["name"] for disk in params["disks"]]
+    names = [disk["name"].lower() for disk in params["disks"]]
     for disk in params["disks"]:
         check_name("ramdisk_disks name", disk["name"])
-        if names.count(disk["name"]) > 1:
+        # Windows makes no difference between capital and small letters.
+        if names.count(disk["name"].lower()) > 1:
             raise bad_value("ramdisk_disks name", disk["name"], "It stands there twice; give each once.")
-        if disk["size_mib"] < 3:
-            raise bad_value(f"ramdisk_disks {disk['name']} size_mib", disk["size_mib"], "Use at least 3.")
+        check_size(f"ramdisk_disks {disk['name']}", disk["size_mib"])
         if (params["provider"] == "preinstalled") != bool(disk["model"]):
             raise bad_value(f"ramdisk_disks {disk['name']} model", disk["model"],
                             "Name the disk's model, as Get-Disk shows it, with the provider preinstalled and with no other.")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ipaddress
 
 from ..failure import Failure, bad_value
-from . import FEATURE, TARGET_SERVICE, check_id, service, stamped
+from . import FEATURE, TARGET_SERVICE, check_id, check_port, service, stamped
 from .ramdisk import PREFIX
 
 SPEC = {
@@ -31,6 +31,8 @@ RULES, REGISTRY, SERVICES = "community.windows.win_firewall_rule", "ansible.wind
 def check(params: dict) -> list:
     """The networks in one notation; raises bad_value."""
     check_id("iscsi_target_testbed_id", params["testbed_id"])
+    for port in params["ports"]:
+        check_port("iscsi_target_targets portal", port)
     try:
         return sorted(str(ipaddress.ip_network(network)) for network in params["networks"])
     except ValueError as error:

@@ -15,7 +15,7 @@ from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
 from ..iscsi_names import check_chap, check_iqn, portal_address, portal_text
 from ..open_iscsi import expected
-from . import INITIATOR_SERVICE, check_id, check_secrets, drive_path, ready_steps, refuse_disk, service, step
+from . import INITIATOR_SERVICE, check_id, check_lun, check_once, check_port, check_secrets, drive_path, ready_steps, refuse_disk, service, step
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},
@@ -58,20 +58,22 @@ def check(params: dict) -> list:
     for target in params["targets"]:
         variable = f"iscsi_initiator_targets {target['iqn']}"
         check_iqn("iscsi_initiator_targets iqn", target["iqn"])
-        check_chap(variable, target, allow_none=True)
         check_secrets(variable, target)
+        check_chap(variable, target, allow_none=True)
         if target["mutual_chap_user"]:
             raise bad_value(f"{variable} mutual_chap_user", target["mutual_chap_user"],
                             "Leave mutual CHAP out on Windows: its secret is the host's own, and could not be given back.")
-        portal = {**target["portal"], "address": portal_address(f"{variable} portal", target["portal"]["address"])}
+        portal = {"address": portal_address(f"{variable} portal", target["portal"]["address"]),
+                  "port": check_port(f"{variable} portal", target["portal"]["port"])}
         if ipaddress.ip_address(portal["address"]).is_loopback:
             raise bad_value(f"{variable} portal", portal["address"],
                             "Use an address of the host's network, for a login of the host to itself, too: Windows does not log in over this one.")
+        for lun in target["luns"]:
+            check_lun(variable, lun)
+        check_once(f"{variable} luns", [lun["lun"] for lun in target["luns"]])
         targets.append({**target, "portal": portal, "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]]})
-    iqns = [target["iqn"] for target in targets]
-    for iqn in iqns:
-        if iqns.count(iqn) > 1:
-            raise bad_value("iscsi_initiator_targets iqn", iqn, "It stands there twice; give each once.")
+    check_once("iscsi_initiator_targets iqn", [target["iqn"] for target in targets])
+    check_once("iscsi_initiator_targets lun name", [lun["name"] for target in targets for lun in target["luns"]])
     return targets
 
 

@@ -15,9 +15,8 @@ import re
 
 from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
-from ..host import check_name
 from ..iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
-from . import check_id, check_secrets, parse_portal, serving, stamp, stamped, step
+from . import check_id, check_lun, check_port, check_secrets, check_size, parse_portal, serving, stamp, stamped, step
 
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 LUN_SOURCES = ("layer", "vhdx")
@@ -96,8 +95,8 @@ def check(params: dict) -> list:
         targets.append({
             "name": target_name(params["testbed_id"], wanted["name"]), "iqn": wanted["name"], "luns": luns, "auth": _auth(params, variable, wanted),
             "initiators": sorted({_initiator_id(f"{variable} initiator", initiator) for initiator in wanted["initiators"]}),
-            "portals": [{"address": portal_address(f"{variable} portal", portal["address"], params["allow_any_address"]), "port": portal["port"]}
-                        for portal in wanted["portals"]],
+            "portals": [{"address": portal_address(f"{variable} portal", portal["address"], params["allow_any_address"]),
+                         "port": check_port(f"{variable} portal", portal["port"])} for portal in wanted["portals"]],
         })
     names = [target["name"] for target in targets]
     for name in names:
@@ -107,7 +106,7 @@ def check(params: dict) -> list:
 
 
 def _lun(params: dict, variable: str, lun: dict) -> dict:
-    check_name(f"{variable} lun name", lun["name"])
+    check_lun(variable, lun)
     if bool(lun["layer"]) == bool(lun["vhdx"]):
         raise bad_value(f"{variable} lun {lun['name']}", {key: lun[key] for key in LUN_SOURCES}, "Give either layer or vhdx.")
     if lun["vhdx"]:
@@ -115,9 +114,7 @@ def _lun(params: dict, variable: str, lun: dict) -> dict:
         if not re.fullmatch(r"[A-Za-z]:\\[^/:*?\"<>|]+\.vhdx", vhdx["path"]) or ".." in vhdx["path"].split("\\"):
             raise bad_value(f"{variable} lun {lun['name']} vhdx path", vhdx["path"],
                             "Use a full path on a local volume that ends in .vhdx, such as E:\\lab\\ds1.vhdx.")
-        if vhdx["size_mib"] < 3:
-            raise bad_value(f"{variable} lun {lun['name']} vhdx size_mib", vhdx["size_mib"], "Use at least 3.")
-        return {**lun, "path": vhdx["path"], "size_bytes": vhdx["size_mib"] << 20, "parent": None}
+        return {**lun, "path": vhdx["path"], "size_bytes": check_size(f"{variable} lun {lun['name']} vhdx", vhdx["size_mib"]), "parent": None}
     layer = params["layers"].get(lun["layer"])
     if not layer:
         raise Failure("layer_missing", f"LUN {lun['name']} stands on layer {lun['layer']}, which was never published on this host.",
@@ -162,8 +159,8 @@ def _auth(params: dict, variable: str, wanted: dict) -> dict:
     numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
     for initiator in wanted["initiators"]:
         mine = f"{variable} initiator {initiator[initiator_key(f'{variable} initiators', initiator)]}"
-        check_chap(mine, initiator, params["allow_no_chap"])
         check_secrets(mine, initiator)
+        check_chap(mine, initiator, params["allow_no_chap"])
         if initiator["luns"] is not None and set(initiator["luns"]) != numbers:
             raise bad_value(f"{mine} luns", initiator["luns"], "A Windows target shows all its LUNs to everyone: make another target for these.")
         settings.append({key: initiator[key] or "" for key in AUTH})
@@ -219,6 +216,7 @@ def plan(state: dict, targets: list, memory: dict, testbed_id: str, any_address:
     disks = {disk["path"].lower() for disk in state["virtual_disks"]}
     for lun in (lun for target in targets for lun in target["luns"]):
         if lun["vhdx"] and lun["path"].lower() not in disks:
+            _volume(state, lun)
             steps.append(step("make_disk", lun["path"], None, f"{lun['size_bytes']} bytes, {lun['vhdx']['allocation']}",
                               "vdisk_new_fixed" if lun["vhdx"]["allocation"] == "fixed" else "vdisk_new",
                               Path=lun["path"], SizeBytes=lun["size_bytes"], Description=stamp(testbed_id, lun["name"])))
@@ -228,6 +226,17 @@ def plan(state: dict, targets: list, memory: dict, testbed_id: str, any_address:
     for target in targets:
         steps += _target(known.get(target["name"].lower()), target, memory, testbed_id)
     return steps
+
+
+def _volume(state: dict, lun: dict) -> None:
+    """Refuse a file for which there is no volume, or none of its size."""
+    volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
+    variable = f"iscsi_target_targets lun {lun['name']} vhdx"
+    if letter not in volumes:
+        raise bad_value(f"{variable} path", lun["path"], f"Use a volume of this host; it has {', '.join(f'{one}:' for one in sorted(volumes))}.")
+    size = volumes[letter]["size_bytes"]
+    if lun["vhdx"]["allocation"] == "fixed" and lun["size_bytes"] > size:
+        raise bad_value(f"{variable} size_mib", lun["size_bytes"] >> 20, f"Volume {letter}: has {size >> 20} MiB in all; make the file smaller, or dynamic.")
 
 
 def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> list:
