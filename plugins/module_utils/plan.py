@@ -197,6 +197,10 @@ def in_order(asked: dict, points: list) -> list:
         for point in points:
             places.setdefault((point["layer"], point["workload_id"]), len(places))
         return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
+    if ENGINES[asked["engine"]].shares_runs:
+        # What alternates between layers would be a run for each point.
+        layers = list(dict.fromkeys(point["layer"] for point in points))
+        return sorted(points, key=lambda point: (point["repetition"], layers.index(point["layer"])))
     return points
 
 

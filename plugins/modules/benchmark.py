@@ -97,6 +97,7 @@ options:
     description:
       - V(interleaved) measures every point once before any is measured again, so that what drifts over time shows as spread and not as a difference.
       - V(random) does the same with each round shuffled by O(seed), the same way on every host. V(as_listed) repeats each point at once.
+      - With O(engine=iometer), which measures a grid in one run, V(interleaved) has the points of a layer together in each round.
     type: str
     choices: [interleaved, random, as_listed]
     default: interleaved

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils import plan, run_folder
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.windows import engines as windows_engines
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise
 
 BENCH = {"name": "backing-bench", "kind": "backing", "host": "target01", "path": "/dev/ram0", "parent": None, "purpose": "scratch", "size_bytes": 1 << 26,
@@ -39,6 +40,17 @@ def test_interleaved_measures_every_workload_before_the_first_repeats():
     found = points((BENCH, CEILING), repetitions=2, sweep={"queue_depth": [1, 8]})
     assert short(found) == [("b", 1, 1), ("c", 1, 1), ("b", 8, 1), ("c", 8, 1), ("b", 1, 2), ("c", 1, 2), ("b", 8, 2), ("c", 8, 2)]
     assert [point["order"] for point in found] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_what_measures_a_grid_in_one_run_has_the_points_of_a_layer_together_in_each_round():
+    disks = [{**BENCH, "name": f"{kind}-lun", "kind": kind, "path": f"\\\\.\\PhysicalDrive{number}"} for number, kind in enumerate(("guest", "initiator"), 3)]
+    found = points(disks, repetitions=2, engine="iometer", sweep={"block_size": ["4k", "64k"], "queue_depth": [1, 8]})
+    sizes = [(point["layer"][0], point["workload"]["block_size_bytes"] >> 10, point["workload"]["queue_depth"], point["repetition"]) for point in found]
+    assert sizes == [(layer, size, depth, number) for number in (1, 2) for layer in "gi" for size in (4, 64) for depth in (1, 8)]
+    assert [point["order"] for point in found] == list(range(1, 17))
+    paths = {disk["name"]: disk["path"] for disk in disks}
+    runs = windows_engines.ENGINES_HERE["iometer"].batches([{**point, "path": paths[point["layer"]], "size_bytes": 1 << 26} for point in found])
+    assert [len(run) for run in runs] == [4, 4, 4, 4]
 
 
 def test_as_listed_repeats_at_once():

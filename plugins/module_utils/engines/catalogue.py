@@ -23,6 +23,7 @@ class Engine(NamedTuple):
     ceiling: bool  # whether it can run without a device
     linux: bool  # whether it runs on Linux hosts, too
     seeded: bool  # whether the point's seed decides on offsets
+    shares_runs: bool  # whether one run of it can measure several points of a layer
 
 
 def _check_diskspd(point: dict) -> None:
@@ -41,9 +42,10 @@ def _own_diskspd(text: str) -> list:
 
 
 ENGINES = {engine.name: engine for engine in (
-    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True),
-    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, _own_diskspd, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True),
-    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False),
+    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True, shares_runs=False),
+    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, _own_diskspd, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True,
+           shares_runs=False),
+    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False, shares_runs=True),
 )}
 
 

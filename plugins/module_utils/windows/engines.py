@@ -62,7 +62,7 @@ def check_root(root: str) -> None:
 class Fio:
     """One point a run."""
 
-    name, session, shares_runs = "fio", "service", False
+    name, session, shares_runs = "fio", "service", ENGINES["fio"].shares_runs
     # Its package adds itself to the search path, which shells that are open already do not notice.
     programs = ("fio.exe", "C:\\Program Files\\fio\\fio.exe")
 
@@ -121,7 +121,7 @@ class _ByTime:
 class Diskspd(_ByTime):
     """One point a run."""
 
-    name, session, shares_runs = "diskspd", "service", False
+    name, session, shares_runs = "diskspd", "service", ENGINES["diskspd"].shares_runs
     programs = ("diskspd.exe",)
 
     def installed(self, folder: str, kind: str) -> str:
@@ -145,7 +145,7 @@ class Diskspd(_ByTime):
 class Iometer(_ByTime):
     """As many points a run as one configuration can hold, as long as the order of the plan is kept."""
 
-    name, session, shares_runs = "iometer", "interactive", True
+    name, session, shares_runs = "iometer", "interactive", ENGINES["iometer"].shares_runs
     programs = ("IOmeter.exe",)
 
     def installed(self, folder: str, _kind: str) -> str:
