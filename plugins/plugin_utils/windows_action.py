@@ -35,6 +35,12 @@ class WindowsMemory(Memory):
         super().__init__(state_dir, f"{area}-{testbed_id}", host)
 
 
+def _said(answer: dict) -> str:
+    """Why a script failed: the last of its errors is what ended it. A message is only there when the module could not run it at all."""
+    errors = [(error.get("exception") or {}).get("message") or error.get("output") or "" for error in answer.get("error") or []]
+    return str(answer.get("msg") or (errors and errors[-1]) or "no message")
+
+
 class WindowsScripts:
     """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
 
@@ -55,7 +61,7 @@ class WindowsScripts:
             arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
         answer = self.module(POWERSHELL, arguments)
         if answer.get("failed"):
-            said = " ".join(str(answer.get("msg") or "no message").split())
+            said = " ".join(_said(answer).split())
             if secret:
                 said = said.replace(secret[1], "(secret)")
             raise Failure("windows_script_failed", f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",

@@ -97,7 +97,7 @@ class Host(Aim, Engines):
     # ---- modules
 
     def module(self, name: str, arguments: dict, check_mode: bool) -> dict:
-        short = name.rpartition(".")[2]
+        short, script = name.rpartition(".")[2], None
         try:
             script = known_script(arguments["script"]) if short == "win_powershell" else None
             self.world.data["calls"].append({"host": self.name, "module": name, "script": script, "check_mode": check_mode})
@@ -107,7 +107,11 @@ class Host(Aim, Engines):
                 raise Refused(f"the fake Windows host does not know the module {name}")
             return handler(arguments, check_mode)
         except Refused as refused:
-            return {"failed": True, "changed": False, "msg": f"{refused} (said by a stand-in for Windows)"}
+            said = f"{refused} (said by a stand-in for Windows)"
+            if script:
+                # win_powershell gives no message of its own with what a script throws.
+                return {"failed": True, "changed": True, "result": {}, "output": [], "error": [{"output": f"{said}\r\n", "exception": {"message": said}}]}
+            return {"failed": True, "changed": False, "msg": said}
 
     def module_win_powershell(self, arguments: dict, check_mode: bool) -> dict:
         name = known_script(arguments["script"])

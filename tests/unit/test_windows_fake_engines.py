@@ -62,7 +62,7 @@ class Bench:
     def script(self, name: str, **parameters) -> dict:
         answer = self.module("ansible.windows.win_powershell", script=windows.script(name), parameters=parameters)
         if answer.get("failed"):
-            return {"refused": answer["msg"]}
+            return {"refused": answer["error"][0]["exception"]["message"]}
         return answer["result"]
 
     def start(self, program: str, arguments: list, files: dict | None = None, **changed) -> dict:
