@@ -85,8 +85,3 @@ def test_exit_code_is_kept_and_output_goes_to_files():
     (parameters,) = [parameters for name, parameters in commands(text) if name == "start-process"]
     assert {"redirectstandardoutput", "redirectstandarderror", "workingdirectory", "passthru"} < set(parameters)
     assert "wait" not in parameters
-
-
-def test_times_do_not_depend_on_the_language_of_the_host():
-    assert "InvariantCulture" in TEXTS["engine_run"]
-    assert re.findall(r"ToString\('[^']*'\)", TEXTS["engine_run"]) == []

@@ -9,7 +9,8 @@ $services = @(Get-CimInstance -ClassName Win32_Service -Filter "Name='WinTarget'
 $running = @($services | Where-Object -Property State -EQ -Value 'Running' | ForEach-Object -Process { $_.Name })
 
 $feature = $null
-if (Get-Command -Name Get-WindowsFeature -ErrorAction SilentlyContinue) {
+# A client with the tools for servers has the cmdlet, too, which refuses to work there.
+if ($system.ProductType -ne 1) {
     $feature = "$((Get-WindowsFeature -Name FS-iSCSITarget-Server).InstallState)"
 }
 
@@ -20,22 +21,23 @@ if ($running -contains 'WinTarget') {
     $virtualDisks = @(Get-IscsiVirtualDisk -ComputerName localhost | ForEach-Object -Process {
         @{ path = $_.Path; size_bytes = $_.Size; description = "$($_.Description)"; status = "$($_.Status)"; serial = "$($_.SerialNumber)" }
     })
-    $targets = @(Get-IscsiServerTarget -ComputerName localhost | ForEach-Object -Process {
+    # The statement foreach goes over nothing no times; a pipeline would make one of it.
+    $targets = @(foreach ($target in @(Get-IscsiServerTarget -ComputerName localhost)) {
         @{
-            name = $_.TargetName
-            iqn = "$($_.TargetIqn)"
-            description = "$($_.Description)"
-            status = "$($_.Status)"
-            initiators = @($_.InitiatorIds | ForEach-Object -Process { "$_" })
-            luns = @($_.LunMappings | ForEach-Object -Process { @{ path = $_.Path; lun = $_.Lun } })
-            chap = [bool]$_.EnableChap
-            chap_user = "$($_.ChapUserName)"
-            reverse_chap = [bool]$_.EnableReverseChap
-            reverse_chap_user = "$($_.ReverseChapUserName)"
-            sessions = @($_.Sessions | ForEach-Object -Process { "$($_.InitiatorId)" })
+            name = $target.TargetName
+            iqn = "$($target.TargetIqn)"
+            description = "$($target.Description)"
+            status = "$($target.Status)"
+            initiators = @(foreach ($initiator in $target.InitiatorIds) { "$initiator" })
+            luns = @(foreach ($mapping in $target.LunMappings) { @{ path = $mapping.Path; lun = $mapping.Lun } })
+            chap = [bool]$target.EnableChap
+            chap_user = "$($target.ChapUserName)"
+            reverse_chap = [bool]$target.EnableReverseChap
+            reverse_chap_user = "$($target.ReverseChapUserName)"
+            sessions = @(foreach ($session in $target.Sessions) { "$($session.InitiatorId)" })
         }
     })
-    $portals = @((Get-IscsiTargetServerSetting -ComputerName localhost).Portals | ForEach-Object -Process { "$_" })
+    $portals = @(foreach ($portal in (Get-IscsiTargetServerSetting -ComputerName localhost).Portals) { "$portal" })
 }
 
 $initiatorName = $null
@@ -46,22 +48,28 @@ if ($running -contains 'MSiSCSI') {
     $initiatorPortals = @(Get-IscsiTargetPortal | ForEach-Object -Process {
         @{ address = "$($_.TargetPortalAddress)"; port = [int]$_.TargetPortalPortNumber }
     })
-    $sessions = @(Get-IscsiSession | ForEach-Object -Process {
+    $sessions = @(foreach ($session in @(Get-IscsiSession)) {
+        $numbers = @()
+        # To find none of what belongs to another thing is an error.
+        try { $numbers = @(Get-Disk -iSCSISession $session | ForEach-Object -Process { [int]$_.Number }) }
+        catch { if ("$($_.CategoryInfo.Category)" -ne 'ObjectNotFound') { throw } }
         @{
-            id = "$($_.SessionIdentifier)"
-            iqn = "$($_.TargetNodeAddress)"
-            connected = [bool]$_.IsConnected
-            persistent = [bool]$_.IsPersistent
-            authentication = "$($_.AuthenticationType)"
-            disks = @(Get-Disk -iSCSISession $_ | ForEach-Object -Process { [int]$_.Number })
+            id = "$($session.SessionIdentifier)"
+            iqn = "$($session.TargetNodeAddress)"
+            connected = [bool]$session.IsConnected
+            persistent = [bool]$session.IsPersistent
+            authentication = "$($session.AuthenticationType)"
+            disks = $numbers
         }
     })
 }
 
 $pageFileLetters = @(Get-CimInstance -ClassName Win32_PageFileUsage | ForEach-Object -Process { "$($_.Name)".Substring(0, 1) })
 $units = @{}
-Get-CimInstance -ClassName Win32_DiskDrive | ForEach-Object -Process { $units[[int]$_.Index] = [int]$_.SCSILogicalUnit }
-$partitions = @(Get-Partition -ErrorAction SilentlyContinue)
+# As it is: a unit that is not known is not the first one.
+Get-CimInstance -ClassName Win32_DiskDrive | ForEach-Object -Process { $units[[int]$_.Index] = $_.SCSILogicalUnit }
+# Windows itself lies on some, so to find none is an error, too: a disk whose partitions are not seen would look blank.
+$partitions = @(Get-Partition)
 $disks = @(Get-Disk | ForEach-Object -Process {
     $number = [int]$_.Number
     $own = @($partitions | Where-Object -Property DiskNumber -EQ -Value $number | ForEach-Object -Process {
@@ -96,7 +104,10 @@ $volumes = @(Get-Volume | Where-Object -FilterScript { "$($_.DriveLetter)".Trim(
     $root = "$($_.DriveLetter):\"
     $entries = @()
     if ("$($_.FileSystemLabel)" -like 'storlab-*') {
-        $entries = @(Get-ChildItem -LiteralPath $root -Force | ForEach-Object -Process { @{ name = $_.Name; size_bytes = $_.Length } })
+        $entries = @(Get-ChildItem -LiteralPath $root -Force | ForEach-Object -Process {
+            # Of a folder, which has no length, PowerShell would say 1.
+            @{ name = $_.Name; size_bytes = if ($_.PSIsContainer) { $null } else { $_.Length } }
+        })
     }
     @{
         letter = "$($_.DriveLetter)"
@@ -107,15 +118,23 @@ $volumes = @(Get-Volume | Where-Object -FilterScript { "$($_.DriveLetter)".Trim(
     }
 })
 
+# A host whose firewall is turned off by its service does not answer; its rules, if any, can then not be changed either.
+$rules = @()
+if (Get-CimInstance -ClassName Win32_Service -Filter "Name='mpssvc' AND State='Running'") {
+    try { $rules = @(Get-NetFirewallRule -DisplayName 'storlab*' | ForEach-Object -Process { $_.DisplayName }) }
+    catch { if ("$($_.CategoryInfo.Category)" -ne 'ObjectNotFound') { throw } }
+}
+$boot = $system.LastBootUpTime.ToUniversalTime().ToString('yyyy-MM-ddTHH:mm:ssZ', [System.Globalization.CultureInfo]::InvariantCulture)
+
 $Ansible.Result = @{
-    about = @{ product = $system.Caption; version = $system.Version; boot = $system.LastBootUpTime.ToUniversalTime().ToString('yyyy-MM-ddTHH:mm:ssZ') }
+    about = @{ product = $system.Caption; version = $system.Version; boot = $boot }
     feature = $feature
     services = @($services | ForEach-Object -Process { @{ name = $_.Name; state = $_.State; start_mode = $_.StartMode } })
     virtual_disks = $virtualDisks
     targets = $targets
     portals = $portals
     loopback = (Get-ItemProperty -LiteralPath 'HKLM:\SOFTWARE\Microsoft\iSCSI Target' -ErrorAction SilentlyContinue).AllowLoopBack
-    firewall_rules = @(Get-NetFirewallRule -DisplayName 'storlab*' -ErrorAction SilentlyContinue | ForEach-Object -Process { $_.DisplayName })
+    firewall_rules = $rules
     initiator = @{ iqn = $initiatorName; portals = $initiatorPortals; sessions = $sessions }
     disks = $disks
     volumes = $volumes
