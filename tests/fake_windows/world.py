@@ -208,8 +208,8 @@ class Host(Aim, Engines):
                 self._start(name)
         self._lose_ram_disks()
         self.restart_aim()
-        for session in list(self.data["initiator"]["sessions"]):
-            self.script_session_logout(session)
+        for key, session in list(self.data["initiator"]["sessions"].items()):
+            self.script_session_logout(session["iqn"], key)
 
     def _lose_ram_disks(self) -> None:
         lost = [path for path in self.data["virtual_disks"] if path.startswith("ramdisk:")]
@@ -415,10 +415,10 @@ class Host(Aim, Engines):
 
     script_session_login_chap = script_session_login
 
-    def script_session_logout(self, Id: str) -> None:
+    def script_session_logout(self, Iqn: str, Id: str) -> None:
         me = self.data["initiator"]
-        if Id not in me["sessions"]:
-            raise Refused(f"there is no session {Id}")
+        if me["sessions"].get(Id, {}).get("iqn") != Iqn:
+            raise Refused(f"there is no session {Id} with {Iqn}")
         session = me["sessions"].pop(Id)
         for number in session["disks"]:
             disk = self.data["disks"].pop(str(number))

@@ -144,7 +144,7 @@ def _logout(state: dict, session: dict) -> dict:
         if letters:
             raise Failure("device_in_use", f"The session with {session['iqn']} cannot be ended: disk {disk['number']} is mounted as {letters[0]}:.",
                           "Remove what is on it first: teardown does it from the top down.", number=disk["number"], letters=letters)
-    return step("logout", session["iqn"], "logged in", None, "session_logout", Id=session["id"])
+    return step("logout", session["iqn"], "logged in", None, "session_logout", Iqn=session["iqn"], Id=session["id"])
 
 
 def found_disks(state: dict, targets: list) -> dict:

@@ -1,3 +1,4 @@
 # storlab: session_logout
-param([string]$Id)
-Disconnect-IscsiTarget -SessionIdentifier $Id -Confirm:$false
+# Without a target the cmdlet would ask each that is known to end this session.
+param([string]$Iqn, [string]$Id)
+Disconnect-IscsiTarget -NodeAddress $Iqn -SessionIdentifier $Id -Confirm:$false
