@@ -37,7 +37,7 @@ LONGER = {"file_write", "folder_remove", "aim_run", "folder_private", "engine_st
 SILENT = {
     "aim_list": {"get-command"}, "engine_host": {"get-ciminstance", "get-command"}, "engine_list": {"get-item", "get-scheduledtask"},
     "engine_remove": {"get-scheduledtask", "remove-item", "stop-process", "wait-process"}, "engine_run": {"get-itemproperty", "stop-process", "wait-process"},
-    "engine_start": {"get-scheduledtask"}, "engine_status": {"get-item", "get-scheduledtask"}, "state": {"get-itemproperty"},
+    "engine_start": {"get-scheduledtask"}, "engine_status": {"get-item", "get-scheduledtask", "get-scheduledtaskinfo"}, "state": {"get-itemproperty"},
 }
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))
 

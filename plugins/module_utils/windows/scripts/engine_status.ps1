@@ -9,16 +9,13 @@ $ended = $null
 $files = @()
 $result = $null
 if (Test-Path -LiteralPath $Folder) {
-    # The task first: a run that ends between the two looks has ended, and is not lost.
+    # In the order in which a run lives: one that starts or ends between two looks is not taken for lost.
+    $told = Get-ScheduledTaskInfo -TaskName $TaskName -TaskPath '\' -ErrorAction SilentlyContinue
+    $result = $told.LastTaskResult
+    # Of a task that never ran, a day in 1999 is told.
+    $ran = $told.LastRunTime -and $told.LastRunTime.Year -gt 2000
     $task = Get-ScheduledTask -TaskName $TaskName -TaskPath '\' -ErrorAction SilentlyContinue
     $runs = @('Running', 'Queued') -contains "$($task.State)"
-    $ran = $false
-    if ($task) {
-        $told = Get-ScheduledTaskInfo -TaskName $TaskName -TaskPath '\'
-        $result = $told.LastTaskResult
-        # Of a task that never ran, a day in 1999 is told.
-        $ran = $told.LastRunTime -and $told.LastRunTime.Year -gt 2000
-    }
     # Not when it was made: Windows gives a name that comes back soon its former time of creation.
     $plan = Get-Item -LiteralPath "$Folder\plan.json" -ErrorAction SilentlyContinue
     $young = $plan -and ([DateTime]::UtcNow - $plan.LastWriteTimeUtc).TotalSeconds -lt 20
