@@ -5,7 +5,7 @@ $block = New-Object -TypeName byte[] -ArgumentList 1048576
 $random = New-Object -TypeName System.Random
 $stream = [System.IO.File]::Open($Path, [System.IO.FileMode]::Create, [System.IO.FileAccess]::Write)
 try {
-    for ($written = 0; $written -lt $SizeBytes; $written += $block.Length) {
+    for ([int64]$written = 0; $written -lt $SizeBytes; $written += $block.Length) {
         $random.NextBytes($block)
         $stream.Write($block, 0, [int][Math]::Min($block.Length, $SizeBytes - $written))
     }
