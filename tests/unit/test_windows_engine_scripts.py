@@ -60,6 +60,16 @@ def test_task_measures_at_normal_priority_and_ends_after_its_engine():
     assert [name for name, _parameters in commands(text) if name == "register-scheduledtask"] == ["register-scheduledtask"]
 
 
+def test_run_that_starts_or_ends_between_two_looks_is_not_taken_for_lost():
+    text = TEXTS["engine_status"]
+    assert text.index("Get-ScheduledTaskInfo") < text.index("Get-ScheduledTask ") < text.index("ended.json")
+
+
+def test_folder_stays_until_the_licence_key_could_be_put_back():
+    text = TEXTS["engine_remove"]
+    assert text.index("OpenSubKey($was.hive)) { throw") < text.index("Remove-Item -LiteralPath $Folder")
+
+
 def test_nothing_is_ended_by_name():
     for name, text in TEXTS.items():
         assert not re.search(r"taskkill|Stop-Process -Name|Get-Process", text, re.I), name
@@ -82,6 +92,9 @@ def test_only_administrators_may_change_what_runs():
 def test_exit_code_is_kept_and_output_goes_to_files():
     text = TEXTS["engine_run"]
     assert text.index("Start-Process") < text.index("$process.Handle") < text.index("$process.ExitCode")
+    # Neither is there any more when the program has ended at once, and PowerShell does not say so.
+    assert text.index("$ticks = [DateTime]::UtcNow.Ticks") < text.index("Start-Process")
+    assert "if (-not $process.Handle) { throw" in text
     (parameters,) = [parameters for name, parameters in commands(text) if name == "start-process"]
     assert {"redirectstandardoutput", "redirectstandarderror", "workingdirectory", "passthru"} < set(parameters)
     assert "wait" not in parameters

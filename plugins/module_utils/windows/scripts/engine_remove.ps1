@@ -40,6 +40,7 @@ if (Test-Path -LiteralPath "$Folder\plan.json") {
     if (Test-Path -LiteralPath "$Folder\licence.json") {
         $settings = 'Software\iometer.org\Iometer\Settings'
         $was = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText("$Folder\licence.json"))
+        if (-not [Microsoft.Win32.Registry]::Users.OpenSubKey($was.hive)) { throw "The licence key of IOMeter is put back only while the account $($was.hive) is logged on." }
         $key = [Microsoft.Win32.Registry]::Users.OpenSubKey("$($was.hive)\$settings", $true)
         if ($key -and $was.version) { $key.SetValue('Version', $was.version) }
         if ($key -and -not $was.version) { $key.DeleteValue('Version', $false) }

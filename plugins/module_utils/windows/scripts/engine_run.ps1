@@ -53,9 +53,11 @@ try {
     }
     $output = if ($plan.output) { $plan.output } else { 'stdout.txt' }
     $ended.started_utc = Get-Now
+    # Until the program itself can say when it was started.
+    $ticks = [DateTime]::UtcNow.Ticks
     $process = Start-Process -FilePath $plan.program -ArgumentList $plan.arguments -WorkingDirectory $PSScriptRoot -RedirectStandardOutput "$PSScriptRoot\$output" -RedirectStandardError "$PSScriptRoot\stderr.txt" -PassThru
-    # Who has not asked for the handle while the program ran is not told its exit code.
-    $null = $process.Handle
+    # Who has not asked for the handle while the program ran is not told its exit code. PowerShell passes over the error of asking too late.
+    if (-not $process.Handle) { throw "$($plan.program) ended at once." }
     $ticks = $process.StartTime.ToUniversalTime().Ticks
     Write-Record -Name process.json -Values @{ pid = $process.Id; start = "$ticks" }
     $limitMs = [int][Math]::Min([int64]$plan.limit_s * 1000, [int]::MaxValue)
