@@ -44,8 +44,8 @@ def task_name(testbed_id: str, folder: str) -> str:
 class WindowsRun(WindowsScripts):
     """asked: as plan.validate makes it. tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then."""
 
-    def __init__(self, execute_module, task_vars: dict, asked: dict, settings: dict, tell, say):
-        self._execute_module, self.task_vars, self.tell, self.say = execute_module, task_vars, tell, say
+    def __init__(self, execute_module, reset, task_vars: dict, asked: dict, settings: dict, tell, say):
+        self._execute_module, self._reset, self.task_vars, self.tell, self.say = execute_module, reset, task_vars, tell, say
         self.asked, self.settings = asked, windows_engines.check(settings)
         self.engine, self.names = windows_engines.ENGINES_HERE[asked["engine"]], ENGINES[asked["engine"]]
         self.host = task_vars["inventory_hostname"]
@@ -270,7 +270,9 @@ class WindowsRun(WindowsScripts):
     def _failures(self, status: dict, run: dict) -> list:
         ended = status["ended"]
         if status["state"] == "overdue" or (ended and ended["timed_out"]):
-            return [{"code": "engine_timeout", "message": f"{self.engine.name} did not end within {run['limit_s']} s and was ended."}]
+            silent = not any(one["name"] == self.names.raw and one["size_bytes"] for one in status["files"])
+            return [{"code": "engine_timeout", "message": f"{self.engine.name} did not end within {run['limit_s']} s and was ended."
+                     + (self.engine.silence if silent else "")}]
         if ended is None:
             return [{"code": "run_lost", "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or somebody ended it."}]
         if ended["error"]:
@@ -287,8 +289,10 @@ class WindowsRun(WindowsScripts):
                     "Output": run["output"], "LimitS": run["limit_s"], "Session": self.session, "Link": run["link"], "LinkTarget": run["link_target"],
                     "LicenceVersion": run["licence_version"]})
                 return
-            except AnsibleConnectionFailure:
-                continue
+            except Exception as error:
+                if not lost(error):
+                    raise
+                self._connect_again()
 
     def _wait(self, place: dict, run: dict, phase: str, jobs: list) -> dict:
         begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
@@ -331,11 +335,27 @@ class WindowsRun(WindowsScripts):
         while True:
             try:
                 return self.script(name, parameters)
-            except AnsibleConnectionFailure as error:
+            except Exception as error:
+                if not lost(error):
+                    raise
                 if time.monotonic() > deadline:
                     raise Failure("host_unreachable", f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
                                   "What runs there goes on; run the same task again to pick it up.") from error
                 time.sleep(POLL_S)
+                self._connect_again()
+
+    def _connect_again(self) -> None:
+        """The connection plugins for Windows keep a shell that is open, and do not notice that it is gone."""
+        try:
+            self._reset()
+        except Exception as error:
+            if not lost(error):
+                raise
+
+
+def lost(error: Exception) -> bool:
+    """Whether the connection broke. What pypsrp, pywinrm and requests say of that reaches actions as it is; the last are OSErrors."""
+    return isinstance(error, (AnsibleConnectionFailure, OSError)) or type(error).__module__.partition(".")[0] in ("pypsrp", "winrm")
 
 
 def _base64(text: str) -> str:

@@ -60,9 +60,9 @@ def check_root(root: str) -> None:
 
 
 class Fio:
-    """One point a run."""
+    """One point a run. silence: what may be the matter when it wrote nothing until its end."""
 
-    name, session, shares_runs = "fio", "service", ENGINES["fio"].shares_runs
+    name, session, shares_runs, silence = "fio", "service", ENGINES["fio"].shares_runs, ""
     # Its package adds itself to the search path, which shells that are open already do not notice.
     programs = ("fio.exe", "C:\\Program Files\\fio\\fio.exe")
 
@@ -121,7 +121,7 @@ class _ByTime:
 class Diskspd(_ByTime):
     """One point a run."""
 
-    name, session, shares_runs = "diskspd", "service", ENGINES["diskspd"].shares_runs
+    name, session, shares_runs, silence = "diskspd", "service", ENGINES["diskspd"].shares_runs, ""
     programs = ("diskspd.exe",)
 
     def installed(self, folder: str, kind: str) -> str:
@@ -147,6 +147,8 @@ class Iometer(_ByTime):
 
     name, session, shares_runs = "iometer", "interactive", ENGINES["iometer"].shares_runs
     programs = ("IOmeter.exe",)
+    silence = (" It wrote nothing: perhaps it waited behind a dialog, such as that of its licence. See that benchmark_windows.iometer_version is the version "
+               "that it shows.")
 
     def installed(self, folder: str, _kind: str) -> str:
         return f"{folder}\\IOmeter.exe"
