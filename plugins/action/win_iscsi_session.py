@@ -47,11 +47,12 @@ class ActionModule(WindowsAction):
         return found
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps = session.absent_plan(state, self.memory.data)
+        steps = session.absent_plan(state, self.memory.data, expect_free=not self._task.check_mode)
         self.apply(steps)
         if steps and steps[0]["will"] == "running" and not self._task.check_mode:
-            later = session.absent_plan(self.state(), self.memory.data)
+            state = self.state()
+            later = session.absent_plan(state, self.memory.data)
             self.apply(later)
             steps += later
-        self.forget()
+        self.leave(session.still_to_give_back(self.memory.data, state, steps))
         return told(steps)

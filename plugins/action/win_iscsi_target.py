@@ -28,7 +28,12 @@ class ActionModule(WindowsAction):
         return {**told(steps), "layers": target.layers_of(targets, params["layers"])}
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps = target.absent_plan(state, self.memory.data, params["testbed_id"]) if serving(state) else []
+        steps = target.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode)
         self.apply(steps)
-        self.forget()
+        if steps and steps[0]["op"] == "service" and not self._task.check_mode:
+            state = self.state(self.files(params))
+            later = target.absent_plan(state, self.memory.data, params["testbed_id"])
+            self.apply(later)
+            steps += later
+        self.leave(target.still_to_give_back(self.memory.data, state, params["testbed_id"]))
         return told(steps)

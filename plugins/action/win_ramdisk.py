@@ -29,17 +29,14 @@ class ActionModule(WindowsAction):
         return {**told(steps), "layers": ramdisk.layers_of(state, provider, disks, params["testbed_id"]), "reboot_required": False}
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps, left = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"]), {}
+        steps, left = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode), {}
         if aim.may_be_there(self.memory.data, state):
             listed = self.listed(params)
             steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data), params["aim_program"])
             left = aim.left(self.memory.data, listed, steps)
         self.apply([one for one in steps if one["op"] != "driver"])
         reboot = self.driver([one for one in steps if one["op"] == "driver"])
-        if left:
-            self.remember(left)
-        else:
-            self.forget()
+        self.leave(left)
         return {**told(steps), "reboot_required": reboot}
 
     # ---- Arsenal Image Mounter

@@ -30,11 +30,7 @@ class ActionModule(WindowsAction):
     def absent(self, params: dict, state: dict) -> dict:
         calls = server.absent_plan(state, self.memory.data, params["testbed_id"])
         result = self.made(calls)
-        left = server.still_to_give_back(self.memory.data, state, calls)
-        if left:
-            self.remember(left)
-        else:
-            self.forget()
+        self.leave(server.still_to_give_back(self.memory.data, state, calls))
         return result
 
     def made(self, calls: list) -> dict:

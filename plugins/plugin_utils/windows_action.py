@@ -151,6 +151,13 @@ class WindowsAction(WindowsScripts, ActionBase):
         if not self._task.check_mode:
             self.memory.forget()
 
+    def leave(self, left: dict) -> None:
+        """Keep what is left of the record after a teardown."""
+        if left:
+            self.remember(left)
+        else:
+            self.forget()
+
     def wait_for(self, condition, wait_s: float):
         """The first true value of condition(), or its last one after wait_s."""
         deadline = time.monotonic() + wait_s

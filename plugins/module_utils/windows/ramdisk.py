@@ -90,10 +90,10 @@ def _plan_virtual(state: dict, disks: list, _memory: dict, testbed_id: str) -> l
     return steps
 
 
-def _removed(state: dict, disks: list) -> list:
+def _removed(state: dict, disks: list, expect_free: bool = True) -> list:
     for disk in disks:
         users = [target["name"] for target in state["targets"] for lun in target["luns"] if lun["path"].lower() == disk["path"].lower()]
-        if users:
+        if users and expect_free:
             raise Failure("device_in_use", f"RAM disk {disk['path']} cannot be removed: target {users[0]} exports it.", "Remove that target first.",
                           path=disk["path"], target=users[0])
     return [step("remove_disk", disk["path"], f"{disk['size_bytes']} bytes", None, "vdisk_remove", Path=disk["path"]) for disk in disks]
@@ -138,8 +138,9 @@ def _given_back(state: dict, recorded: dict) -> list:
     return steps
 
 
-def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
-    return _removed(state, list(_virtual(state, testbed_id).values())) + _given_back(state, memory.get("disks", {}))
+def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+    """Without expect_free targets may still export them: in check mode nothing was taken away above."""
+    return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(state, memory.get("disks", {}))
 
 
 def remember(memory: dict, state: dict, provider: str, disks: list) -> dict:

@@ -138,10 +138,10 @@ def _same_login(target: dict, memory: dict) -> bool:
     return not target["chap_user"] or same_secret(target["chap_password"], kept["secret"])
 
 
-def _logout(state: dict, session: dict) -> dict:
+def _logout(state: dict, session: dict, expect_free: bool = True) -> dict:
     for disk in (disk for disk in state["disks"] if disk["number"] in session["disks"]):
         letters = [part["letter"] for part in disk["partitions"] if part["letter"]]
-        if letters:
+        if letters and expect_free:
             raise Failure("device_in_use", f"The session with {session['iqn']} cannot be ended: disk {disk['number']} is mounted as {letters[0]}:.",
                           "Remove what is on it first: teardown does it from the top down.", number=disk["number"], letters=letters)
     return step("logout", session["iqn"], "logged in", None, "session_logout", Iqn=session["iqn"], Id=session["id"])
@@ -183,14 +183,17 @@ def disk_steps(disks: dict, targets: list) -> list:
     return steps
 
 
-def absent_plan(state: dict, memory: dict) -> list:
-    """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove."""
+def absent_plan(state: dict, memory: dict, expect_free: bool = True) -> list:
+    """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove.
+
+    Without expect_free disks may still be mounted: in check mode nothing was taken away above.
+    """
     if not memory or not service(state, INITIATOR_SERVICE):
         return []
     if not _running(state):
         return [_started()] if memory.get("portals") else []
     sessions = [session for session in state["initiator"]["sessions"] if session["iqn"] in memory.get("sessions", [])]
-    steps = [_logout(state, session) for session in sessions]
+    steps = [_logout(state, session, expect_free) for session in sessions]
     portals = [portal for portal in state["initiator"]["portals"] if [portal["address"], portal["port"]] in memory.get("portals", [])]
     steps += [step("portal", portal_text(**portal), "asked for its targets", None, "initiator_portal_remove", Address=portal["address"], Port=portal["port"])
               for portal in portals]
@@ -198,6 +201,12 @@ def absent_plan(state: dict, memory: dict) -> list:
     if memory.get("service_was") == "Stopped" and not others:
         steps.append(step("service", INITIATOR_SERVICE, "running", "stopped", "service_stop", Name=INITIATOR_SERVICE))
     return steps
+
+
+def still_to_give_back(memory: dict, state: dict, steps: list) -> dict:
+    """What is left of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
+    kept = memory.get("service_was") == "Stopped" and _running(state) and not any(one["script"] == "service_stop" for one in steps)
+    return {"service_was": "Stopped"} if kept else {}
 
 
 def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:

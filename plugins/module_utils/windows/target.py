@@ -16,7 +16,7 @@ import re
 from ..esxi_iscsi import keep_secret, same_secret
 from ..failure import Failure, bad_value
 from ..iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
-from . import check_id, check_lun, check_port, check_secrets, check_size, parse_portal, serving, stamp, stamped, step
+from . import TARGET_SERVICE, check_id, check_lun, check_port, check_secrets, check_size, parse_portal, service, serving, stamp, stamped, step
 
 AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 LUN_SOURCES = ("layer", "vhdx")
@@ -284,10 +284,10 @@ def _bare(initiator: str) -> str:
         return value
 
 
-def _removed(targets: list) -> list:
+def _removed(targets: list, expect_free: bool = True) -> list:
     steps = []
     for found in targets:
-        if found["sessions"]:
+        if found["sessions"] and expect_free:
             raise Failure("target_in_use", f"Target {found['name']} cannot be removed: {', '.join(found['sessions'])} is logged in.",
                           "Log the initiators out first: teardown does it from the top down.", target=found["name"], initiators=found["sessions"])
         steps += [step("unmap", f"{found['name']} LUN {lun['lun']}", lun["path"], None, "lun_unmap", Name=found["name"], Path=lun["path"])
@@ -325,7 +325,7 @@ def _portals(state: dict, targets: list, memory: dict, testbed_id: str, any_addr
             was = next(portal for portal in found if portal["address"] == address)
             steps.append(step("portal", address, _portal_words(was), f"port {port}, on", "portal_set", Address=address, Port=port, Enable=True))
     surplus = [portal for portal in found if portal["enabled"] and portal["address"] not in {address for address, _port in wanted}]
-    others = [target["name"] for target in state["targets"] if not is_ours(target, testbed_id, memory)]
+    others = _others(state, memory, testbed_id)
     if surplus and others:
         raise Failure("portals_shared", f"The target server listens on {surplus[0]['address']}, too, and target {others[0]} of others may need it.",
                       "Set iscsi_target_allow_any_address to true to leave the portals as they are.", address=surplus[0]["address"], target=others[0])
@@ -337,17 +337,33 @@ def _portal_words(portal: dict) -> str:
     return f"port {portal['port']}, {'on' if portal['enabled'] else 'off'}"
 
 
-def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
-    """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them."""
-    steps = _removed([found for found in state["targets"] if is_ours(found, testbed_id, memory)])
+def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+    """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
+
+    Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
+    be logged in: in check mode nothing was taken away above.
+    """
+    found = service(state, TARGET_SERVICE)
+    if memory and found and not serving(state):
+        return [step("service", TARGET_SERVICE, "stopped", "running", "service_start", Name=TARGET_SERVICE)]
+    steps = _removed([found for found in state["targets"] if is_ours(found, testbed_id, memory)], expect_free)
     steps += _files_removed(state, memory, set(), testbed_id)
     now = {portal["address"]: portal for portal in map(parse_portal, state["portals"])} if memory.get("portals") else {}
     for before in memory.get("portals", []):
         portal = now.get(before["address"])
-        if portal and portal != before:
+        if portal and portal != before and not _others(state, memory, testbed_id):
             steps.append(step("portal", before["address"], _portal_words(portal), _portal_words(before), "portal_set",
                               Address=before["address"], Port=before["port"], Enable=before["enabled"]))
     return steps
+
+
+def _others(state: dict, memory: dict, testbed_id: str) -> list:
+    return [found["name"] for found in state["targets"] if not is_ours(found, testbed_id, memory)]
+
+
+def still_to_give_back(memory: dict, state: dict, testbed_id: str) -> dict:
+    """What is left of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
+    return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
 def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
