@@ -240,8 +240,9 @@ class ActionModule(ActionBase):
     def _on_windows(self, points: list, host_plan: dict, _expected_s: float) -> dict:
         """One run of the engine after another, each kept before the next begins."""
         lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
-        run = WindowsRun(self._execute_module, self.vars, self.asked, self.args["windows"], lambda state: lines.show(state, time.monotonic()),
-                         display.display if self.args["progress"] != "none" else lambda _text: None)
+        say = display.display if self.args["progress"] != "none" else lambda _text: None
+        run = WindowsRun(self._execute_module, self._connection.reset, self.vars, self.asked, self.args["windows"],
+                         lambda state: lines.show(state, time.monotonic()), say)
         run_folder.write_host(self.run_dir, self.host, run.begin(host_plan), self.asked["variant"])
         results: dict = {}
         for files, preparations in run.measure():
