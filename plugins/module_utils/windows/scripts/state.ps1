@@ -70,7 +70,8 @@ $units = @{}
 Get-CimInstance -ClassName Win32_DiskDrive | ForEach-Object -Process { $units[[int]$_.Index] = $_.SCSILogicalUnit }
 # Windows itself lies on some, so to find none is an error, too: a disk whose partitions are not seen would look blank.
 $partitions = @(Get-Partition)
-$disks = @(Get-Disk | ForEach-Object -Process {
+# A cluster shows disks of its other hosts, too, which have no number here.
+$disks = @(Get-Disk | Where-Object -FilterScript { $null -ne $_.Number } | ForEach-Object -Process {
     $number = [int]$_.Number
     $own = @($partitions | Where-Object -Property DiskNumber -EQ -Value $number | ForEach-Object -Process {
         @{
