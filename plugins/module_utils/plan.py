@@ -49,6 +49,10 @@ def validate(args: dict, profile: dict | None = None) -> dict:
     for workload in asked["workloads"]:
         _steady(asked, workload)
     if asked["search"]:
+        metric = asked["search"].get("metric", "latency_mean_ns")
+        if metric != "latency_mean_ns" and not ENGINES[asked["engine"]].distributions:
+            raise bad_value("search.max_iops_at.metric", metric,
+                            f"{asked['engine']} leaves nothing to tell percentiles of several repetitions by; use latency_mean_ns, or fio.")
         if args["only_repetitions"]:
             raise bad_value("only_repetitions", args["only_repetitions"], "A search decides itself what is measured; leave it out.")
         refuse_repeated([searches.at_load(asked["search"], base, _first_load(asked["search"])) for base in asked["workloads"]], "workloads of a search")
@@ -169,6 +173,9 @@ def searched(asked: dict, layers: list, results: dict) -> list:
     points = []
     for base in asked["workloads"]:
         for layer in layers:
+            if asked["search"]["kind"] == "rate_ladder":
+                # Which rates it asks for is known after the peak, whether the engine keeps rates before.
+                make_point(asked, searches.at_load(asked["search"], base, base["workers"]), layer, 1)
             for workload, count in searches.wanted(asked["search"], base, asked["repetitions"], measured_on(layer, results)):
                 points += [make_point(asked, workload, layer, repetition) for repetition in range(1, count + 1)]
     return in_order(asked, sorted(points, key=lambda point: point["repetition"]))

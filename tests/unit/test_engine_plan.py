@@ -203,6 +203,8 @@ def test_exclusions():
     ({"steady_state": True, "workload": {"loops": 2}}, "steady_state"),
     ({"steady_state": True, "workload": {"io_bytes": "1m"}}, "steady_state"),
     ({"search": {"knee": {"values": [1]}}}, "search.knee.values"),
+    ({"search": {"max_iops_at": {"limit_us": 90}}, "engine": "diskspd"}, "search.max_iops_at.metric"),
+    ({"search": {"max_iops_at": {"limit_us": 90, "metric": "latency_p50_ns"}}, "engine": "iometer"}, "search.max_iops_at.metric"),
     ({"search": {"knee": {"values": [1, 2, 4]}}, "sweep": {"queue_depth": [1, 8]}}, "workloads of a search"),
     ({"exclude": [{"queue_depth": 99}]}, "exclude[0]"),
     ({"workload": None, "exclude": []}, "workload"),
@@ -253,6 +255,20 @@ def test_a_search_is_at_most_as_long_as_said():
 
 
 # ---------------------------------------------------------------- searches
+
+
+@pytest.mark.parametrize(("engine", "variable"), [("diskspd", "rate_process"), ("iometer", "rate_iops")])
+def test_a_ladder_is_refused_before_its_peak_where_the_engine_has_no_rates_of_its_kind(engine, variable):
+    disk = {**BENCH, "path": "\\\\.\\PhysicalDrive3"}
+    with pytest.raises(Failure) as caught:
+        plan.searched(plan.validate(args(engine=engine, search={"rate_ladder": {}})), [disk], {})
+    assert (caught.value.code, caught.value.details["variable"]) == ("workload_unsupported", variable)
+
+
+def test_engines_without_percentiles_search_by_the_mean():
+    for engine in ("diskspd", "iometer"):
+        asked = plan.validate(args(engine=engine, search={"max_iops_at": {"limit_us": 90, "metric": "latency_mean_ns"}}))
+        assert short(plan.searched(asked, [{**BENCH, "path": "\\\\.\\PhysicalDrive3"}], {})) == [("b", 1, 1)]
 
 
 def test_points_of_a_search_depend_on_what_is_there():

@@ -23,6 +23,7 @@ class Engine(NamedTuple):
     ceiling: bool  # whether it can run without a device
     linux: bool  # whether it runs on Linux hosts, too
     seeded: bool  # whether the point's seed decides on offsets
+    distributions: bool  # whether it keeps latencies of which the percentiles of several repetitions can be told
     shares_runs: bool  # whether one run of it can measure several points of a layer
 
 
@@ -42,10 +43,12 @@ def _own_diskspd(text: str) -> list:
 
 
 ENGINES = {engine.name: engine for engine in (
-    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True, shares_runs=False),
-    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, _own_diskspd, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True,
+    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True, distributions=True,
            shares_runs=False),
-    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False, shares_runs=True),
+    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, _own_diskspd, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True,
+           distributions=False, shares_runs=False),
+    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False,
+           distributions=False, shares_runs=True),
 )}
 
 
