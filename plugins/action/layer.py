@@ -54,7 +54,9 @@ class ActionModule(ActionBase):
         if state not in ("present", "absent", "gathered"):
             raise bad_value("state", state, "Use present, absent or gathered.")
         suffix = args.get("suffix") or ""
-        before = {**task_vars.get("ansible_facts", {}).get("storlab_layers", {}), **read_layers(state_dir)}
+        known, kept = task_vars.get("ansible_facts", {}).get("storlab_layers", {}), read_layers(state_dir)
+        # In check mode nothing is kept, so what this playbook would have published is newer.
+        before = {**kept, **known} if self._task.check_mode else {**known, **kept}
         after = dict(before)
         if state == "present":
             for layer in args.get("layers") or []:

@@ -217,6 +217,13 @@ class Host(Aim, Engines):
             del self.data["virtual_disks"][path]
         for target in self.data["targets"].values():
             target["luns"] = {path: lun for path, lun in target["luns"].items() if path not in lost}
+        # The initiators log in again by themselves, and find no such LUN.
+        for host in self.world.data["hosts"].values():
+            gone = [number for number, disk in host["disks"].items() if disk.get("backing", [None])[0] == self.name and disk["backing"][1] in lost]
+            for number in gone:
+                del host["disks"][number]
+            for session in host["initiator"]["sessions"].values():
+                session["disks"] = [number for number in session["disks"] if str(number) not in gone]
 
     # ---- scripts
 
@@ -227,7 +234,7 @@ class Host(Aim, Engines):
             "about": {"product": PRODUCT, "version": "0.0", "boot": f"2026-11-21T00:00:{data['boot']:02d}Z"},
             "feature": data["feature"] if data["server"] else None,
             "services": [{"name": name, **service} for name, service in data["services"].items()],
-            "virtual_disks": [{"path": path, "status": "NotConnected", "serial": digest(path)[:16],
+            "virtual_disks": [{"path": path, "status": "NotConnected", "serial": disk.get("serial", digest(path)[:16]),
                                **{key: disk[key] for key in ("size_bytes", "description")}}
                               for path, disk in data["virtual_disks"].items()] if target_runs else [],
             "targets": [{"name": name, "iqn": target["iqn"], "description": target["description"],
@@ -276,7 +283,10 @@ class Host(Aim, Engines):
             if Path[0].upper() not in {letter for disk in self.data["disks"].values() for letter in disk["volumes"]}:
                 raise Refused(f"the path {Path} does not exist")
             self.data["files"].append(Path)
-        self.data["virtual_disks"][Path] = {"size_bytes": SizeBytes, "description": Description, "style": "RAW", "partitions": [], "volumes": {}}
+        # A disk that is made anew is another one.
+        serial = digest(f"{Path} {len(self.world.data['calls'])}")[:16]
+        self.data["virtual_disks"][Path] = {"size_bytes": SizeBytes, "description": Description, "serial": serial,
+                                            "style": "RAW", "partitions": [], "volumes": {}}
 
     script_vdisk_new_fixed = script_vdisk_new
 
@@ -462,7 +472,7 @@ class Host(Aim, Engines):
             backing, number = server.data["virtual_disks"][path], max(map(int, self.data["disks"])) + 1
             # The policy of servers: disks on shared buses stay offline.
             self.data["disks"][str(number)] = {
-                "name": "MSFT Virtual HD", "lun": lun, "serial": digest(path)[:16], "unique_id": digest(f"{iqn}{path}")[:32].upper(), "bus": "iSCSI",
+                "name": "MSFT Virtual HD", "lun": lun, "serial": backing["serial"], "unique_id": digest(backing["serial"])[:32].upper(), "bus": "iSCSI",
                 "size_bytes": backing["size_bytes"], "offline": True, "offline_reason": "Policy", "read_only": True, "boot": False, "system": False,
                 "clustered": False,
                 "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}

@@ -3,7 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+from ansible.plugins.action import ActionBase
+from ansible_collections.storlab.testbed.plugins.action import layer as publish
 from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.layers import chain, in_chain_order, validate_layer
 
@@ -43,3 +47,22 @@ def test_validate_names_missing_keys():
     del incomplete["identity"]
     with pytest.raises(Failure, match="identity"):
         validate_layer(incomplete)
+
+
+@pytest.mark.parametrize(("check_mode", "path"), [(True, None), (False, "/dev/sdb")])
+def test_check_mode_goes_by_what_would_be_published(tmp_path, monkeypatch, check_mode, path):
+    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+
+    def run(check: bool, facts: dict, **arguments) -> dict:
+        action = publish.ActionModule.__new__(publish.ActionModule)
+        action._task = SimpleNamespace(args={"state_dir": str(tmp_path), **arguments}, check_mode=check)
+        return action.run(task_vars={"ansible_facts": facts})["ansible_facts"]
+
+    kept = layer("initiator-bench", "initiator", path="/dev/sdb")
+    run(False, {}, layers=[kept, layer("initiator-ds1", "initiator")])
+    # As after the device was lost: it would come back under a name that is not known yet.
+    facts = run(check_mode, {}, layers=[{**kept, "path": None}])
+    if not check_mode:
+        run(False, {}, layers=[kept])
+    found = run(check_mode, facts, state="gathered")["storlab_layers"]
+    assert (found["initiator-bench"]["path"], set(found)) == (path, {"initiator-bench", "initiator-ds1"})

@@ -195,6 +195,23 @@ def test_restarted_service_loses_ram_disks_and_build_repairs(built):
     assert [result.get("msg") for result in built.build()] == [None] * 5
 
 
+def test_restarted_server_is_repaired_below_a_client_that_stays_logged_in(built, monkeypatch):
+    monkeypatch.setattr(windows_action, "RETRY_EVERY_S", 0)
+    before = dict(built.layers)
+    with built.world.open():
+        Host(built.world, "server").restart()
+    assert {disk["bus"] for disk in built.host("client")["disks"].values()} == {"SATA", "iSCSI"}
+    assert [result.get("msg") for result in islice(built.build(), 3)] == [None] * 3
+    # The LUN of a file was there all the time.
+    sessions = built.run("client", win_iscsi_session, targets=built.sessions, layers=built.layers, initiator_name=CLIENT, wait_s=30)
+    assert [step["op"] for step in sessions["steps"]] == ["online", "writable"] * 2
+    datastores = built.run("client", win_datastore, datastores=built.datastores, layers=built.layers)
+    assert [step["op"] for step in datastores["steps"]] == ["initialize", "partition", "format", "write_file"]
+    changed = {name for name, layer in built.layers.items() if layer["identity"] != before[name]["identity"]}
+    assert changed == {"initiator-bench", "initiator-ds1"}
+    assert [result["steps"] for result in built.build()] == [[]] * 5
+
+
 @pytest.mark.parametrize(("change", "ops"), [
     ({"initiators": ["IQN:*"]}, ["initiators"]),
     ({"chap": None}, ["chap"]),
