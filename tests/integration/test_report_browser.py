@@ -266,7 +266,8 @@ def test_accessible_names_and_order_of_headings(browser, index):
 
 # -- every view ------------------------------------------------------------------------------------------------------
 
-SECTIONS = ("chain", "overview", "w1", "blocks", "workers", "matrix", "load", "installations", "published", "steady", "findings", "environment", "points", "reading")
+SECTIONS = ("chain", "overview", "w1", "blocks", "workers", "matrix", "load", "installations", "published", "steady",
+            "findings", "environment", "points", "reading")
 TIP = "document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent"
 
 
