@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils import observer, run_folder
 from ..module_utils.failure import Failure, bad_value
+from ..plugin_utils.windows_action import refuse_unmarked
 
 ARGUMENTS = {
     "state": {"type": "str", "choices": ["started", "collected", "stopped"], "default": "started"},
@@ -43,6 +44,7 @@ class ActionModule(ActionBase):
 
     def _observe(self, args: dict, task_vars: dict) -> dict:
         state = args["state"]
+        refuse_unmarked(self._connection, task_vars["inventory_hostname"])
         if state == "stopped":
             return {"changed": self._module({"action": "stop"}, args, task_vars)["changed"]}
         for key in ("run_id", "results_dir"):

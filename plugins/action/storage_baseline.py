@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.failure import Failure, bad_value
 from ..module_utils.storage_state import strays
+from ..plugin_utils.windows_action import refuse_unmarked
 
 
 class ActionModule(ActionBase):
@@ -32,6 +33,8 @@ class ActionModule(ActionBase):
             raise bad_value("state", state, "Use captured or verified.")
         if not args.get("state_dir"):
             raise bad_value("state_dir", args.get("state_dir"), "Name the folder that keeps the testbed's state.")
+        if not args.get("storage_state"):
+            refuse_unmarked(self._connection, host)
         path = os.path.join(args["state_dir"], "before", f"{host}.json")
         kept = None
         if os.path.exists(path):

@@ -26,6 +26,12 @@ DEPTH = 6
 RETRY_EVERY_S = 2.0
 
 
+def refuse_unmarked(connection, host: str) -> None:
+    """For what needs Python on the host, and whose playbook asks whether it is a Windows host."""
+    if getattr(connection._shell, "_IS_WINDOWS", False):
+        raise Failure("windows_unmarked", f"{host} is reached as a Windows host, and its inventory does not say so.", "Set testbed_windows to true for it.")
+
+
 class WindowsMemory(Memory):
     """The record of one host and one area on the controller, as those of ESXi hosts."""
 

@@ -9,9 +9,18 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.action import win_datastore, win_iscsi_session, win_iscsi_target, win_ramdisk, win_target_server
+from ansible_collections.storlab.testbed.plugins.action import (
+    benchmark_observer,
+    storage_baseline,
+    win_datastore,
+    win_iscsi_session,
+    win_iscsi_target,
+    win_ramdisk,
+    win_target_server,
+)
 from test_windows_actions import CLIENT, PORTAL, bench, built, code  # noqa: F401
 
 
@@ -116,3 +125,18 @@ def test_a_folder_for_the_state_is_needed(refused, module):
 ], ids=["typo", "choice"])
 def test_mistyped_arguments_are_named(refused, module, arguments, says):
     assert refused("server", module, **arguments) == says + " Correct the arguments."
+
+
+@pytest.mark.parametrize(("module", "arguments"), [
+    (storage_baseline, {"state": "captured"}), (storage_baseline, {"state": "verified"}),
+    (benchmark_observer, {"state": "started", "run_id": "r", "results_dir": "/nowhere"}), (benchmark_observer, {"state": "stopped"}),
+], ids=["build", "verify_clean", "benchmark", "benchmark ends"])
+def test_windows_host_that_the_inventory_does_not_call_one(bench, module, arguments):
+    action = module.ActionModule.__new__(module.ActionModule)
+    action._task = SimpleNamespace(args={"testbed_id": "t1", **({"state_dir": str(bench.folder)} if module is storage_baseline else {}), **arguments},
+                                   check_mode=False, action="", async_val=0)
+    action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=True))
+    action.validate_argument_spec = lambda argument_spec: (None, {**{key: option.get("default") for key, option in argument_spec.items()}, **arguments})
+    failed = action.run(task_vars={"inventory_hostname": "win07"})
+    assert (code(failed), failed["msg"]) == (
+        "windows_unmarked", "win07 is reached as a Windows host, and its inventory does not say so. Set testbed_windows to true for it.")

@@ -44,6 +44,8 @@ MANIFEST_END = "\n\0\0\0\0\n"
 
 def decode(payload: str) -> tuple:
     """(module name, arguments, check mode) of the payload of a module; ansible-core's executor/powershell/module_manifest.py makes it."""
+    if MANIFEST_END not in payload:
+        raise Refused("a module in Python cannot run on a host without Python")
     manifest = json.loads(payload.split(MANIFEST_END)[1])
     action = next(action for action in manifest["actions"] if action["name"] == "module_wrapper.ps1")
     arguments = next(variable["Value"] for variable in action["params"]["Variables"] if variable["Name"] == "complex_args")
