@@ -25,6 +25,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 MODERN, OLD, INST = (FIXTURES / "iometer" / name for name in ("SYNTHETIC_1.1.0.csv", "SYNTHETIC_2006.07.27.csv", "instSYNTHETIC_1.1.0.csv"))
 FORK = FIXTURES / "iometer" / "fork_batch_linux.csv"
 DISKSPD = FIXTURES / "diskspd" / "SYNTHETIC_v2.2.xml"
+DISKSPD_MIX, DISKSPD_TWO, DISKSPD_NOT_OPENED = (FIXTURES / "diskspd" / f"real_v2.2_{name}.xml" for name in ("random_mix", "two_targets", "not_opened"))
 HAMMERDB = FIXTURES / "hammerdb" / "SYNTHETIC_two_runs.log"
 JOB = FIXTURES / "hammerdb" / "SYNTHETIC_job.json"
 BLOG = FIXTURES / "iometer" / "blog_raw.icf"
@@ -336,17 +337,20 @@ def test_icf_that_is_damaged_names_the_place(change):
 
 def test_diskspd_command_line():
     one = normalise({"block_size": "8k", "read_percent": 75, "random_percent": 60, "queue_depth": 16, "workers": 2, "ramp_s": 7, "runtime_s": 20,
-                     "alignment": "4k", "range": {"offset_bytes": 1 << 20, "size_bytes": 1 << 26}})
+                     "range": {"offset_bytes": 1 << 20, "size_bytes": 1 << 26}})
     assert diskspd.argv(one, r"\\.\PhysicalDrive1", 11) == [
-        "diskspd.exe", "-b8192", "-r4096", "-rs60", "-w25", "-o16", "-t2", "-W7", "-d20", "-Su", "-B1048576:67108864", "-Zr", "-z11", "-L", "-D1000", "-Rxml",
+        "diskspd.exe", "-b8192", "-r8192", "-rs60", "-w25", "-o16", "-t2", "-W7", "-d20", "-Su", "-B1048576:67108864", "-Zr", "-z11", "-L", "-D1000", "-Rxml",
         "#1"]
 
 
 @pytest.mark.parametrize(("said", "options"), [
-    ({"random_percent": 100}, ["-r4096", "-w0"]), ({"random_percent": 0}, ["-s4096"]), ({"direct": False}, ["-Sb"]),
+    ({"random_percent": 100}, ["-r4096", "-w0"]), ({"block_size": "8k", "alignment": "2k"}, ["-b8192", "-r2048"]),
+    ({"random_percent": 0}, ["-s4096"]), ({"direct": False}, ["-Sb"]),
     ({"random_percent": 0, "workers": 4}, ["-s4096", "-T67108864"]),
     ({"read_percent": 0, "sync": {"mode": "dsync"}}, ["-Suw", "-w100", "-Zr"]), ({"read_percent": 0, "data": {"pattern": "zero"}}, ["-Z"]),
-    ({"think_time_us": 3000, "burst": 5}, ["-i5", "-j3"]), ({"rate_iops": 1000, "workers": 4}, ["-g250i"]), ({"rate_bytes_s": 8_000_000}, ["-g8000"]),
+    ({"think_time_us": 3000, "burst": 5}, ["-i5", "-j3"]),
+    ({"think_time_us": 4000, "burst": 6, "workers": 3}, ["-i18", "-j4"]), ({"rate_iops": 1000, "workers": 4}, ["-g250i"]),
+    ({"rate_bytes_s": 8_000_000}, ["-g8000"]),
     ({"distribution": {"zoned": [{"access_percent": 90, "space_percent": 10}, {"access_percent": 10, "space_percent": 90}]}}, ["-rdpct90/10:10/90"]),
 ])
 def test_diskspd_options(said, options):
@@ -357,7 +361,11 @@ def test_diskspd_options(said, options):
 @pytest.mark.parametrize(("said", "name"), [
     ({"block_size": {"4k": 50, "8k": 50}}, "block_sizes"), ({"distribution": "zipf:1.1"}, "distribution"), ({"rate_iops": 7, "workers": 2}, "rate_iops"),
     ({"rate_iops": 8, "rate_process": "poisson"}, "rate_process"), ({"think_time_us": 10}, "think_time_us"),
-    ({"random_percent": 0, "alignment": "8k"}, "alignment_bytes"), ({"read_percent": 0, "sync": {"fsync_every": 4}}, "sync"),
+    ({"random_percent": 0, "alignment": "8k"}, "alignment_bytes"),
+    ({"random_percent": 60, "block_size": "8k", "alignment": "4k"}, "alignment_bytes"),
+    ({"rate_iops": 1, "block_size": 512}, "rate_iops"), ({"rate_iops": 70000, "block_size": "64k"}, "rate_iops"),
+    ({"rate_iops": 3, "block_size": 512}, "rate_iops"), ({"rate_iops": 9, "think_time_us": 1000}, "think_time_us"),
+    ({"read_percent": 0, "sync": {"fsync_every": 4}}, "sync"),
     ({"read_percent": 0, "data": {"pattern": "repeat", "hex": "ab"}}, "data"), ({"loops": 2}, "loops"),
 ])
 def test_diskspd_refuses_what_it_cannot_do(said, name):
@@ -385,9 +393,71 @@ def test_diskspd_result():
     # 25 % of 4 processors for 20 s, over 800000 I/Os.
     assert one["cpu"] == {"host_busy_percent": 25, "busiest_core_percent": 60, "cores": 4, "host_busy_s": 20, "us_per_io": 25}
     assert one["workload"] == normalise({"block_size": "8k", "read_percent": 75, "random_percent": 60, "queue_depth": 16, "workers": 2, "ramp_s": 7,
-                                         "runtime_s": 20, "alignment": "4k", "range": {"offset_bytes": 1 << 20, "size_bytes": 64 << 20}})
+                                         "runtime_s": 20, "range": {"offset_bytes": 1 << 20, "size_bytes": 64 << 20}})
     series, = diskspd.series(text(DISKSPD))
     assert series["rows"][0][:3] == [1, "measure", 40000] and series["rows"][0][4] == pytest.approx(900_000)
+
+
+def test_real_diskspd_result():
+    """The real_v2.2_*.xml were printed by diskspd 2.2 itself (MIT), cross-built with MinGW and run under Wine on files; ETW and -X were left out of it."""
+    content = text(DISKSPD_MIX)
+    one, = diskspd.results(content)
+    wanted = normalise({"block_size": "8k", "read_percent": 75, "random_percent": 60, "queue_depth": 16, "workers": 2, "ramp_s": 1, "runtime_s": 3,
+                        "range": {"offset_bytes": 8 << 20, "size_bytes": 24 << 20}})
+    assert (one["status"], one["runtime_s"], one["targets"], one["started_utc"]) == ("measured", 3.0, ["C:\\t\\a.dat"], "2026-11-21T21:22:10Z")
+    # -Zr leaves no trace: the pattern is what it would be without.
+    assert (one["workload"], one["flags"]) == (wanted, ["repeating_data"])
+    assert one["engine"] == {"name": "diskspd", "version": "2.2.0", "latency": "total", "randseed": 11}
+    assert one["read"]["ios"] == sum(map(int, re.findall(r"<ReadCount>(\d+)", content))) == 45122
+    assert one["write"]["bytes"] == 15321 * 8192 and one["total"]["iops"] == pytest.approx(60443 / 3)
+    assert [one["total"][f"latency_{name}_ns"] for name in ("mean", "stddev", "min", "p50", "p99_9", "max")] == pytest.approx(
+        [99_000, 488_000, 23_000, 32_000, 7_943_000, 15_015_000])
+    assert one["cpu"]["cores"] == 2 and one["cpu"]["host_busy_percent"] == 99.67
+    series, = diskspd.series(content)
+    assert sum(row[2] for row in series["rows"]) == pytest.approx(60443, rel=0.001)
+
+
+def test_real_diskspd_result_of_two_targets():
+    """Asked for zones, 100 IOPS a worker, zeros, written through, and for a path that makes its XML none."""
+    one, = diskspd.results(text(DISKSPD_TWO))
+    assert one["targets"] == ["C:\\t\\R&D.dat", "C:\\t\\a.dat"] and one["flags"] == one["failures"] == []
+    assert one["workload"] == normalise({
+        "block_size": "4k", "read_percent": 50, "random_percent": 50, "queue_depth": 3, "workers": 4, "ramp_s": 1, "runtime_s": 2, "direct": False,
+        "rate_iops": 400, "data": {"pattern": "zero"}, "sync": {"mode": "sync"},
+        "distribution": {"zoned": [{"access_percent": 60, "space_percent": 20}, {"access_percent": 40, "space_percent": 80}]}})
+    assert one["total"]["iops"] == 400
+    assert {path: part["read"]["ios"] for path, part in one["by_target"].items()} == {"C:\\t\\R&D.dat": 204, "C:\\t\\a.dat": 217}
+    assert diskspd.series(text(DISKSPD_TWO))[0]["interval_s"] == 0.5
+
+
+def test_real_diskspd_result_of_a_file_that_was_not_there():
+    one, = diskspd.results(text(DISKSPD_NOT_OPENED))
+    assert (one["status"], [failure["code"] for failure in one["failures"]], diskspd.series(text(DISKSPD_NOT_OPENED))) == ("failed", ["no_result"], [None])
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), [
+    ("<Throughput>0<", "<BurstSize>18</BurstSize><ThinkTime>4</ThinkTime><Throughput>0<", {"think_time_us": 4000, "burst": 9}),
+    # It divides the burst among the workers, and does not pause when it limits a rate.
+    ("<Throughput>0<", "<BurstSize>1</BurstSize><ThinkTime>4</ThinkTime><Throughput>0<", {"think_time_us": 4000, "burst": 1}),
+    ("<Throughput>0<", "<BurstSize>18</BurstSize><ThinkTime>4</ThinkTime><Throughput>7<", {"rate_bytes_s": 14000}),
+    ("<RandomRatio>60</RandomRatio>", "", {"random_percent": 100}),
+])
+def test_diskspd_is_read_as_what_it_did(old, new, expected):
+    content = text(DISKSPD_MIX)
+    assert content.count(old) == 1
+    before, after = (diskspd.results(one)[0]["workload"] for one in (content, content.replace(old, new)))
+    assert {key: value for key, value in after.items() if before.get(key) != value} == expected
+
+
+def test_diskspd_goes_on_at_its_alignment_which_is_not_sequential():
+    content = text(DISKSPD_MIX).replace("<Random>8192", "<Random>4096")
+    assert "workload" not in diskspd.results(content)[0]
+    assert diskspd.results(content.replace("<RandomRatio>60</RandomRatio>", ""))[0]["workload"]["alignment_bytes"] == 4096
+
+
+def test_diskspd_takes_clocks_that_disagree_for_idle_processors():
+    one, = diskspd.results(re.sub(r"<UsagePercent>[\d.]+", "<UsagePercent>-0.02", text(DISKSPD_MIX)))
+    assert (one["cpu"]["host_busy_percent"], one["cpu"]["busiest_core_percent"]) == (0, 0)
 
 
 def test_diskspd_latency_is_absent_without_L_and_failures_are_told():
@@ -483,8 +553,9 @@ def damaged(content: str, changes: list) -> str:
 
 
 @pytest.mark.parametrize(("read", "path"), [
-    (iometer.results, MODERN), (iometer.results, OLD), (iometer.series, INST), (icf.workloads, BLOG), (diskspd.results, DISKSPD), (diskspd.series, DISKSPD),
-    (hammerdb.results, HAMMERDB)], ids=["iometer", "iometer-2006", "inst", "icf", "diskspd", "diskspd-series", "hammerdb"])
+    (iometer.results, MODERN), (iometer.results, OLD), (iometer.series, INST), (icf.workloads, BLOG), (diskspd.results, DISKSPD),
+    (diskspd.results, DISKSPD_TWO), (diskspd.series, DISKSPD), (hammerdb.results, HAMMERDB)],
+    ids=["iometer", "iometer-2006", "inst", "icf", "diskspd", "diskspd-real", "diskspd-series", "hammerdb"])
 def test_damage_is_a_failure_or_sound_figures_never_a_traceback(read, path):
     original = text(path)
 

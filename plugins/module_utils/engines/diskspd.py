@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """diskspd: command lines out of workloads, results out of its XML (-Rxml).
 
-Options and XML are those of diskspd 2.0 to 2.2 (CmdLineParser, XmlResultParser and Common of its source). diskspd rounds latencies to
-microseconds and keeps no distribution, only a table of percentiles: those of several runs cannot be merged.
+Options and XML are those of diskspd 2.0 to 2.2 (CmdLineParser, XmlResultParser and Common of its source; 2.2 was built from it and asked).
+diskspd rounds latencies to microseconds and keeps no distribution, only a table of percentiles: those of several runs cannot be merged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def argv(workload: dict, target: str, seed: int, size_bytes: int | None = None, 
         span = workload["range"]
         line.append(f"-B{span['offset_bytes']}" + (f":{span['size_bytes']}" if span["size_bytes"] else ""))
     if "think_time_us" in workload:
-        line += [f"-i{workload['burst']}", f"-j{workload['think_time_us'] // 1000}"]
+        # It divides the burst among the workers.
+        line += [f"-i{workload['burst'] * workload['workers']}", f"-j{workload['think_time_us'] // 1000}"]
     if "rate_iops" in workload:
         line.append(f"-g{workload['rate_iops'] // workload['workers']}i")
     if "rate_bytes_s" in workload:
@@ -64,8 +65,6 @@ def _access(workload: dict, size_bytes) -> list:
     if random:
         # -rs0 is refused and -rs100 is what -r alone means.
         return [f"-r{alignment}", *([f"-rs{random}"] if random < 100 else []), *_zones(workload)]
-    if alignment != block:
-        raise unsupported("diskspd", "alignment_bytes", alignment, "Its sequential I/O is aligned to its own size; use the block size, or random I/O.")
     if workload["workers"] == 1:
         return [f"-s{block}"]
     if size_bytes is None:
@@ -84,14 +83,23 @@ def _refuse(workload: dict) -> None:
     for key in workload:
         if key not in EXPRESSIBLE:
             raise unsupported("diskspd", key, workload[key], "Leave it out, or use another engine.")
+    block, workers = workload["block_size_bytes"], workload["workers"]
+    # It computes with 32 bits, and cuts off what is less than a byte a millisecond.
+    rate = workload.get("rate_iops", 0) // workers * block
     checks = (
+        ("alignment_bytes", workload["random_percent"] < 100 and workload["alignment_bytes"] != block,
+         "Its sequential I/O goes on at the next multiple of the alignment, not where the last I/O ended; use the block size, or random I/O only."),
         ("distribution", isinstance(workload.get("distribution"), str), "It knows zones only; use zoned."),
         ("data", workload.get("data", {"pattern": "zero"}) != {"pattern": "zero"}, "It writes random data or zeros."),
         ("sync", set(workload.get("sync", {})) - {"mode"}, "It can write through (mode), but not flush now and then."),
         ("rate_process", workload.get("rate_process") == "poisson", "It keeps rates evenly; use linear."),
         ("think_time_us", workload.get("think_time_us", 0) % 1000, "It pauses for whole milliseconds; use a multiple of 1000."),
-        ("rate_iops", workload.get("rate_iops", 0) % workload["workers"], "It limits each worker; use a multiple of workers."),
-        ("rate_bytes_s", workload.get("rate_bytes_s", 0) % (1000 * workload["workers"]),
+        ("think_time_us", "think_time_us" in workload and {"rate_iops", "rate_bytes_s"} & set(workload),
+         "It does not pause when it limits a rate; leave one of the two out."),
+        ("rate_iops", workload.get("rate_iops", 0) % workers, "It limits each worker; use a multiple of workers."),
+        ("rate_iops", rate >= 1 << 32 or rate % 1000 * 100 > rate,
+         "It limits each worker in whole bytes a millisecond, to less than 4 GiB a second; use another rate or number of workers."),
+        ("rate_bytes_s", workload.get("rate_bytes_s", 0) % (1000 * workers),
          "It limits each worker in bytes a millisecond; use a multiple of 1000 times workers."),
     )
     for key, broken, remedy in checks:
@@ -130,7 +138,7 @@ def _spans(text: str) -> list:
     for document in documents:
         try:
             # Paths come in the code page of the host, so a byte may be no text.
-            root = ElementTree.fromstring(document.encode("utf-8", "replace"))  # noqa: S314, entities are refused above
+            root = ElementTree.fromstring(_escaped(document).encode("utf-8", "replace"))  # noqa: S314, entities are refused above
         except (ElementTree.ParseError, RecursionError) as error:
             raise _unreadable(f"it is no XML: {error}") from error
         # The profile has time spans of its own.
@@ -140,6 +148,12 @@ def _spans(text: str) -> list:
     if not found:
         raise Failure("no_result", "diskspd left a document without any time span: it was given a profile to check, not to run.", "Run it without -Rp.")
     return found
+
+
+def _escaped(document: str) -> str:
+    """diskspd writes names as they are: an unknown power scheme is "<unknown>", and paths may have an ampersand."""
+    document = re.sub(r'(<PowerScheme) Name=".*"(?= Guid=)', r"\1", document)
+    return re.sub(r"&(?!(?:amp|lt|gt|quot|apos|#\d+);)", "&amp;", document)
 
 
 def _unreadable(why: str) -> Failure:
@@ -253,13 +267,19 @@ def _latency(span, title: str, ios: int) -> dict:
 
 def _cpu(span, runtime: float, ios: int) -> dict:
     """Keys of a result's cpu. diskspd measures the whole host, in the measured time only."""
-    busy, cores = _number(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
-    each = [value for value in (_number(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU")) if value is not None]
+    busy, cores = _percent(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
+    each = [value for value in (_percent(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU")) if value is not None]
     found = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
     if busy is not None and cores:
         found["host_busy_s"] = busy / 100 * cores * runtime
         found["us_per_io"] = found["host_busy_s"] * 1e6 / ios
     return schema.without_none(found)
+
+
+def _percent(parent, path: str):
+    """A share of time. The clocks of idle processors disagree a little, so it may be below nothing."""
+    text = (parent.findtext(path) or "").strip()
+    return 0.0 if re.fullmatch(r"-\d{1,3}\.\d{1,9}", text) else _number(parent, path)
 
 
 def _workload(profile) -> tuple:
@@ -288,16 +308,17 @@ def _of_target(target):
     def yes(name):
         return target.findtext(name) == "true"
 
-    block, align, stride = _number(target, "BlockSize"), _number(target, "Random"), _number(target, "StrideSize")
+    block, align = _number(target, "BlockSize"), _number(target, "Random")
     offset, end = _number(target, "BaseFileOffset") or 0, _number(target, "MaxFileSize") or 0
     threads, writes = _number(target, "ThreadsPerFile") or 1, _number(target, "WriteRatio") or 0
     ratio = _number(target, "RandomRatio")
+    random = (100 if ratio is None else ratio) if align else 0
     odd = ("InterlockedSequential", "ParallelAsyncIO", "MemoryMappedIo", "DisableLocalCache")
     if any(map(yes, odd)) or any(target.find(path) is not None for path in ("Distribution/Absolute", "ThreadTargets")):
         return None
-    if not align and stride != block:
+    if random < 100 and (align or _number(target, "StrideSize")) != block:
         return None
-    found = {"block_size": block, "read_percent": 100 - writes, "random_percent": (100 if ratio is None else ratio) if align else 0,
+    found = {"block_size": block, "read_percent": 100 - writes, "random_percent": random,
              "queue_depth": _number(target, "RequestCount") or 1, "workers": threads, "direct": yes("DisableOSCache"), "alignment": align or block}
     if offset or end:
         # -f<end> and -B<base>:<length> both become the offset at which to stop.
@@ -306,10 +327,12 @@ def _of_target(target):
         found["sync"] = {"mode": "sync"}
     if writes and target.findtext("WriteBufferContent/Pattern") == "zero":
         found["data"] = {"pattern": "zero"}
-    if _number(target, "ThinkTime"):
-        found.update(think_time_us=_number(target, "ThinkTime") * 1000, burst=_number(target, "BurstSize") or 1)
     limit = target.find("Throughput")
-    if limit is not None and _value("Throughput", limit.text or "0"):
+    if limit is None or not _value("Throughput", limit.text or "0"):
+        if _number(target, "ThinkTime"):
+            found.update(think_time_us=_number(target, "ThinkTime") * 1000, burst=max(1, (_number(target, "BurstSize") or 1) // threads))
+    else:
+        # It does not pause when it limits a rate.
         rate = _value("Throughput", limit.text) * threads
         found.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
     zones = target.findall("Distribution/Percent/Range")
