@@ -455,6 +455,9 @@ class Host(Aim, Engines):
     def script_disk_writable(self, Number: int) -> None:
         self._disk(Number, writable=False)["read_only"] = False
 
+    def script_disk_read_only(self, Number: int) -> None:
+        self._disk(Number)["read_only"] = True
+
     def script_disk_rescan(self) -> None:
         """LUNs that were mapped since the login appear."""
         for session in self.data["initiator"]["sessions"].values():

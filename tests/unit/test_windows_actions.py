@@ -411,11 +411,48 @@ def test_preinstalled_disk_gets_an_mbr_and_loses_it_again(bench):
     assert bench.host("client")["disks"]["1"]["style"] == "RAW"
 
 
+RESERVED = {"number": 1, "type": "Reserved", "size_bytes": 16 << 20, "letter": ""}
+OTHERS = {"number": 1, "type": "IFS", "size_bytes": 7 << 20, "letter": ""}
+
+
+@pytest.mark.parametrize(("was", "measured"), [
+    ({"style": "GPT", "partitions": [RESERVED]}, {}), ({"style": "GPT", "partitions": [RESERVED]}, {"style": "RAW"}), ({"style": "MBR"}, {"style": "RAW"}),
+    ({"style": "MBR"}, {}), ({"style": "RAW", "read_only": True}, {"style": "RAW"}), ({"style": "MBR", "read_only": True}, {}),
+], ids=["gpt", "gpt, overwritten", "mbr, overwritten", "mbr", "raw and read-only, overwritten", "read-only"])
+def test_preinstalled_disk_gets_back_what_it_had(bench, was, measured):
+    disks = [{"name": "local", "size_mib": 80, "model": "starwind*"}]
+    assert not preinstalled(bench, {"1": {**DRIVE, "read_only": False, **was}}, disks=disks).get("failed")
+    before = {"partitions": [], "read_only": False, **was}
+    with bench.world.open():
+        # A raw benchmark begins at the first sector.
+        bench.host("client")["disks"]["1"].update(measured)
+    told = bench.run("client", win_ramdisk, provider="preinstalled", state="absent", check=True)
+    done = bench.run("client", win_ramdisk, provider="preinstalled", state="absent")
+    assert told["steps"] == done["steps"]
+    found = bench.host("client")["disks"]["1"]
+    assert {key: found[key] for key in before} == before
+    assert bench.run("client", win_ramdisk, provider="preinstalled", state="absent")["steps"] == []
+
+
+def test_preinstalled_disk_that_others_use_since_is_not_cleared(bench):
+    preinstalled(bench, {"1": DRIVE}, disks=[{"name": "local", "size_mib": 80, "model": "starwind*"}])
+    with bench.world.open():
+        bench.host("client")["disks"]["1"]["partitions"] = [OTHERS]
+    assert code(bench.run("client", win_ramdisk, provider="preinstalled", state="absent")) == "device_partitioned"
+    assert bench.host("client")["disks"]["1"]["partitions"] == [OTHERS]
+
+
+def test_two_preinstalled_disks_are_not_one(bench):
+    result = preinstalled(bench, {"1": DRIVE}, disks=[{"name": "a", "size_mib": 80, "model": "starwind*"}, {"name": "b", "size_mib": 80, "model": "*RAMDISK"}])
+    assert (code(result), bench.host("client")["disks"]["1"]["style"]) == ("bad_value", "RAW")
+    assert result["msg"] == "ramdisk_disks b model is '*RAMDISK'. It is disk 1, as that of a is; give each disk one name."
+
+
 @pytest.mark.parametrize(("drives", "expected"), [
     ({}, "device_missing"), ({"1": DRIVE, "2": DRIVE}, "device_ambiguous"), ({"1": {**DRIVE, "boot": True}}, "disk_boot"),
     # Known by its model and size only, it may be somebody's that is kept offline.
     ({"1": {**DRIVE, "offline": True}}, "disk_offline"), ({"1": {**DRIVE, "page_file": True}}, "disk_page_file"),
-    ({"1": {**DRIVE, "style": "MBR", "partitions": [{"number": 1, "type": "IFS", "size_bytes": 7 << 20, "letter": ""}]}}, "device_partitioned"),
+    ({"1": {**DRIVE, "style": "MBR", "partitions": [OTHERS]}}, "device_partitioned"),
 ], ids=["none", "two", "boot", "offline", "page file", "partitioned"])
 def test_preinstalled_disk_must_be_the_one_and_empty(bench, drives, expected):
     assert code(preinstalled(bench, drives, disks=[{"name": "local", "size_mib": 80, "model": "STARWIND*"}])) == expected

@@ -113,12 +113,14 @@ def _matching(state: dict, disk: dict) -> dict:
 
 def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str) -> list:
     steps = _given_back(state, {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}})
+    names: dict = {}
     for disk in disks:
         found = _matching(state, disk)
-        used = [part for part in found["partitions"] if part["type"] != RESERVED]
-        if used:
-            raise Failure("device_partitioned", f"RAM disk {disk['name']} is disk {found['number']}, which has partitions.",
-                          "Remove them in its own product: a raw benchmark would overwrite them.", number=found["number"])
+        first = names.setdefault(found["number"], disk["name"])
+        if first != disk["name"]:
+            raise bad_value(f"ramdisk_disks {disk['name']} model", disk["model"],
+                            f"It is disk {found['number']}, as that of {first} is; give each disk one name.")
+        _refuse_used(found, f"RAM disk {disk['name']}")
         steps += ready_steps(found)
         if found["style"] == "GPT":
             steps.append(step("clear", f"disk {found['number']}", "GPT", None, "disk_clear", Number=found["number"]))
@@ -127,14 +129,28 @@ def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str)
     return steps
 
 
+def _refuse_used(disk: dict, what: str) -> None:
+    if any(part["type"] != RESERVED for part in disk["partitions"]):
+        raise Failure("device_partitioned", f"{what} is disk {disk['number']}, which has partitions.",
+                      "Remove them in its own product: a raw benchmark would overwrite them.", number=disk["number"])
+
+
 def _given_back(state: dict, recorded: dict) -> list:
-    """What was uninitialised before is so again. recorded: {name: {unique_id, style}}."""
+    """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
     steps = []
-    for before in recorded.values():
+    for name, before in recorded.items():
         found = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
-        if found and before["style"] == "RAW" and found["style"] != "RAW":
-            refuse_disk(found, "A RAM disk of this testbed", unique_id=before["unique_id"])
-            steps.append(step("clear", f"disk {found['number']}", found["style"], None, "disk_clear", Number=found["number"]))
+        if not found or all(found[key] == before[key] for key in before):
+            continue
+        refuse_disk(found, f"RAM disk {name}", unique_id=before["unique_id"])
+        _refuse_used(found, f"RAM disk {name}")
+        where, restyled = f"disk {found['number']}", found["style"] != before["style"]
+        if restyled and found["style"] != "RAW":
+            steps.append(step("clear", where, found["style"], None, "disk_clear", Number=found["number"]))
+        if restyled and before["style"] != "RAW":
+            steps.append(step("initialize", where, None, before["style"], "disk_initialize", Number=found["number"], Style=before["style"]))
+        if before["read_only"]:
+            steps.append(step("read_only", where, "writable", "read-only", "disk_read_only", Number=found["number"]))
     return steps
 
 
@@ -151,7 +167,7 @@ def remember(memory: dict, state: dict, provider: str, disks: list) -> dict:
     for disk in disks:
         found = _matching(state, disk)
         if known.get(disk["name"], {}).get("unique_id") != found["unique_id"]:
-            known[disk["name"]] = {"unique_id": found["unique_id"], "style": found["style"]}
+            known[disk["name"]] = {key: found[key] for key in ("unique_id", "style", "read_only")}
     return {**memory, "disks": known}
 
 

@@ -1,0 +1,3 @@
+# storlab: disk_read_only
+param([uint32]$Number)
+Set-Disk -Number $Number -IsReadOnly $true
