@@ -19,7 +19,9 @@ def text_filter(read, name: str, what: str):
             if isinstance(text, bytes):
                 text = decode(text)
             if not isinstance(text, str):
-                raise bad_value(f"the input of {name}", type(text).__name__, f"Give it the text of {what}.")
+                # Not Ansible's own kind of it.
+                kind = next(kind for kind in type(text).__mro__ if kind.__module__ == "builtins")
+                raise bad_value(f"the input of {name}", kind.__name__, f"Give it the text of {what}.")
             # Editors on Windows begin a file with a mark, which lookups keep.
             return read(text.lstrip("\ufeff"), **options)
         except Failure as failure:

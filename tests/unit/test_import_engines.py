@@ -540,6 +540,8 @@ def test_filters_take_text_and_bytes_and_fail_in_one_sentence():
             with pytest.raises(AnsibleFilterError):
                 found(wrong)
     assert IcfFilter().filters()["icf_workloads"](text(BLOG), runtime_s=9)[0]["workload"]["runtime_s"] == 9
+    with pytest.raises(AnsibleFilterError, match="the input of icf_workloads is 'dict'"):
+        IcfFilter().filters()["icf_workloads"](type("_Tagged", (dict,), {})())
 
 
 CHANGES = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 40), st.text("0123456789,.'\"<>/=-eEnai \t\nERO:%", max_size=6)), min_size=1, max_size=4)
