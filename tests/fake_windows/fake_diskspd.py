@@ -3,22 +3,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """diskspd on the stand-in: takes a command line as diskspd's own help describes it, and prints the XML of diskspd 2.2, figures made up.
 
-Order and names are those of XmlResultParser, Common and CmdLineParser of its source. In its XML, -Zr looks like no -Z at all.
+Order, names, words and exit codes are those of diskspd 2.2 itself (tests/unit/fixtures/diskspd/real_*). In its XML, -Zr looks like no -Z at all,
+and names stand as they are, which "<unknown>" and "&" make no XML.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from xml.sax.saxutils import escape
 
 import fake_figures as figures
-from fake_program import STDOUT, Outcome, Started, said
+from fake_program import STDERR, STDOUT, Outcome, Started, said
 from refused import Refused
 
 CPUS = 8
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 NOT_FOUND, ACCESS_DENIED, IO_DEVICE = 2, 5, 1117
+FAILED, PARSE_CMD_LINE = 1, 3
 
 
 class _Bad(Exception):
@@ -29,7 +30,7 @@ def run(started: Started) -> Outcome:
     try:
         asked = parse(started.arguments)
     except _Bad as bad:
-        return said(f"ERROR: {bad}\n")
+        return said(f"{bad}\n", PARSE_CMD_LINE)
     if asked["format"] != "xml":
         return said("the stand-in's diskspd prints XML only\n")
     path, file_size, raw = asked["target"], None, asked["target"].startswith("#")
@@ -39,23 +40,35 @@ def run(started: Started) -> Outcome:
     except Refused as refused:
         failed = ACCESS_DENIED if "denied" in str(refused) else NOT_FOUND
     if failed:
-        return said(f"Error opening file: {path} [{failed}]\nError generating I/O requests\n")
-    if asked["base"] + (asked["threads"] - 1) * asked["stride"] + asked["block"] > file_size:
-        return said(f"The file is too small. File: '{path}' relative thread 0: file size: {file_size}\nError generating I/O requests\n")
+        return _broken(started, asked, 0.0, f"Error opening file: {path} [{failed}]\n" * asked["threads"])
+    end = min(file_size, asked["end"] or file_size)
+    small = [number for number in range(asked["threads"]) if asked["base"] + number * asked["stride"] + asked["block"] > end]
+    if small:
+        return _broken(started, asked, 0.0, "".join(
+            f"The file is too small. File: '{path}' relative thread {number}: file size: {file_size}, base offset: {asked['base']}, thread stride: "
+            f"{asked['stride']}, block size: {asked['block']}\n" for number in small))
+    seconds = asked["warmup"] + asked["seconds"] + asked["cooldown"]
     if started.fault == "io_errors":
-        return said(f"t[0] error during read error code: {IO_DEVICE})\nError generating I/O requests\n")
-    most = asked["rate_iops"] or (asked["rate_bytes_ms"] * 1000 / asked["block"]) or None
-    if asked["think_ms"]:
-        most = min(most or 1e9, 1000 / asked["think_ms"] * asked["burst"])
+        # Its threads end at once, and it waits for the time to be over.
+        return _broken(started, asked, seconds, f"t[0] error during {'write' if asked['writes'] == 100 else 'read'} error code: {IO_DEVICE})\n")
+    # Per thread. It limits bytes a millisecond, which it computes with 32 bits, and then pays no heed to pauses.
+    limit = asked["rate_iops"] * asked["block"] % (1 << 32) // 1000 or asked["rate_bytes_ms"]
+    most = limit * 1000 / asked["block"] or (1000 / asked["think_ms"] * max(1, asked["burst"] // asked["threads"]) if asked["think_ms"] else None)
     found = figures.measured(" ".join([started.host.name, *started.arguments]), asked["seconds"], dict.fromkeys(("read", "write"), asked["block"]),
                              100 - asked["writes"], asked["requests"] * asked["threads"], most and most * asked["threads"])
     for one in found.values():
         # It measures in microseconds.
         one["values"] = figures.both(*({max(1, round(value / 1000)): count} for value, count in one["values"].items()))
-    seconds = asked["warmup"] + asked["seconds"] + asked["cooldown"]
     place = f"\\\\.\\PhysicalDrive{path[1:]}" if raw else started.host.written_to(path)
-    text = _xml(started, asked, found, file_size)
-    return Outcome(seconds, 0, [(seconds, STDOUT, text.replace("\n", "\r\n").encode())], {place: figures.written(found)} if figures.written(found) else {})
+    text = _xml(started, asked, _time_span(asked, found, file_size))
+    return Outcome(seconds, 0, [(seconds, STDOUT, text)], {place: figures.written(found)} if figures.written(found) else {})
+
+
+def _broken(started: Started, asked: dict, seconds: float, words: str) -> Outcome:
+    """It prints a document all the same."""
+    words += "There has been an error during threads execution\n\nError generating I/O requests\n"
+    nothing = _element("TimeSpan", [_element("Error", "The test was interrupted before the measurements began. No results are displayed.")])
+    return Outcome(seconds, FAILED, [(seconds, STDERR, words.replace("\n", "\r\n").encode()), (seconds, STDOUT, _xml(started, asked, nothing))])
 
 
 # ---------------------------------------------------------------- the command line
@@ -66,51 +79,81 @@ def parse(arguments: list) -> dict:
     asked = {"block": 64 << 10, "base": 0, "end": 0, "seconds": 10, "warmup": 5, "cooldown": 0, "requests": 2, "threads": 1, "writes": 0, "random": None,
              "ratio": None, "stride_bytes": None, "stride": 0, "zones": [], "cache": "cached", "through": False, "burst": 0, "think_ms": 0, "rate_iops": 0,
              "rate_bytes_ms": 0, "zero": False, "seed": 0, "latency": False, "interval": 0, "format": "text", "target": None}
-    # Sizes may be counted in blocks, so the block comes first wherever it stands.
-    for argument in arguments:
-        if argument.startswith("-b"):
-            asked["block"] = _size(argument[2:], 1)
+    # Targets and what belongs to all of them are looked at first, wherever they stand; sizes may be counted in blocks.
     for argument in arguments:
         if not argument.startswith("-"):
             if asked["target"] is not None:
                 raise _Bad("the stand-in's diskspd takes one target")
             asked["target"] = argument
-            continue
-        if asked["target"] is not None:
-            raise _Bad(f"parameters ({argument}) must come before targets on the command line")
-        _option(asked, argument)
+        elif asked["target"] is not None:
+            raise _Bad(f"ERROR: parameters ({argument}) must come before targets on the command line")
+    options = [argument for argument in arguments if argument.startswith("-")]
+    for argument in options:
+        _common(asked, argument[1:2], argument[2:])
+    for argument in options:
+        try:
+            _option(asked, argument)
+        except _Bad as bad:
+            raise _Bad("\n".join([*filter(None, [str(bad)]), f"ERROR: incorrectly provided option: '{argument}'"])) from bad
     if asked["target"] is None:
-        raise _Bad("need to provide at least one filename")
+        raise _Bad("ERROR: need to provide at least one filename")
     if not re.fullmatch(r"#\d+|[A-Za-z]:\\.+", asked["target"]):
         raise _Bad(f"the stand-in's diskspd takes drives and files: {asked['target']}")
-    if asked["random"] is not None and asked["stride_bytes"] is not None:
-        raise _Bad("sequential IO (-s) conflicts with random IO (-r/-rs)")
-    if asked["stride"] and asked["random"] is not None:
-        raise _Bad("-T conflicts with random IO (-r)")
-    if asked["think_ms"] and not asked["burst"]:
-        raise _Bad("need to specify -i<burst size> with -j<think time>")
+    _combination(asked)
     return asked
+
+
+def _combination(asked: dict) -> None:
+    random, zones = asked["random"] is not None, asked["zones"]
+    for broken, words in (
+        (bool(asked["think_ms"]) != bool(asked["burst"]), "need to specify -j<think time> with -i<burst size>"),
+        (random and asked["stride"], "-T conflicts with -r"),
+        (asked["stride"] and asked["threads"] == 1, "-T has no effect unless multiple threads per target are used"),
+        (zones and not random, "random distribution ranges (-rd) do not apply to sequential-only IO patterns"),
+        (sum(share for share, _space in zones) > 100, "invalid random distribution IO%: total must be <= 100%"),
+        (zones and sum(space for _share, space in zones) != 100, "invalid random distribution span: Target% must total 100%"),
+        (zones and sum(share for share, _space in zones) < 100, "invalid random distribution: the target is covered with IO left to distribute"),
+    ):
+        if broken:
+            raise _Bad(f"ERROR: {words}")
 
 
 def _size(text: str, block: int) -> int:
     found = re.fullmatch(r"(\d+)([KMGTB]?)", text.upper())
     if not found:
-        raise _Bad(f"invalid size '{text}'")
+        raise _Bad("Invalid integer" if not text[:1].isdigit() else f"Invalid size '{text[-1]}'. Valid: K - KiB, M - MiB, G - GiB, T - TiB, B - block")
     return int(found[1]) * (block if found[2] == "B" else SUFFIXES[found[2]])
 
 
-def _whole(text: str, least: int = 0, most: int = 1 << 32) -> int:
+def _whole(text: str, least: int = 0, most: int = 1 << 31, words: str = "") -> int:
     if not re.fullmatch(r"\d+", text) or not least <= int(text) < most:
-        raise _Bad(f"invalid number '{text}'")
+        raise _Bad(words)
     return int(text)
+
+
+def _common(asked: dict, letter: str, rest: str) -> None:
+    times = {"d": "seconds", "W": "warmup", "C": "cooldown"}
+    if letter in times:
+        asked[times[letter]] = _whole(rest, int(letter == "d"), words=f"the stand-in's diskspd takes whole seconds (-{letter}): '{rest}'")
+    elif letter == "b":
+        try:
+            asked["block"] = _size(rest, 1)
+        except _Bad as bad:
+            raise _Bad(f"{bad}\nERROR: invalid block size passed to -b") from bad
+    elif letter == "R":
+        if rest not in ("text", "xml"):
+            raise _Bad(f"ERROR: invalid results format (-R): '{rest}'")
+        asked["format"] = rest
+    elif letter == "z":
+        asked["seed"] = _whole(rest, 0, 1 << 32, f"ERROR: invalid random seed value '{rest}' specified - must be a valid 32 bit integer")
 
 
 def _option(asked: dict, argument: str) -> None:
     letter, rest, block = argument[1:2], argument[2:], asked["block"]
-    plain = {"d": "seconds", "W": "warmup", "C": "cooldown", "t": "threads", "o": "requests", "i": "burst", "j": "think_ms"}
+    plain = {"t": "threads", "o": "requests", "i": "burst", "j": "think_ms"}
     if letter in plain:
-        asked[plain[letter]] = _whole(rest, 1 if letter in "dto" else 0)
-    elif letter == "b":
+        asked[plain[letter]] = _whole(rest, 1)
+    elif letter in "bdWCRz":
         pass
     elif letter == "B":
         base, _, length = rest.partition(":")
@@ -121,41 +164,46 @@ def _option(asked: dict, argument: str) -> None:
     elif letter == "r":
         _random(asked, rest, block)
     elif letter == "s":
+        if asked["random"] is not None:
+            raise _Bad("ERROR: sequential IO (-s) conflicts with random IO (-r/-rs)")
         asked["stride_bytes"] = _size(rest, block) if rest else block
     elif letter == "T":
         asked["stride"] = _size(rest, block)
+        if not asked["stride"]:
+            raise _Bad("ERROR: invalid offset passed to -T")
     elif letter == "w":
-        asked["writes"] = _whole(rest or "0", 0, 101)
+        words = "write ratio passed to -w must be between 0 and 100 (percent)" if rest else "no write ratio passed to -w"
+        asked["writes"] = _whole(rest, 0, 101, f"ERROR: {words}")
     elif letter == "g":
+        asked.update(rate_iops=0, rate_bytes_ms=0)
         asked["rate_iops" if rest.endswith("i") else "rate_bytes_ms"] = _whole(rest.removesuffix("i"), 1)
     elif letter == "S":
         flags = set(rest or "u")
-        if flags - set("buhw") or {"b", "u"} <= flags:
-            raise _Bad("unrecognized option provided to -S")
+        if flags - set("buhw"):
+            raise _Bad("ERROR: unrecognized option provided to -S")
+        if {"b", "u"} <= flags:
+            raise _Bad("ERROR: -Su conflicts with earlier specification of cache mode/memory mapped IO")
         asked["cache"] = "none" if flags & set("uh") else "cached"
         asked["through"] = bool(flags & set("wh"))
     elif letter == "Z" and rest in ("", "r"):
         asked["zero"] = not rest
-    elif letter == "z":
-        asked["seed"] = _whole(rest)
     elif letter == "D":
         asked["interval"] = _whole(rest or "1000", 1)
     elif argument == "-L":
         asked["latency"] = True
-    elif letter == "R" and rest in ("text", "xml"):
-        asked["format"] = rest
     else:
-        raise _Bad(f"invalid option: '{argument}'")
+        raise _Bad(f"the stand-in's diskspd does not take {argument}")
 
 
 def _random(asked: dict, rest: str, block: int) -> None:
+    if asked["stride_bytes"] is not None:
+        raise _Bad("ERROR: sequential IO (-s) conflicts with random IO (-r/-rs)")
     if rest.startswith("s"):
-        asked["ratio"] = _whole(rest[1:], 1, 101)
+        asked["ratio"] = _whole(rest[1:], 1, 101, "ERROR: random percentage passed to -rs should be between 1 and 100")
         asked["random"] = asked["random"] or block
     elif rest.startswith("dpct"):
-        asked["zones"] = [tuple(_whole(part, 0, 101) for part in zone.split("/")) for zone in rest[4:].split(":")]
-        if any(sum(column) > 100 for column in zip(*asked["zones"])) or any(len(zone) != 2 or not zone[1] for zone in asked["zones"]):
-            raise _Bad("invalid random distribution - total must be <= 100%")
+        zones = [zone.partition("/") for zone in rest[4:].split(":")]
+        asked["zones"] = [(_whole(share, 0, 101, f"Invalid IO% {share}"), _whole(space, 1, 101, f"Invalid Target% {space}")) for share, _, space in zones]
     elif rest.startswith("d"):
         raise _Bad("the stand-in's diskspd knows the distribution pct only")
     else:
@@ -176,18 +224,23 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _xml(started: Started, asked: dict, found: dict, file_size: int) -> str:
+def _xml(started: Started, asked: dict, time_span: str) -> bytes:
+    mask = hex((1 << CPUS) - 1)
+    cores = [f'<Core Group="0" Core="{number}" Mask="{1 << number:#x}" EfficiencyClass="0"/>' for number in range(CPUS)]
     system = _element("System", [
         _element("ComputerName", f"STAND-IN-{started.host.name}"),
         _element("Tool", [_element("Version", f"{started.version}-stand-in"), _element("VersionDate", "2024/6/3")]),
         _element("RunTime", time.strftime("%Y/%m/%d %H:%M:%S UTC", time.gmtime(started.begun))),
-        '<PowerScheme Name="High performance" Guid="8c5e7fda-e8bf-4a96-9a85-a6e23a8c635c"/>',
+        '<PowerScheme Name="<unknown>" Guid=""/>',
+        _element('ProcessorTopology Heterogeneous="false"', [
+            f'<Group Group="0" MaximumProcessors="{CPUS}" ActiveProcessors="{CPUS}" ActiveProcessorMask="{mask}"/>',
+            _element('Socket Socket="0"', [f'<Group Group="0" Mask="{mask}"/>']), *cores]),
     ])
-    return _element("Results", [system, _profile(asked), _time_span(asked, found, file_size)])
+    return _element("Results", [system, _profile(asked), time_span]).replace("\n", "\r\n").encode()
 
 
 def _profile(asked: dict) -> str:
-    target = [_element("Path", escape(asked["target"])), _element("BlockSize", asked["block"]), _element("BaseFileOffset", asked["base"]),
+    target = [_element("Path", asked["target"]), _element("BlockSize", asked["block"]), _element("BaseFileOffset", asked["base"]),
               *(_element(name, "false") for name in ("SequentialScan", "RandomAccess", "TemporaryFile", "UseLargePages"))]
     if asked["cache"] == "none":
         target.append(_element("DisableOSCache", "true"))
@@ -250,15 +303,26 @@ def _part(one: dict, threads: int, number: int) -> dict:
 
 def _target(asked: dict, own: dict, file_size: int) -> list:
     count = {name: own.get(name, {"ios": 0, "bytes": 0}) for name in ("read", "write")}
-    parts = [_element("Path", escape(asked["target"])), _element("BytesCount", sum(one["bytes"] for one in count.values())), _element("FileSize", file_size),
+    parts = [_element("Path", asked["target"]), _element("BytesCount", sum(one["bytes"] for one in count.values())), _element("FileSize", file_size),
              _element("IOCount", sum(one["ios"] for one in count.values()))]
     for name, one in count.items():
         parts += [_element(f"{name.capitalize()}Bytes", one["bytes"]), _element(f"{name.capitalize()}Count", one["ios"])]
+    if asked["zones"]:
+        parts.append(_element("Distribution", [_element("Absolute", _zones(asked, file_size))]))
     if asked["latency"]:
-        for title, values in _kinds(own, ("Read", "Write", "")):
+        # 2.2 means to tell those of both together, too, but has lost their I/Os by then.
+        for title, values in _kinds(own, ("Read", "Write")):
             parts += [_element(f"Average{title}LatencyMilliseconds", f"{figures.mean(values) / 1000:.3f}"),
                       _element(f"{title}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}")]
     return [*parts, _iops(asked, own)] if asked["interval"] else parts
+
+
+def _zones(asked: dict, file_size: int) -> list:
+    """Where the zones lie, in bytes from the beginning of the range."""
+    align, size = asked["random"], min(file_size, asked["end"] or file_size) - asked["base"]
+    size = (size - asked["block"]) // align * align + align
+    edges = [sum(space for _share, space in asked["zones"][:count]) * size // 100 // align * align for count in range(len(asked["zones"]) + 1)]
+    return [f'<Range IO="{share}">{end - begin}</Range>' for (share, _space), begin, end in zip(asked["zones"], edges, edges[1:])]
 
 
 def _kinds(found: dict, titles: tuple) -> list:

@@ -228,6 +228,13 @@ def test_trouble_is_told_and_the_other_points_go_on(bench, fault, engine, expect
     assert bench.calls("engine_start") == 3
 
 
+def test_diskspd_that_could_not_read_is_told_in_its_own_words(bench):
+    bench.change(engine_faults=["io_errors"])
+    result = bench.run(engine="diskspd", windows={"program": DISKSPD})
+    assert bench.result(result["points"][0])["failures"] == [
+        {"code": "no_result", "message": "diskspd left 0 results and ended with exit code 1.", "said": "t[0] error during read error code: 1117)"}]
+
+
 def test_iometer_needs_somebody_at_the_console(bench):
     bench.change(console_user="")
     refused = bench.run(engine="iometer", windows={"program": IOMETER})

@@ -188,9 +188,10 @@ def _result(root, profile, span) -> dict:
                                   "randseed": None if profile is None else _number(profile, "RandSeed")})
     found = {"schema": schema.SCHEMA, "engine": engine, "host": root.findtext("System/ComputerName") or None, "started_utc": _started(root),
              "flags": [], "errors": {"total": 0}, "cpu": {}}
-    stopped = span.findtext("Error")
-    if stopped is not None:
-        return {**schema.without_none(found), "status": "failed", "failures": [{"code": "no_result", "message": f"diskspd said: {stopped.strip()[:300]}"}]}
+    if span.find("Error") is not None:
+        # It has the same words for everything.
+        message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target, which it says on its standard error."
+        return {**schema.without_none(found), "status": "failed", "failures": [{"code": "no_result", "message": message}]}
     runtime = _number(span, "TestTimeSeconds")
     if not runtime:
         raise _unreadable("TestTimeSeconds is missing")
