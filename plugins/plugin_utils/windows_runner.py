@@ -77,6 +77,7 @@ class WindowsRun(WindowsScripts):
         for layer in plan["layers"]:
             if layer["path"] is not None:
                 self._guard(state, layer)
+                self.engine.check_disk(layer["path"], device_safety.inspect(state, layer["path"])["disk"])
                 devices[layer["name"]] = {"path": layer["path"], "size_bytes": layer["size_bytes"], **layer["identity"]}
         self._wait_for_earlier()
         return windows_engines.environment(found, devices, self.engine.name)

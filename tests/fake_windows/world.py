@@ -248,7 +248,7 @@ class Host(Aim, Engines):
             "firewall_rules": [name for name in data["firewall_rules"] if name.startswith("storlab")],
             "initiator": {"iqn": initiator["iqn"] if initiator_runs else None, "portals": initiator["portals"] if initiator_runs else [],
                           "sessions": [{"id": key, "persistent": False, **session} for key, session in initiator["sessions"].items()]},
-            "disks": [{"number": int(number), "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
+            "disks": [{"number": int(number), "sector_bytes": 512, "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
                        "offline_reason": "Policy" if disk["offline"] else "",
                        **{key: value for key, value in disk.items() if key not in ("volumes", "backing")},
                        "partitions": [{"folders": [], **part} for part in disk["partitions"]]}

@@ -399,6 +399,18 @@ def test_what_lies_beyond_the_end_of_a_layer_is_refused_before_anything_runs(ben
     assert bench.calls("engine_start") == 0
 
 
+@pytest.mark.parametrize(("number", "place"), [("1", 0), ("2", 1)])
+def test_iometer_is_not_run_on_disks_whose_sectors_it_would_miscount(bench, number, place):
+    disks = {**HOST["disks"], **DISKS, number: {**DISKS[number], "sector_bytes": 4096}}
+    bench.change(disks=disks)
+    refused = bench.run(engine="iometer", windows={"program": IOMETER}, layers=[LAYERS[place]])
+    assert code(refused) == "workload_unsupported"
+    assert LAYERS[place]["path"] in refused["msg"]
+    assert "4096" in refused["msg"]
+    assert bench.calls("engine_start") == 0
+    assert len(measured(bench.run(engine="diskspd", windows={"program": DISKSPD}, layers=[LAYERS[place]]))) == 1
+
+
 def test_engines_of_windows_are_refused_elsewhere(bench):
     refused = bench.run(on_windows=False, engine="diskspd")
     assert code(refused) == "bad_value"

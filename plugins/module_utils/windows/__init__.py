@@ -13,7 +13,7 @@ A state is what that script returns::
      portals: ['+address:port' when it listens there, '-address:port' when not], loopback: 1 when the host may be its own initiator,
      null where that was never set,
      firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
-     disks: [{number, lun, name, serial, unique_id, size_bytes, bus, style, offline, read_only, boot, system, clustered,
+     disks: [{number, lun, name, serial, unique_id, size_bytes, sector_bytes, bus, style, offline, read_only, boot, system, clustered,
               offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one,
               partitions: [{number, type, size_bytes, letter, folders: [where it is mounted beside]}]}],
      volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}

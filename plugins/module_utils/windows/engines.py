@@ -21,7 +21,7 @@ import re
 from ..engines import diskspd, fio, icf, iometer
 from ..engines.catalogue import ENGINES
 from ..failure import Failure, bad_value
-from ..workload import extent, normalise
+from ..workload import SECTOR_BYTES, extent, normalise
 
 # A point may take this much longer than asked for: starting up, waiting for I/O in flight.
 GRACE_S = 60
@@ -59,7 +59,14 @@ def check_root(root: str) -> None:
         raise bad_value("benchmark_windows.root", root, "Use a folder on a local drive, of letters, digits, dot, dash and underscore, such as C:\\storlab.")
 
 
-class Fio:
+class _AnyDisk:
+    """What is told sizes in bytes."""
+
+    def check_disk(self, path: str, disk: dict) -> None:
+        """Failure when it cannot keep to sizes on the disk with the path, or beneath it. disk: as scripts/state.ps1 reads it."""
+
+
+class Fio(_AnyDisk):
     """One point a run. silence: what may be the matter when it wrote nothing until its end."""
 
     name, session, shares_runs, silence = "fio", "service", ENGINES["fio"].shares_runs, ""
@@ -118,7 +125,7 @@ class _ByTime:
         return min(sure, workload["range"]["size_bytes"]), size / found["runtime_s"]
 
 
-class Diskspd(_ByTime):
+class Diskspd(_AnyDisk, _ByTime):
     """One point a run."""
 
     name, session, shares_runs, silence = "diskspd", "service", ENGINES["diskspd"].shares_runs, ""
@@ -152,6 +159,11 @@ class Iometer(_ByTime):
 
     def installed(self, folder: str, _kind: str) -> str:
         return f"{folder}\\IOmeter.exe"
+
+    def check_disk(self, path: str, disk: dict) -> None:
+        if disk["sector_bytes"] != SECTOR_BYTES:
+            raise Failure("workload_unsupported", f"IOMeter counts sectors, and those of {path} have {disk['sector_bytes']} bytes, not {SECTOR_BYTES}.",
+                          "Use another engine for this disk.", engine="iometer", path=path, sector_bytes=disk["sector_bytes"])
 
     def batches(self, points: list) -> list:
         found, left = [], list(points)

@@ -89,6 +89,7 @@ $disks = @(Get-Disk | Where-Object -FilterScript { $null -ne $_.Number } | ForEa
         serial = "$($_.SerialNumber)".Trim()
         unique_id = "$($_.UniqueId)"
         size_bytes = $_.Size
+        sector_bytes = [int]$_.LogicalSectorSize
         bus = "$($_.BusType)"
         style = "$($_.PartitionStyle)"
         offline = [bool]$_.IsOffline
