@@ -200,13 +200,16 @@ def test_what_no_event_tells_is_known_to_a_look(lab, name, until, ends):
 
 
 @standalone
-def test_host_that_tells_no_events_is_looked_at_and_the_user_is_told(lab, name):
+def test_host_that_tells_no_events_is_looked_at_and_the_user_is_told(lab, name, monkeypatch):
+    warnings: list = []
+    # Where parts of the controller are loaded, too, Ansible shows them and leaves them out of the answer.
+    monkeypatch.setattr(esxi_installation.AnsibleModule, "warn", lambda _module, text: warnings.append(text))
     lab.make(name, {"seconds": 0.4, "ends": "powered_off"})
     lab.order("fault", method="CreateCollectorForEvents", fault="NoPermission")
     told = lab.timed(name)
     lab.order("clear")
     found = told["installation"]
-    assert "read the events" in str(told["warnings"]) and 0 < found["uncertain_s"] < 2
+    assert len(warnings) == 1 and "read the events" in warnings[0] and 0 < found["uncertain_s"] < 2
     assert found["duration_s"] - found["uncertain_s"] - 0.05 <= lab.length_s(name) <= found["duration_s"] + 0.05
 
 
