@@ -105,6 +105,17 @@ def test_first_of_two_testbeds_gives_back_what_both_used_once_the_other_has_gone
     assert not list((bench.folder / "state" / "windows").iterdir())
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_lun_that_is_no_longer_wanted_stays_while_somebody_is_logged_in(built, check):
+    built.targets[0]["luns"] = [lun for lun in built.targets[0]["luns"] if lun["name"] != "ds1"]
+    before = copy.deepcopy(built.world.data["hosts"])
+    refused = built.run("server", win_iscsi_target, check=check, targets=built.targets, layers=built.layers)
+    assert (code(refused), refused["failure"]["details"]["path"]) == ("target_in_use", "ramdisk:storlab-t1-ds1.vhdx")
+    assert built.world.data["hosts"] == before
+    log_out(built)
+    assert ops(built.run("server", win_iscsi_target, targets=built.targets, layers=built.layers)) == [("unmap", "storlab-t1-box-one LUN 4")]
+
+
 def test_only_checking_mode_overlooks_who_is_logged_in(built):
     assert code(built.run("server", win_iscsi_target, state="absent")) == "target_in_use"
     assert code(built.run("server", win_ramdisk, state="absent")) == "device_in_use"

@@ -242,7 +242,7 @@ def _volume(state: dict, lun: dict) -> None:
 def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> list:
     name, auth, steps = target["name"], target["auth"], []
     now = found or {"iqn": None, "description": "", "initiators": target["initiators"], "luns": [], "chap": False, "chap_user": "", "reverse_chap": False,
-                    "reverse_chap_user": "", "status": "NotConnected"}
+                    "reverse_chap_user": "", "status": "NotConnected", "sessions": []}
     if found is None:
         steps.append(step("make_target", name, None, ", ".join(target["initiators"]), "target_new", Name=name, Initiators=target["initiators"]))
     elif sorted(map(_bare, now["initiators"])) != sorted(map(_bare, target["initiators"])):
@@ -263,6 +263,9 @@ def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> 
     mapped = {lun["path"].lower(): lun["lun"] for lun in now["luns"]}
     for lun in now["luns"]:
         path = lun["path"].lower()
+        if path not in wanted and now["sessions"]:
+            raise Failure("target_in_use", f"LUN {lun['lun']} of target {name} cannot be removed: {', '.join(now['sessions'])} is logged in.",
+                          "Log the initiators out first: teardown does it from the top down.", target=name, path=lun["path"], initiators=now["sessions"])
         if path not in wanted or wanted[path]["lun"] != lun["lun"]:
             steps.append(step("unmap", f"{name} LUN {lun['lun']}", lun["path"], None, "lun_unmap", Name=name, Path=lun["path"]))
     for path, lun in wanted.items():
