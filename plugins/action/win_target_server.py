@@ -22,7 +22,7 @@ class ActionModule(WindowsAction):
             result = {**told(result["steps"] + later["steps"]), "reboot_required": later["reboot_required"]}
         return result
 
-    def planned(self, params: dict, networks: list, state: dict) -> list:
+    def planned(self, params: dict, networks: list | None, state: dict) -> list:
         calls = server.plan(state, networks, params["ports"], params["testbed_id"], params["loopback"], self.memory.data)
         self.remember(server.remember(self.memory.data, state, calls))
         return calls

@@ -22,10 +22,11 @@ options:
     choices: [present, absent]
     default: present
   networks:
-    description: Networks from which initiators may come, such as V(192.0.2.0/24). Without them no firewall rule is made.
+    description:
+      - Networks from which initiators may come, such as V(192.0.2.0/24). An empty list takes the testbed's firewall rule away; left out, the rule stays as it
+        is.
     type: list
     elements: str
-    default: []
   ports:
     description: TCP ports of the portals.
     type: list

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The teardown of Windows hosts against the stand-in: told of in check mode, complete on a server that was stopped, and beside another testbed."""
+"""What is taken away from Windows hosts, against the stand-in: told of in check mode, complete on a server that was stopped, and beside another testbed."""
 
 # A fixture of another file is used by its name.
 # ruff: noqa: F811
@@ -122,3 +122,13 @@ def test_only_checking_mode_overlooks_who_is_logged_in(built):
     assert code(built.run("client", win_iscsi_session, state="absent")) == "device_in_use"
     # A target that is only no longer wanted is not torn down, so that nobody logs out of it before.
     assert code(built.run("server", win_iscsi_target, check=True, targets=[])) == "target_in_use"
+
+
+def test_rule_goes_with_the_networks_and_stays_for_who_does_not_speak_of_them(built):
+    assert set(built.host()["firewall_rules"]) == {"storlab t1 iSCSI target"}
+    # As the role of the RAM disks does, which knows no networks.
+    assert ops(built.run("server", win_target_server)) == []
+    assert ops(built.run("server", win_target_server, networks=[], check=True)) == [("firewall", "storlab t1 iSCSI target")]
+    assert ops(built.run("server", win_target_server, networks=[])) == [("firewall", "storlab t1 iSCSI target")]
+    assert built.host()["firewall_rules"] == {}
+    assert ops(built.run("server", win_target_server, networks=[])) == []

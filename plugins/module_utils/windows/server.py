@@ -20,7 +20,7 @@ SPEC = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "state_dir": {"type": "path", "required": True},
-    "networks": {"type": "list", "elements": "str", "default": []},
+    "networks": {"type": "list", "elements": "str"},
     "ports": {"type": "list", "elements": "int", "default": [3260]},
     "loopback": {"type": "bool", "default": False},
 }
@@ -28,11 +28,13 @@ LOOPBACK_KEY, LOOPBACK_VALUE = "HKLM:\\SOFTWARE\\Microsoft\\iSCSI Target", "Allo
 RULES, REGISTRY, SERVICES = "community.windows.win_firewall_rule", "ansible.windows.win_regedit", "ansible.windows.win_service"
 
 
-def check(params: dict) -> list:
-    """The networks in one notation; raises bad_value."""
+def check(params: dict) -> list | None:
+    """The networks in one notation, or None when they are not spoken of; raises bad_value."""
     check_id("iscsi_target_testbed_id", params["testbed_id"])
     for port in params["ports"]:
         check_port("iscsi_target_targets portal", port)
+    if params["networks"] is None:
+        return None
     try:
         return sorted(str(ipaddress.ip_network(network)) for network in params["networks"])
     except ValueError as error:
@@ -47,7 +49,7 @@ def _call(op: str, target: str, was, will, module: str, **arguments) -> dict:
     return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 
-def plan(state: dict, networks: list, ports: list, testbed_id: str, loopback: bool = False, memory: dict | None = None) -> list:
+def plan(state: dict, networks: list | None, ports: list, testbed_id: str, loopback: bool = False, memory: dict | None = None) -> list:
     if state["feature"] is None:
         raise Failure("not_a_server", f"{state['about']['product']} has no server roles.", "Use Windows Server 2016 or later for the target.")
     calls = []
@@ -73,7 +75,16 @@ def plan(state: dict, networks: list, ports: list, testbed_id: str, loopback: bo
         calls.append(_call("firewall", rule_name(testbed_id), None, f"TCP {', '.join(map(str, ports))} from {', '.join(networks)}", RULES,
                            name=rule_name(testbed_id), localport=",".join(map(str, ports)), protocol="tcp", direction="in", action="allow",
                            remoteip=",".join(networks), enabled=True, state="present"))
+    elif networks is not None:
+        calls += _closed(state, testbed_id)
     return calls
+
+
+def _closed(state: dict, testbed_id: str) -> list:
+    if rule_name(testbed_id) not in state["firewall_rules"]:
+        return []
+    return [_call("firewall", rule_name(testbed_id), "allowed", None, RULES,
+                  name=rule_name(testbed_id), state="absent", direction="in", action="allow", protocol="tcp")]
 
 
 def users(state: dict) -> list:
@@ -104,11 +115,7 @@ def _loopback_given_back(state: dict, memory: dict, testbed_id: str) -> list:
 
 def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
     """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
-    calls = []
-    if rule_name(testbed_id) in state["firewall_rules"]:
-        calls.append(_call("firewall", rule_name(testbed_id), "allowed", None, RULES,
-                           name=rule_name(testbed_id), state="absent", direction="in", action="allow", protocol="tcp"))
-    calls += _loopback_given_back(state, memory, testbed_id)
+    calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if memory.get("feature_was") and state["feature"] == "Installed" and not state["targets"] and not state["virtual_disks"]:
         calls.append(_call("feature", FEATURE, "Installed", memory["feature_was"], "ansible.windows.win_feature", name=[FEATURE], state="absent"))
     elif memory.get("service_was") and state["feature"] == "Installed" and not state["targets"] and not state["virtual_disks"]:
