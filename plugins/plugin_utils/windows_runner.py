@@ -21,7 +21,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ..module_utils import duration, preparation, windows
 from ..module_utils.daemon import utc
 from ..module_utils.engines.catalogue import ENGINES
-from ..module_utils.failure import Failure
+from ..module_utils.failure import Failure, bad_value
 from ..module_utils.windows import device_safety
 from ..module_utils.windows import engines as windows_engines
 from ..module_utils.workload import directions
@@ -34,6 +34,8 @@ LAST_POLL_S = 0.3
 CONNECTION_PATIENCE_S = 120.0
 # Beyond the time at which the host ends a run by itself.
 OVERDUE_S = 120.0
+# Of a run's folder without what makes it unique; with the names of the files in it, Windows takes 259.
+LONGEST_FOLDER = 200
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 
@@ -54,6 +56,8 @@ class WindowsRun(WindowsScripts):
 
     def begin(self, plan: dict) -> dict:
         """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
+        if len("\\".join([self.settings["root"], self.asked["testbed_id"], self.asked["run_id"]])) > LONGEST_FOLDER:
+            raise bad_value("run_id", self.asked["run_id"], "Use a shorter name: it becomes part of paths on the Windows host.")
         self.plan, self.prepare, self.read_layers = plan, preparation.of_plan(plan), preparation.read_layers(plan)
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.prepared, self.warmed, self.preparations, self.folders = {}, set(), {}, []

@@ -411,6 +411,14 @@ def test_iometer_is_not_run_on_disks_whose_sectors_it_would_miscount(bench, numb
     assert len(measured(bench.run(engine="diskspd", windows={"program": DISKSPD}, layers=[LAYERS[place]]))) == 1
 
 
+def test_names_that_windows_has_no_room_for_are_refused(bench):
+    refused = bench.run(run_id="r" * 190)
+    assert code(refused) == "bad_value"
+    assert refused["msg"].startswith("run_id is 'rrr")
+    assert bench.calls("engine_host") == 0
+    assert len(measured(bench.run(run_id="r" * 180, layers=LAYERS[:1]))) == 1
+
+
 def test_engines_of_windows_are_refused_elsewhere(bench):
     refused = bench.run(on_windows=False, engine="diskspd")
     assert code(refused) == "bad_value"
