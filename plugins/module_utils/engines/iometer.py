@@ -228,7 +228,8 @@ def _of_block(block: dict, engine: dict) -> dict:
     if block["aborted"]:
         return {**found, **_broken(engine, "no_result", "The run was aborted during this test, or before the next one measured.")}
     if not everything.count("# Disks"):
-        found["failures"].append({"code": "no_target", "message": "No worker had a target, so IOMeter did no I/O."})
+        found["failures"].append({"code": "no_target",
+                                  "message": "No worker had a target, so IOMeter did no I/O; it does not see disks with partitions or a GPT."})
         return {**found, "status": "failed"}
     figures, failures = _figures(everything)
     found.update(figures)
