@@ -460,6 +460,18 @@ def test_an_engine_is_brought_and_taken_away_again(bench):
     assert bench.run(module=win_benchmark, state="absent")["changed"] is False
 
 
+def test_several_engines_are_taken_away_together(bench):
+    other = "https://files.lab.example/DiskSpd.zip"
+    bench.change(programs={}, downloads={URL: {"sha256": CHECKSUM, "installs": {FIO: {"engine": "fio", "version": "fio-3.42"}}}, other: {
+        "sha256": "ab" * 32, "installs": {"C:\\storlab\\tools\\lab\\diskspd\\amd64\\diskspd.exe": {"engine": "diskspd", "version": "2.2"}}}})
+    for engine, download in (("fio", {"url": URL, "checksum": CHECKSUM}), ("diskspd", {"url": other, "checksum": "ab" * 32})):
+        assert bench.run(module=win_benchmark, engine=engine, download=download)["changed"] is True
+        assert bench.run(module=win_benchmark, engine=engine, download=download)["changed"] is False
+    assert len(bench.data()["programs"]) == 2
+    assert bench.run(module=win_benchmark, state="absent")["changed"] is True
+    assert (bench.data()["programs"], bench.data()["folders"]) == ({}, {})
+
+
 def test_an_engine_that_was_there_stays(bench):
     assert bench.run(module=win_benchmark, program=FIO, download={"url": URL, "checksum": CHECKSUM})["changed"] is False
     assert bench.run(module=win_benchmark, state="absent")["changed"] is False

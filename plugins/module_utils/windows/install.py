@@ -46,7 +46,7 @@ def kind(url: str) -> str:
 
 
 def folder(params: dict) -> str:
-    return f"{params['root']}\\tools\\{params['testbed_id']}"
+    return f"{params['root']}\\tools\\{params['testbed_id']}\\{params['engine']}"
 
 
 def installed_program(params: dict) -> str:
@@ -91,27 +91,24 @@ def plan(params: dict, host: str) -> tuple:
 
 
 def remember(memory: dict, params: dict, calls: list) -> dict:
-    """The record of what is brought, kept before it is."""
+    """The record of what is brought, kept before it is: [{folder, package: file that it is uninstalled by, or None}]."""
     if not calls:
         return memory
-    return {**memory, "brought": {"folder": folder(params), "package": _file(params) if kind(params["download"]["url"]) == "msi" else None}}
+    new = {"folder": folder(params), "package": _file(params) if kind(params["download"]["url"]) == "msi" else None}
+    return {**memory, "brought": [*(one for one in memory.get("brought", []) if one != new), new]}
 
 
 def packages(memory: dict) -> list:
     """Files without which what was brought cannot be uninstalled."""
-    package = memory.get("brought", {}).get("package")
-    return [package] if package else []
+    return [one["package"] for one in memory.get("brought", []) if one["package"]]
 
 
 def absent_plan(memory: dict, state: dict) -> tuple:
-    """(calls, steps) that take it away."""
-    brought, calls = memory.get("brought"), []
-    if not brought:
-        return [], []
-    # It is not there when it could not even be fetched.
-    if brought["package"] in state["files"]:
-        calls.append(_call("uninstall", brought["package"], "installed", None, "ansible.windows.win_package", path=brought["package"], state="absent"))
-    return calls, [step("folder", brought["folder"], "there", None, "folder_remove", Folder=brought["folder"])]
+    """(calls, steps) that take it away. A package is not there when it could not even be fetched."""
+    calls = [_call("uninstall", package, "installed", None, "ansible.windows.win_package", path=package, state="absent")
+             for package in packages(memory) if package in state["files"]]
+    folders = dict.fromkeys(one["folder"] for one in memory.get("brought", []))
+    return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
 
 
 def ends(runs: list) -> list:
