@@ -19,7 +19,8 @@ A state is what that script returns::
      volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
 
 A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.
-``secret`` is (user, password) for the script's parameter ``Chap``, or None.
+``secret`` is (user, password) for the script's parameter ``Chap``, or None. A call of another collection's module is
+``{op, target, was, will, module, arguments}``.
 
 Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Storage of Windows Server 2016 to 2025.
 """
@@ -68,6 +69,10 @@ def stamped(description: str, testbed_id: str) -> bool:
 
 def step(op: str, target: str, was, will, name: str, secret: tuple | None = None, **parameters) -> dict:
     return {"op": op, "target": target, "was": was, "will": will, "script": name, "parameters": parameters, "secret": secret}
+
+
+def module_call(op: str, target: str, was, will, module: str, **arguments) -> dict:
+    return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 
 def told(steps: list) -> dict:

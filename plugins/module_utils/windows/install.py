@@ -2,8 +2,6 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where the engine of a Windows host comes from, and what becomes of it and of its runs at the end.
-
-Calls are of Ansible's own modules: ``{op, target, was, will, module, arguments}``.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import re
 
 from ..failure import Failure, bad_value
 from ..host import check_testbed_id
-from . import step
+from . import module_call, step
 from .engines import ENGINES_HERE, check_root
 
 SPEC = {
@@ -29,8 +27,6 @@ KINDS = ("msi", "zip", "exe")
 
 def check(params: dict) -> None:
     check_testbed_id("benchmark_testbed_id", params["testbed_id"])
-    if not params["state_dir"]:
-        raise bad_value("benchmark_state_dir", "", "Name the folder on the controller that keeps what is brought to Windows hosts.")
     check_root(params["root"])
     url, checksum = params["download"].get("url"), params["download"].get("checksum")
     if not url:
@@ -62,10 +58,6 @@ def candidates(params: dict) -> list:
     return list(dict.fromkeys([*engine.programs, *([installed_program(params)] if params["download"].get("url") else [])]))
 
 
-def _call(op: str, target: str, was, will, module: str, **arguments) -> dict:
-    return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
-
-
 def _file(params: dict) -> str:
     return f"{folder(params)}\\{params['download']['url'].rpartition('/')[2]}"
 
@@ -80,13 +72,13 @@ def plan(params: dict, host: str) -> tuple:
     steps = [step("folder", folder(params), None, "for administrators alone", "folder_private", Folder=folder(params))]
     url, path = params["download"]["url"], _file(params)
     calls = [
-        _call("download", path, None, url, "ansible.windows.win_get_url", url=url, dest=path, checksum=params["download"]["checksum"].lower(),
-              checksum_algorithm="sha256", force=False),
+        module_call("download", path, None, url, "ansible.windows.win_get_url", url=url, dest=path, checksum=params["download"]["checksum"].lower(),
+                    checksum_algorithm="sha256", force=False),
     ]
     if kind(url) == "msi":
-        calls.append(_call("install", path, None, "installed", "ansible.windows.win_package", path=path, state="present"))
+        calls.append(module_call("install", path, None, "installed", "ansible.windows.win_package", path=path, state="present"))
     elif kind(url) == "zip":
-        calls.append(_call("unpack", path, None, folder(params), "community.windows.win_unzip", src=path, dest=folder(params)))
+        calls.append(module_call("unpack", path, None, folder(params), "community.windows.win_unzip", src=path, dest=folder(params)))
     return steps, calls
 
 
@@ -105,7 +97,7 @@ def packages(memory: dict) -> list:
 
 def absent_plan(memory: dict, state: dict) -> tuple:
     """(calls, steps) that take it away. A package is not there when it could not even be fetched."""
-    calls = [_call("uninstall", package, "installed", None, "ansible.windows.win_package", path=package, state="absent")
+    calls = [module_call("uninstall", package, "installed", None, "ansible.windows.win_package", path=package, state="absent")
              for package in packages(memory) if package in state["files"]]
     folders = dict.fromkeys(one["folder"] for one in memory.get("brought", []))
     return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]

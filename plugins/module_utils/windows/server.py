@@ -4,8 +4,6 @@
 """The role iSCSI Target Server of Windows Server, its service, its firewall rule, and whether it lets its own host log in.
 
 The service reads that switch when it starts, and loses all RAM disks when it stops. So it is set before there are any, and refused later.
-
-Calls are of Ansible's own modules: ``{op, target, was, will, module, arguments}``.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 
 from ..failure import Failure, bad_value
-from . import FEATURE, TARGET_SERVICE, check_id, check_port, service, stamped
+from . import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
 from .ramdisk import PREFIX
 
 SPEC = {
@@ -45,17 +43,13 @@ def rule_name(testbed_id: str) -> str:
     return f"storlab {testbed_id} iSCSI target"
 
 
-def _call(op: str, target: str, was, will, module: str, **arguments) -> dict:
-    return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
-
-
 def plan(state: dict, networks: list | None, ports: list, testbed_id: str, loopback: bool = False, memory: dict | None = None) -> list:
     if state["feature"] is None:
         raise Failure("not_a_server", f"{state['about']['product']} has no server roles.", "Use Windows Server 2016 or later for the target.")
     calls = []
     if state["feature"] != "Installed":
-        calls.append(_call("feature", FEATURE, state["feature"], "Installed", "ansible.windows.win_feature",
-                           name=[FEATURE], state="present", include_management_tools=True))
+        calls.append(module_call("feature", FEATURE, state["feature"], "Installed", "ansible.windows.win_feature",
+                                 name=[FEATURE], state="present", include_management_tools=True))
     if loopback and state["loopback"] != 1:
         calls.append(_loopback(state["loopback"], 1))
     if state["feature"] == "Installed":
@@ -68,13 +62,13 @@ def plan(state: dict, networks: list | None, ports: list, testbed_id: str, loopb
                               "Run teardown first, so that nobody uses the target server, and then build again.", users=users(state))
             calls.append(_restart())
         if found and (found["state"], found["start_mode"]) != ("Running", "Auto"):
-            calls.append(_call("service", TARGET_SERVICE, f"{found['state']}, {found['start_mode']}", "Running, Auto", SERVICES,
-                               name=TARGET_SERVICE, state="started", start_mode="auto"))
+            calls.append(module_call("service", TARGET_SERVICE, f"{found['state']}, {found['start_mode']}", "Running, Auto", SERVICES,
+                                     name=TARGET_SERVICE, state="started", start_mode="auto"))
     if networks:
         # The module compares the rule itself, whose filters are slow to read; it says whether it changed one.
-        calls.append(_call("firewall", rule_name(testbed_id), None, f"TCP {', '.join(map(str, ports))} from {', '.join(networks)}", RULES,
-                           name=rule_name(testbed_id), localport=",".join(map(str, ports)), protocol="tcp", direction="in", action="allow",
-                           remoteip=",".join(networks), enabled=True, state="present"))
+        calls.append(module_call("firewall", rule_name(testbed_id), None, f"TCP {', '.join(map(str, ports))} from {', '.join(networks)}", RULES,
+                                 name=rule_name(testbed_id), localport=",".join(map(str, ports)), protocol="tcp", direction="in", action="allow",
+                                 remoteip=",".join(networks), enabled=True, state="present"))
     elif networks is not None:
         calls += _closed(state, testbed_id)
     return calls
@@ -83,8 +77,8 @@ def plan(state: dict, networks: list | None, ports: list, testbed_id: str, loopb
 def _closed(state: dict, testbed_id: str) -> list:
     if rule_name(testbed_id) not in state["firewall_rules"]:
         return []
-    return [_call("firewall", rule_name(testbed_id), "allowed", None, RULES,
-                  name=rule_name(testbed_id), state="absent", direction="in", action="allow", protocol="tcp")]
+    return [module_call("firewall", rule_name(testbed_id), "allowed", None, RULES,
+                        name=rule_name(testbed_id), state="absent", direction="in", action="allow", protocol="tcp")]
 
 
 def users(state: dict) -> list:
@@ -95,12 +89,12 @@ def users(state: dict) -> list:
 
 def _loopback(was, will) -> dict:
     given = {"data": will, "type": "dword", "state": "present"} if will is not None else {"state": "absent"}
-    return _call("loopback", LOOPBACK_VALUE, "not set" if was is None else str(was), "not set" if will is None else str(will), REGISTRY,
-                 path=LOOPBACK_KEY, name=LOOPBACK_VALUE, **given)
+    return module_call("loopback", LOOPBACK_VALUE, "not set" if was is None else str(was), "not set" if will is None else str(will), REGISTRY,
+                       path=LOOPBACK_KEY, name=LOOPBACK_VALUE, **given)
 
 
 def _restart() -> dict:
-    return _call("restart", TARGET_SERVICE, "running", "restarted", SERVICES, name=TARGET_SERVICE, state="restarted")
+    return module_call("restart", TARGET_SERVICE, "running", "restarted", SERVICES, name=TARGET_SERVICE, state="restarted")
 
 
 def _loopback_given_back(state: dict, memory: dict, testbed_id: str) -> list:
@@ -117,12 +111,12 @@ def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
     """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
     calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if memory.get("feature_was") and state["feature"] == "Installed" and not state["targets"] and not state["virtual_disks"]:
-        calls.append(_call("feature", FEATURE, "Installed", memory["feature_was"], "ansible.windows.win_feature", name=[FEATURE], state="absent"))
+        calls.append(module_call("feature", FEATURE, "Installed", memory["feature_was"], "ansible.windows.win_feature", name=[FEATURE], state="absent"))
     elif memory.get("service_was") and state["feature"] == "Installed" and not state["targets"] and not state["virtual_disks"]:
         before = memory["service_was"]
-        calls.append(_call("service", TARGET_SERVICE, "Running, Auto", f"{before['state']}, {before['start_mode']}", SERVICES,
-                           name=TARGET_SERVICE, state="started" if before["state"] == "Running" else "stopped",
-                           start_mode={"Auto": "auto", "Manual": "manual", "Disabled": "disabled"}[before["start_mode"]]))
+        calls.append(module_call("service", TARGET_SERVICE, "Running, Auto", f"{before['state']}, {before['start_mode']}", SERVICES,
+                                 name=TARGET_SERVICE, state="started" if before["state"] == "Running" else "stopped",
+                                 start_mode={"Auto": "auto", "Manual": "manual", "Disabled": "disabled"}[before["start_mode"]]))
     return calls
 
 
