@@ -1,20 +1,18 @@
-# The workshop of storlab.testbed. `make` alone lists the targets.
+# The workshop of storlab.testbed. `make` alone lists the targets. Recipes run in this folder and name things relative to it: its path may hold spaces.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON ?= python3
 SCENARIO ?= chain
 INVENTORY ?= inventories/embedded
+# How many processes run tests at once.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv
-BIN := $(CURDIR)/$(VENV)/bin
 LINK := .cache/collections/ansible_collections/storlab/testbed
 TESTS := .cache/junit
-# The embedded machines need root: they get a network namespace. What root makes in this folder goes back to the user.
-ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=CI)
-WITH_PATH := env PATH="$(BIN):$(PATH)" ANSIBLE_CONFIG="$(CURDIR)/ansible.cfg"
-PLAY := $(ROOT) $(WITH_PATH) ansible-playbook -i $(INVENTORY)
-GIVE_BACK := $(if $(ROOT),$(ROOT) chown -R $(shell id -u):$(shell id -g) .cache $(wildcard results),true)
-export PATH := $(BIN):$(PATH)
+AS_ROOT := .config/as_root.sh
+PLAY := $(AS_ROOT) ansible-playbook -i $(INVENTORY)
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help
 help: ## This list
@@ -22,82 +20,104 @@ help: ## This list
 
 .PHONY: demo
 demo: setup ## Build the embedded testbed, measure every layer, render the report; the testbed stays up
-	@$(PLAY) playbooks/build.yml playbooks/benchmark.yml || { $(GIVE_BACK); exit 1; }
-	@$(ROOT) $(WITH_PATH) ANSIBLE_CALLBACKS_ENABLED=ansible.posix.timer ansible-playbook -i $(INVENTORY) playbooks/report.yml
-	@$(GIVE_BACK)
-	@echo "Report: $$(ls -td $(CURDIR)/results/embedded/*/report/index.html | head -n 1)"
+	@$(PLAY) playbooks/build.yml playbooks/benchmark.yml
+	@ANSIBLE_CALLBACKS_ENABLED=ansible.posix.timer ansible-playbook -i $(INVENTORY) playbooks/report.yml
+	@echo "Report: $$(ls -td "$$PWD"/results/embedded/*/report/index.html | head -n 1)"
 
 .PHONY: demo-down
 demo-down: setup ## Take the embedded testbed down, prove that nothing is left, stop its machines
-	@$(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml
+	@if test -e .cache/lab/embedded/ssh/config; then $(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml; \
+	    else echo "The embedded testbed has no machines: there is nothing to take down."; fi
 	@$(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent
-	@$(GIVE_BACK)
 
+# What tells most in the least time comes first: a lint or unit failure shows within minutes.
 .PHONY: test
-test: setup-test lint ## All tests: lint, unit, integration and molecule; ends with the number that passed
+test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule; ends with what was skipped and the number that passed
 	@rm -rf $(TESTS)
-	@$(ROOT) $(WITH_PATH) pytest tests/unit tests/integration --junit-xml=$(TESTS)/pytest.xml
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory powershell
+	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory molecule SCENARIO=--all
 	@python tests/count_passed.py $(TESTS)
 
 .PHONY: lint
-lint: setup-test docs ## ruff, yamllint, ansible-lint, documentation and changelog checks
+lint: setup-tools docs ## ruff check and format, mypy, yamllint, ansible-lint, documentation and changelog checks
 	ruff check .
+	ruff format --check .
 	yamllint --strict .
+	mypy
 	ansible-lint --offline --strict
 	antsibull-changelog lint
 
+.PHONY: sanity
+sanity: setup-tools ## ansible-test sanity on what is published, as far as it needs only the package index; OPTIONS="--test pep8" for one test
+	@.ci/sanity $(OPTIONS)
+
 .PHONY: unit
-unit: setup-test ## The tests that need no machine
-	$(ROOT) $(WITH_PATH) pytest tests/unit
+unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution
+	pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
+
+.PHONY: integration
+integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
+	$(AS_ROOT) pytest -n $(JOBS) --dist loadfile -m "not machine_wide" tests/integration --junit-xml=$(TESTS)/integration.xml
+	$(AS_ROOT) pytest -m machine_wide tests/integration --junit-xml=$(TESTS)/machine_wide.xml
+
+.PHONY: powershell
+powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=program when it is not pwsh on the search path
+	pytest -n $(JOBS) tests/powershell --junit-xml=$(TESTS)/powershell.xml
 
 .PHONY: molecule
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one
-	@$(ROOT) $(WITH_PATH) molecule reset --scenario-name default >/dev/null 2>&1 || true
-	@$(ROOT) $(WITH_PATH) molecule test $(if $(filter --all,$(SCENARIO)),--all,--scenario-name $(SCENARIO))
-	@$(GIVE_BACK)
+	@$(AS_ROOT) molecule reset --scenario-name default >/dev/null 2>&1 || true
+	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all,--scenario-name $(SCENARIO))
+
+.PHONY: bare-root
+bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target
+	@.ci/bare_root $(TARGET)
 
 .PHONY: docs
-docs: setup-test ## Check the reference documentation, and say how to read it
+docs: setup-tools ## Check the reference documentation, and say how to read it
 	antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 	@echo "Read it with: . $(VENV)/bin/activate && ansible-doc -l storlab.testbed"
 
 .PHONY: clean
-clean: ## Remove all that the project made: testbeds, machines, images, results, virtual environment
-	@if test -x $(BIN)/ansible-playbook; then for state in .cache/testbeds/*/; do \
+clean: ## Remove all that the project made (testbeds, machines, images, virtual environment), but no results
+	@if test -x $(VENV)/bin/ansible-playbook; then for state in .cache/testbeds/*/; do \
 	    test -d "$$state" || continue; \
-	    $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id=$$(basename "$$state"); done; fi
-	@$(ROOT) rm -rf .cache .ansible .hypothesis .venv results
+	    $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id="$$(basename "$$state")"; done; fi
+	@$(AS_ROOT) rm -rf .cache .ansible .hypothesis .venv
+	@if test -d results; then echo "Your results are kept in $$PWD/results; remove that folder if you do not need them."; fi
 
+# LOCK_OPTIONS= keeps what is pinned and adds only what is new in the .in files.
+LOCK_OPTIONS ?= --upgrade
 .PHONY: lock
 lock: ## Pin the newest dependencies that .config/requirements*.in allow
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
-	@cd .config && for name in requirements requirements-test; do ../.cache/lock/bin/pip-compile --quiet --upgrade --generate-hashes --strip-extras \
+	@cd .config && for name in requirements requirements-test; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
 	    --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$name.lock $$name.in; done
 
-.PHONY: setup setup-test preflight
+# setup: for the playbooks. setup-tools: lint and unit tests, on any machine with Python. setup-test: all tests.
+.PHONY: setup setup-tools setup-test preflight preflight-tools test-packages
 setup: preflight $(VENV)/.run $(LINK)
-setup-test: preflight $(VENV)/.test $(LINK) test-packages
-
-# What the tests use besides: a browser for the report, fio and an iSCSI target to run on this machine itself.
-.PHONY: test-packages
-test-packages:
-	@missing=; for need in chromium:chromium fio:fio blkid:util-linux tgtd:tgt; do \
-	    PATH="$(PATH):/usr/sbin:/sbin" command -v "$${need%%:*}" >/dev/null || missing="$$missing $${need##*:}"; done; \
-	if test -n "$$missing"; then echo "Installing$$missing"; $(ROOT) apt-get update -qq; \
-	    DEBIAN_FRONTEND=noninteractive $(ROOT) apt-get install -qq -y --no-install-recommends $$missing >/dev/null; fi
+setup-tools: preflight-tools $(VENV)/.test $(LINK)
+setup-test: preflight setup-tools test-packages
 
 preflight:
-	@.config/preflight.sh $(PYTHON) 6000 3500
+	@.config/preflight.sh lab $(PYTHON) 6000 3500
+preflight-tools:
+	@.config/preflight.sh tools $(PYTHON) 2500 0
+test-packages:
+	@mkdir -p .cache && .config/test_packages.sh
 
 $(LINK):
 	@mkdir -p $(@D) && ln -sfn ../../../.. $@
 
 $(VENV)/.run: .config/requirements.lock
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@.config/with_progress.sh "Installing Ansible into $(VENV)" 40 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements.lock
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@.config/pip_install.sh "Ansible" 40 .config/requirements.lock
 	@touch $@
 
 $(VENV)/.test: .config/requirements-test.lock | $(VENV)/.run
-	@.config/with_progress.sh "Installing the test tools into $(VENV)" 75 $(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-test.lock
+	@.config/pip_install.sh "the test tools" 75 .config/requirements-test.lock
 	@touch $@

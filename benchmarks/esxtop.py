@@ -20,8 +20,17 @@ sys.path.insert(0, str(ROOT))
 importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import esxtop  # noqa: E402
 
-DEVICE = ("Commands/sec", "Reads/sec", "Writes/sec", "MBytes Read/sec", "MBytes Written/sec", "Average Driver MilliSec/Command",
-          "Average Kernel MilliSec/Command", "Average Guest MilliSec/Command", "Average Queue MilliSec/Command")
+DEVICE = (
+    "Commands/sec",
+    "Reads/sec",
+    "Writes/sec",
+    "MBytes Read/sec",
+    "MBytes Written/sec",
+    "Average Driver MilliSec/Command",
+    "Average Kernel MilliSec/Command",
+    "Average Guest MilliSec/Command",
+    "Average Queue MilliSec/Command",
+)
 
 
 def write(path: str, columns: int, samples: int) -> None:
@@ -55,8 +64,10 @@ def main() -> None:
         spent = time.process_time() - started
         size = os.path.getsize(path)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{asked.columns} columns, {found['samples']} samples, {size / 1e6:.0f} MB: {spent:.1f} s CPU, {size / 1e6 / spent:.0f} MB/s, "
-          f"peak {peak / 1024:.0f} MiB, of which {before / 1024:.0f} MiB before reading")
+    print(
+        f"{asked.columns} columns, {found['samples']} samples, {size / 1e6:.0f} MB: {spent:.1f} s CPU, {size / 1e6 / spent:.0f} MB/s, "
+        f"peak {peak / 1024:.0f} MiB, of which {before / 1024:.0f} MiB before reading"
+    )
 
 
 if __name__ == "__main__":

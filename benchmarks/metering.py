@@ -15,10 +15,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import conftest  # noqa: F401, makes the collection importable
-from ansible_collections.storlab.testbed.plugins.module_utils import runner
-from ansible_collections.storlab.testbed.plugins.module_utils.workload import normalise, workload_id
+from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
 
-LAYER = {"name": "ceiling-here", "kind": "ceiling", "host": "here", "path": None, "parent": None, "purpose": "scratch", "size_bytes": 1 << 30, "identity": {}}
+LAYER = {
+    "name": "ceiling-here",
+    "kind": "ceiling",
+    "host": "here",
+    "path": None,
+    "parent": None,
+    "purpose": "scratch",
+    "size_bytes": 1 << 30,
+    "identity": {},
+}
 
 
 def processor_s(pid: int) -> float:
@@ -29,11 +38,32 @@ def processor_s(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runtime-s", type=int, default=20)
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="threads of fio, each of which is looked at (default: one a core)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=os.cpu_count(),
+        help="threads of fio, each of which is looked at (default: one a core)",
+    )
     options = parser.parse_args()
     workload = normalise({"runtime_s": options.runtime_s + 5, "ramp_s": 1, "workers": options.workers})
-    plan = {"testbed_id": "metering", "run_id": "once", "layers": [LAYER], "known_layers": [LAYER], "repetitions": 1, "allow_device": [],
-            "points": [{"point_id": "once", "layer": "ceiling-here", "workload": workload, "workload_id": workload_id(workload), "repetition": 1, "seed": 1}]}
+    plan = {
+        "testbed_id": "metering",
+        "run_id": "once",
+        "layers": [LAYER],
+        "known_layers": [LAYER],
+        "repetitions": 1,
+        "allow_device": [],
+        "points": [
+            {
+                "point_id": "once",
+                "layer": "ceiling-here",
+                "workload": workload,
+                "workload_id": workload_id(workload),
+                "repetition": 1,
+                "seed": 1,
+            }
+        ],
+    }
     with tempfile.TemporaryDirectory() as base:
         pid = runner.start(plan, base)["pid"]
         try:
@@ -44,7 +74,9 @@ def main() -> None:
             spent, wall = processor_s(pid) - before, time.monotonic() - begun
         finally:
             runner.stop("metering", remove=True, base=base)
-    print(f"runner beside fio with {options.workers} threads: {1000 * spent / wall:.1f} ms of processor time a second, {100 * spent / wall:.2f} % of a core")
+    print(
+        f"runner beside fio with {options.workers} threads: {1000 * spent / wall:.1f} ms of processor time a second, {100 * spent / wall:.2f} % of a core"
+    )
 
 
 if __name__ == "__main__":

@@ -38,16 +38,30 @@ def layer(device: str | None) -> dict:
     number = os.stat(device).st_rdev
     with open(device, "rb") as handle:
         size = handle.seek(0, os.SEEK_END)
-    return {**base, "name": "backing-device", "kind": "backing", "path": device, "size_bytes": size,
-            "identity": {"major_minor": f"{os.major(number)}:{os.minor(number)}"}}
+    return {
+        **base,
+        "name": "backing-device",
+        "kind": "backing",
+        "path": device,
+        "size_bytes": size,
+        "identity": {"major_minor": f"{os.major(number)}:{os.minor(number)}"},
+    }
 
 
 def playbook(folder: Path, round_number: int, options: argparse.Namespace) -> Path:
     path = folder / f"round{round_number}.yml"
-    task = {"storlab.testbed.benchmark": {
-        "testbed_id": "overhead", "run_id": f"round{round_number}", "results_dir": str(folder), "layers": [layer(options.device)], "prepare": {"fill": False},
-        "workload": {"ramp_s": 0, "runtime_s": options.runtime_s}, "progress": "none",
-        "sweep": {"read_percent": [100, 70, 0], "queue_depth": [1, 8], "block_size": ["4k", "64k"]}}}
+    task = {
+        "storlab.testbed.benchmark": {
+            "testbed_id": "overhead",
+            "run_id": f"round{round_number}",
+            "results_dir": str(folder),
+            "layers": [layer(options.device)],
+            "prepare": {"fill": False},
+            "workload": {"ramp_s": 0, "runtime_s": options.runtime_s},
+            "progress": "none",
+            "sweep": {"read_percent": [100, 70, 0], "queue_depth": [1, 8], "block_size": ["4k", "64k"]},
+        }
+    }
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}
     path.write_text(json.dumps([play]), encoding="utf-8")
     return path
@@ -60,10 +74,16 @@ def ours(path: Path, folder: Path, round_number: int) -> tuple:
     wall = time.monotonic() - begun
     if done.returncode:
         raise SystemExit(done.stdout + done.stderr)
-    stored = [json.loads(found.read_text(encoding="utf-8")) for found in (folder / "overhead" / f"round{round_number}").glob("points/*/result.json")]
+    stored = [
+        json.loads(found.read_text(encoding="utf-8"))
+        for found in (folder / "overhead" / f"round{round_number}").glob("points/*/result.json")
+    ]
     stored.sort(key=lambda result: result["started_utc"])
     # From fio's end to its next start is all that we add to a point: reading, noting, the guard, the job file.
-    gaps = [(moment(late["started_utc"]) - moment(early["finished_utc"])).total_seconds() for early, late in zip(stored, stored[1:])]
+    gaps = [
+        (moment(late["started_utc"]) - moment(early["finished_utc"])).total_seconds()
+        for early, late in zip(stored, stored[1:])
+    ]
     return wall, gaps, {result["point_id"]: result["total"]["iops"] for result in stored}
 
 
@@ -76,7 +96,9 @@ def bare(folder: Path, round_number: int, points: list) -> tuple:
     figures, begun = {}, time.monotonic()
     for point in points:
         job = folder / "overhead" / f"round{round_number}" / "points" / point / "job.fio"
-        subprocess.run(["fio", "--output-format=json+", f"--output={folder}/bare.json", str(job)], check=True, capture_output=True)
+        subprocess.run(
+            ["fio", "--output-format=json+", f"--output={folder}/bare.json", str(job)], check=True, capture_output=True
+        )
         record = json.loads(Path(folder, "bare.json").read_text(encoding="utf-8"))["jobs"][0]
         figures[point] = record["read"]["iops"] + record["write"]["iops"]
     return time.monotonic() - begun, figures
@@ -93,10 +115,17 @@ def main() -> None:
             walls.append((wall - bare_wall) / len(with_us))
             gaps += found
             ratios += [with_us[point] / without[point] for point in with_us]
-            print(f"round {number}: {len(with_us)} points, {wall:.1f} s with us (ansible-playbook included), {bare_wall:.1f} s bare fio", flush=True)
+            print(
+                f"round {number}: {len(with_us)} points, {wall:.1f} s with us (ansible-playbook included), {bare_wall:.1f} s bare fio",
+                flush=True,
+            )
     low, _median, high = statistics.quantiles(ratios, n=4)
-    print(f"between two points:               {statistics.median(gaps):.3f} s (median of {len(gaps)}, highest {max(gaps):.3f})")
-    print(f"whole command over bare fio:      {statistics.median(walls):.3f} s a point, start of ansible-playbook and collecting included")
+    print(
+        f"between two points:               {statistics.median(gaps):.3f} s (median of {len(gaps)}, highest {max(gaps):.3f})"
+    )
+    print(
+        f"whole command over bare fio:      {statistics.median(walls):.3f} s a point, start of ansible-playbook and collecting included"
+    )
     print(f"IOPS with us / bare fio:          {statistics.median(ratios):.3f} (quartiles {low:.3f} … {high:.3f})")
 
 

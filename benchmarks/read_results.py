@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
-from ansible_collections.storlab.testbed.plugins.module_utils import result as schema  # noqa: E402
-from ansible_collections.storlab.testbed.plugins.module_utils import store  # noqa: E402
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio  # noqa: E402
+from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema  # noqa: E402
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import store  # noqa: E402
 
 LAYERS = ("ceiling-a", "backing-a", "target-a", "initiator-a")
 DEPTHS = (1, 8, 32)
@@ -30,10 +30,34 @@ DEPTHS = (1, 8, 32)
 
 def measure() -> list:
     """json+ documents of a real fio, mixed reads and writes on its null engine."""
-    return [subprocess.run(
-        ["fio", "--name=job", "--ioengine=null", "--rw=randrw", "--rwmixread=70", "--size=1g", "--bs=4k", f"--iodepth={depth}", "--time_based", "--runtime=1",
-         "--norandommap", "--group_reporting", "--numjobs=2", "--thread", "--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json+",
-         "--percentile_list=50:95:99:99.9:99.99"], check=True, capture_output=True, text=True).stdout for depth in DEPTHS]
+    return [
+        subprocess.run(
+            [
+                "fio",
+                "--name=job",
+                "--ioengine=null",
+                "--rw=randrw",
+                "--rwmixread=70",
+                "--size=1g",
+                "--bs=4k",
+                f"--iodepth={depth}",
+                "--time_based",
+                "--runtime=1",
+                "--norandommap",
+                "--group_reporting",
+                "--numjobs=2",
+                "--thread",
+                "--lat_percentiles=1",
+                "--clat_percentiles=0",
+                "--output-format=json+",
+                "--percentile_list=50:95:99:99.9:99.99",
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for depth in DEPTHS
+    ]
 
 
 def write_points(run: Path, count: int, documents: list) -> None:
@@ -46,9 +70,20 @@ def write_points(run: Path, count: int, documents: list) -> None:
         (folder / "fio.json").write_text(text, encoding="utf-8")
         (own,) = fio.results(text) if number < 3 else (CACHE[number % 3],)
         CACHE[number % 3] = own
-        found = {**own, "testbed_id": "lab", "run_id": run.name, "point_id": point, "layer": layer, "layer_kind": layer.partition("-")[0], "host": "target01",
-                 "workload_id": f"4k-r70-rnd100-qd{depth}-w2", "repetition": number + 1, "started_utc": "2026-11-21T10:00:00Z",
-                 "finished_utc": "2026-11-21T10:00:01Z", "raw": {"file": "fio.json", "sha256": "0" * 64}}
+        found = {
+            **own,
+            "testbed_id": "lab",
+            "run_id": run.name,
+            "point_id": point,
+            "layer": layer,
+            "layer_kind": layer.partition("-")[0],
+            "host": "target01",
+            "workload_id": f"4k-r70-rnd100-qd{depth}-w2",
+            "repetition": number + 1,
+            "started_utc": "2026-11-21T10:00:00Z",
+            "finished_utc": "2026-11-21T10:00:01Z",
+            "raw": {"file": "fio.json", "sha256": "0" * 64},
+        }
         (folder / "result.json").write_text(schema.dump(found), encoding="utf-8")
         os.utime(folder / "result.json", (1_700_000_000.5, 1_700_000_000.5))
 
@@ -84,7 +119,9 @@ def read_store(run: Path) -> int:
 
 def in_a_process(function: str, run: Path) -> tuple:
     """(count, CPU seconds, peak MB more than an empty process) in a process of its own, imports not counted."""
-    said = subprocess.run([sys.executable, __file__, "--only", function, "--run", str(run)], check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [sys.executable, __file__, "--only", function, "--run", str(run)], check=True, capture_output=True, text=True
+    ).stdout
     told = json.loads(said)
     return told["count"], told["cpu_s"], told["peak_mb"]
 
@@ -92,7 +129,15 @@ def in_a_process(function: str, run: Path) -> tuple:
 def only(function: str, run: Path) -> None:
     begun = time.process_time()
     count = globals()[function](run)
-    print(json.dumps({"count": count, "cpu_s": time.process_time() - begun, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    print(
+        json.dumps(
+            {
+                "count": count,
+                "cpu_s": time.process_time() - begun,
+                "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+        )
+    )
 
 
 def main() -> None:
@@ -105,7 +150,9 @@ def main() -> None:
         only(arguments.only, arguments.run)
         return
     documents = measure()
-    print(f"fio.json of {', '.join(str(len(text) // 1000) for text in documents)} kB; orjson {'is' if store.orjson else 'is not'} installed")
+    print(
+        f"fio.json of {', '.join(str(len(text) // 1000) for text in documents)} kB; orjson {'is' if store.orjson else 'is not'} installed"
+    )
     for points in arguments.points:
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder) / "lab" / "one"

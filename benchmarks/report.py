@@ -29,7 +29,11 @@ def write(base: str, points: int) -> str:
     sys.path.insert(0, str(ROOT / "tests"))
     import synthetic_run
 
-    folder = Path(synthetic_run.write_run(base, "large" if points > 100 else "chain", REPETITIONS if points > 100 else max(1, points // 6)))
+    folder = Path(
+        synthetic_run.write_run(
+            base, "large" if points > 100 else "chain", REPETITIONS if points > 100 else max(1, points // 6)
+        )
+    )
     originals = sorted((folder / "points").iterdir())
     for path in originals:
         filled(path)
@@ -62,7 +66,8 @@ def measure(folder: str) -> None:
     from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
     _AnsibleCollectionFinder(paths=[str(ROOT / ".cache" / "collections")])._install()
-    from ansible_collections.storlab.testbed.plugins.module_utils.report import load, model, render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 
     marks = [time.process_time()]
     run = load.read_run(folder)
@@ -71,8 +76,16 @@ def measure(folder: str) -> None:
     marks.append(time.process_time())
     files = render.render(report)
     marks.append(time.process_time())
-    print(json.dumps({"points": len(report.points), "cpu_s": [after - before for before, after in zip(marks, marks[1:])],
-                      "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "html_bytes": len(files["index.html"].encode())}))
+    print(
+        json.dumps(
+            {
+                "points": len(report.points),
+                "cpu_s": [after - before for before, after in zip(marks, marks[1:])],
+                "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                "html_bytes": len(files["index.html"].encode()),
+            }
+        )
+    )
 
 
 def main() -> None:
@@ -83,14 +96,23 @@ def main() -> None:
     if arguments.measure:
         measure(arguments.measure)
         return
-    print(f"{'points':>7} {'read s':>7} {'work out s':>11} {'draw s':>7} {'all s':>6} {'MB of memory':>13} {'kB of page':>11}")
+    print(
+        f"{'points':>7} {'read s':>7} {'work out s':>11} {'draw s':>7} {'all s':>6} {'MB of memory':>13} {'kB of page':>11}"
+    )
     for points in arguments.points:
         with tempfile.TemporaryDirectory() as base:
             folder = write(base, points)
-            found = json.loads(subprocess.run([sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True).stdout)
+            found = json.loads(
+                subprocess.run(
+                    [sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True
+                ).stdout
+            )
         read, built, drawn = found["cpu_s"]
-        print(f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} "
-              f"{found['html_bytes'] / 1e3:>11.0f}", flush=True)
+        print(
+            f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} "
+            f"{found['html_bytes'] / 1e3:>11.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

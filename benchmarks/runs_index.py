@@ -29,12 +29,18 @@ def write(base: str, runs: int, points: int) -> str:
     import synthetic_run
 
     original = Path(synthetic_run.write_run(base, "chain", -(-points // LAYERS)))
-    results = {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in original.glob("points/*/result.json")}
+    results = {
+        path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in original.glob("points/*/result.json")
+    }
     for number in range(1, runs):
         day = datetime(2026, 11, 21) + timedelta(days=number)
         run = original.parent / day.strftime("%Y%m%dT140000Z")
         for name, result in results.items():
-            changed = {**result, "run_id": run.name, **{key: f"{day:%Y-%m-%d}{result[key][10:]}" for key in ("started_utc", "finished_utc")}}
+            changed = {
+                **result,
+                "run_id": run.name,
+                **{key: f"{day:%Y-%m-%d}{result[key][10:]}" for key in ("started_utc", "finished_utc")},
+            }
             target = run / "points" / name
             target.mkdir(parents=True)
             (target / "result.json").write_text(json.dumps(changed), encoding="utf-8")
@@ -53,14 +59,23 @@ def measure(folder: str) -> None:
     from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
     _AnsibleCollectionFinder(paths=[str(ROOT / ".cache" / "collections")])._install()
-    from ansible_collections.storlab.testbed.plugins.module_utils.report import index
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import index
 
     began = time.process_time()
     found = index.build(folder, set())
     built = time.process_time()
     files = index.files(found)
-    print(json.dumps({"runs": len(found["runs"]), "points": sum(run["points"] for run in found["runs"]), "cpu_s": [built - began, time.process_time() - built],
-                      "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "page_bytes": len(files["index.html"].encode())}))
+    print(
+        json.dumps(
+            {
+                "runs": len(found["runs"]),
+                "points": sum(run["points"] for run in found["runs"]),
+                "cpu_s": [built - began, time.process_time() - built],
+                "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                "page_bytes": len(files["index.html"].encode()),
+            }
+        )
+    )
 
 
 def main() -> None:
@@ -77,11 +92,16 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as base:
             folder = write(base, runs, arguments.points)
             for when in ("first time", "from then on"):
-                done = subprocess.run([sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True)
+                done = subprocess.run(
+                    [sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True
+                )
                 found = json.loads(done.stdout)
                 read, drawn = found["cpu_s"]
-                print(f"{found['runs']:>5} {found['points']:>7} {when:>12} {read:>7.2f} {drawn:>7.2f} {found['rss_bytes'] / 1e6:>13.0f} "
-                      f"{found['page_bytes'] / 1e3:>11.0f}", flush=True)
+                print(
+                    f"{found['runs']:>5} {found['points']:>7} {when:>12} {read:>7.2f} {drawn:>7.2f} {found['rss_bytes'] / 1e6:>13.0f} "
+                    f"{found['page_bytes'] / 1e3:>11.0f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

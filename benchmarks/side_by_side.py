@@ -55,10 +55,30 @@ def measure_files(base: Path, repetitions: int) -> int:
                     for workers in WORKERS:
                         name = f"{pattern}-{depth}-{workers}"
                         # Everything that CBT asks of the global options; they are global because --name comes last.
-                        subprocess.run(["fio", "--output-format=json+", f"--output={folder / name}.json", "--ioengine=libaio", "--direct=1",
-                                        f"--filename={base / 'data'}", "--size=64M", "--bs=4096B", "--time_based", "--runtime=250ms", f"--rw={pattern}",
-                                        f"--iodepth={depth}", f"--numjobs={workers}", "--group_reporting", f"--write_iops_log={name}",
-                                        "--log_avg_msec=1000", f"--name={pattern}"], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+                        subprocess.run(
+                            [
+                                "fio",
+                                "--output-format=json+",
+                                f"--output={folder / name}.json",
+                                "--ioengine=libaio",
+                                "--direct=1",
+                                f"--filename={base / 'data'}",
+                                "--size=64M",
+                                "--bs=4096B",
+                                "--time_based",
+                                "--runtime=250ms",
+                                f"--rw={pattern}",
+                                f"--iodepth={depth}",
+                                f"--numjobs={workers}",
+                                "--group_reporting",
+                                f"--write_iops_log={name}",
+                                "--log_avg_msec=1000",
+                                f"--name={pattern}",
+                            ],
+                            check=True,
+                            cwd=folder,
+                            stdout=subprocess.DEVNULL,
+                        )
                         for log in folder.glob("*.log"):
                             log.unlink()
                         number += 1
@@ -70,7 +90,9 @@ def run(commands: list, folder: Path, **environment) -> tuple:
     spent, peak = 0.0, 0
     for command in commands:
         with tempfile.TemporaryFile("w+") as output:
-            process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environment})
+            process = subprocess.Popen(
+                command, cwd=folder, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, **environment}
+            )
             _pid, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
             output.seek(0)
@@ -84,7 +106,9 @@ def run(commands: list, folder: Path, **environment) -> tuple:
 def ours(base: Path) -> tuple:
     play = base / "play.yml"
     play.write_text(PLAY.format(base=base), encoding="utf-8")
-    return run([["ansible-playbook", "-i", "localhost,", "-c", "local", play]], ROOT, ANSIBLE_CONFIG=str(ROOT / "ansible.cfg"))
+    return run(
+        [["ansible-playbook", "-i", "localhost,", "-c", "local", play]], ROOT, ANSIBLE_CONFIG=str(ROOT / "ansible.cfg")
+    )
 
 
 def fio_plot(base: Path, programs: Path) -> tuple:
@@ -96,12 +120,34 @@ def fio_plot(base: Path, programs: Path) -> tuple:
     for pattern in PATTERNS:
         for side, path in inputs.items():
             common = [programs / "fio-plot", "-i", path, "-T", side, "-r", pattern, "-o"]
-            commands += [[*common, f"{side}-{pattern}-depths-{workers}.png", "-l", "-n", str(workers)] for workers in WORKERS]
-            commands += [[*common, f"{side}-{pattern}-workers.png", "-N", "-d", str(DEPTHS[-1])],
-                         [*common, f"{side}-{pattern}-surface.png", "-L", "-t", "iops"],
-                         [*common, f"{side}-{pattern}-histogram.png", "-H", "-d", str(DEPTHS[-1]), "-n", "1"]]
-        commands.append([programs / "fio-plot", "-i", *inputs.values(), "-T", "both", "-C", "-r", pattern, "-d", str(DEPTHS[-1]), "-n", "1",
-                         "--xlabel-parent", "3", "-o", f"compared-{pattern}.png"])
+            commands += [
+                [*common, f"{side}-{pattern}-depths-{workers}.png", "-l", "-n", str(workers)] for workers in WORKERS
+            ]
+            commands += [
+                [*common, f"{side}-{pattern}-workers.png", "-N", "-d", str(DEPTHS[-1])],
+                [*common, f"{side}-{pattern}-surface.png", "-L", "-t", "iops"],
+                [*common, f"{side}-{pattern}-histogram.png", "-H", "-d", str(DEPTHS[-1]), "-n", "1"],
+            ]
+        commands.append(
+            [
+                programs / "fio-plot",
+                "-i",
+                *inputs.values(),
+                "-T",
+                "both",
+                "-C",
+                "-r",
+                pattern,
+                "-d",
+                str(DEPTHS[-1]),
+                "-n",
+                "1",
+                "--xlabel-parent",
+                "3",
+                "-o",
+                f"compared-{pattern}.png",
+            ]
+        )
     return run(commands, folder, MPLBACKEND="Agg")
 
 
@@ -114,9 +160,19 @@ def cbt(base: Path, programs: Path, checkout: Path) -> tuple:
         for number, path in enumerate(sorted((base / side / "run-1" / "file" / "4k").glob("*-1.json"))):
             shutil.copy(path, archive / f"json_output{number}.0")
     sides = [base / "cbt" / side for side in SIDES]
-    commands = [[programs / "python", checkout / "tools" / "fio_common_output_wrapper.py", f"--archive={side}"] for side in sides]
-    commands.append([programs / "python", checkout / "tools" / "generate_comparison_performance_report.py", f"--baseline={sides[0]}", f"--archives={sides[1]}",
-                     f"--output_directory={base / 'cbt' / 'report'}"])
+    commands = [
+        [programs / "python", checkout / "tools" / "fio_common_output_wrapper.py", f"--archive={side}"]
+        for side in sides
+    ]
+    commands.append(
+        [
+            programs / "python",
+            checkout / "tools" / "generate_comparison_performance_report.py",
+            f"--baseline={sides[0]}",
+            f"--archives={sides[1]}",
+            f"--output_directory={base / 'cbt' / 'report'}",
+        ]
+    )
     return run(commands, base / "cbt", PYTHONPATH=str(checkout), MPLBACKEND="Agg")
 
 
@@ -137,13 +193,24 @@ def main() -> None:
         if arguments.cbt:
             found["cbt"] = cbt(base, programs, arguments.cbt.resolve())
         for name, (seconds, peak) in found.items():
-            files = [path for path in (base / name).rglob("*") if path.is_file() and (path.suffix in (".html", ".png", ".md"))]
+            files = [
+                path
+                for path in (base / name).rglob("*")
+                if path.is_file() and (path.suffix in (".html", ".png", ".md"))
+            ]
             size = sum(path.stat().st_size for path in files)
-            print(f"{name:9} {seconds:6.1f} s of processor {peak / 1e6:6.0f} MB {len(files):4} pages and pictures {size / 1e3:7.0f} kB")
+            print(
+                f"{name:9} {seconds:6.1f} s of processor {peak / 1e6:6.0f} MB {len(files):4} pages and pictures {size / 1e3:7.0f} kB"
+            )
         comparison = json.loads(next((base / "ours").glob("*-vs-*/comparison.json")).read_text(encoding="utf-8"))
         print(f"ours:     {comparison['headline']} {comparison['counts']}")
         for path in (base / "cbt" / "report").glob("*.md") if arguments.cbt else ():
-            print("cbt:\n" + "\n".join(line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")))
+            print(
+                "cbt:\n"
+                + "\n".join(
+                    line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("|")
+                )
+            )
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 importlib.import_module("conftest")  # lets the checkout be imported as the collection
-comparison = importlib.import_module("ansible_collections.storlab.testbed.plugins.module_utils.comparison")
-stats = importlib.import_module("ansible_collections.storlab.testbed.plugins.module_utils.stats")
+comparison = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.comparison")
+stats = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.stats")
 
 VARIATIONS = (1, 2, 5, 10)
 REPETITIONS = (4, 5, 10, 20)
@@ -35,10 +35,20 @@ NO_MARGIN = 0.001
 
 def judged(before: list, after: list, interleaved: bool = False, margin_percent: float = NO_MARGIN) -> dict:
     """The comparison of IOPS: before and after hold for each point the logarithms of its repetitions."""
+
     def results(points: list, side: int) -> list:
-        return [{"layer": f"p{index}", "workload_id": "w", "repetition": number, "total": {"iops": math.exp(value)},
-                 "started_utc": f"{2 * number + side if interleaved else number + side * len(values):06}"}
-                for index, values in enumerate(points) for number, value in enumerate(values)]
+        return [
+            {
+                "layer": f"p{index}",
+                "workload_id": "w",
+                "repetition": number,
+                "total": {"iops": math.exp(value)},
+                "started_utc": f"{2 * number + side if interleaved else number + side * len(values):06}",
+            }
+            for index, values in enumerate(points)
+            for number, value in enumerate(values)
+        ]
+
     return comparison.compare(results(before, 0), results(after, 1), metrics=["iops"], margin_percent=margin_percent)
 
 
@@ -48,7 +58,10 @@ def verdicts(found: dict) -> list:
 
 def within_margin(row: dict) -> bool:
     """What makes 'no difference' at the default margin."""
-    return row["change_low_percent"] >= -comparison.MARGIN_PERCENT and row["change_high_percent"] <= comparison.MARGIN_PERCENT
+    return (
+        row["change_low_percent"] >= -comparison.MARGIN_PERCENT
+        and row["change_high_percent"] <= comparison.MARGIN_PERCENT
+    )
 
 
 def alarm(found: dict) -> bool:
@@ -84,35 +97,91 @@ def one_point(noise: random.Random, trials: int) -> None:
             shares = {}
             visible = []
             for effect in (0, *EFFECTS):
-                found = [judged([draws(noise, count, deviation)], [draws(noise, count, deviation, -math.log1p(effect / 100))]) for _trial in range(trials)]
+                found = [
+                    judged(
+                        [draws(noise, count, deviation)], [draws(noise, count, deviation, -math.log1p(effect / 100))]
+                    )
+                    for _trial in range(trials)
+                ]
                 shares[effect] = sum(map(alarm, found)) / trials
                 visible += [one["rows"][0]["visible_percent"] for one in found]
                 if effect == 10:
                     overlooked = sum(within_margin(one["rows"][0]) for one in found) / trials
             seen = statistics.median(visible)
-            there = sum(alarm(judged([draws(noise, count, deviation)], [draws(noise, count, deviation, math.log1p(seen / 100))]))
-                        for _trial in range(trials)) / trials
-            rows.append((f"{variation} %", str(count), percent(shares[0]), *(percent(shares[effect]) for effect in EFFECTS), percent(overlooked),
-                         f"{seen:.1f} %", percent(there)))
-    table(("CV", "n", "false alarms", "finds 5 %", "finds 10 %", "finds 20 %", "10 % called none", "could see (median)", "finds that"), rows)
+            there = (
+                sum(
+                    alarm(
+                        judged(
+                            [draws(noise, count, deviation)], [draws(noise, count, deviation, math.log1p(seen / 100))]
+                        )
+                    )
+                    for _trial in range(trials)
+                )
+                / trials
+            )
+            rows.append(
+                (
+                    f"{variation} %",
+                    str(count),
+                    percent(shares[0]),
+                    *(percent(shares[effect]) for effect in EFFECTS),
+                    percent(overlooked),
+                    f"{seen:.1f} %",
+                    percent(there),
+                )
+            )
+    table(
+        (
+            "CV",
+            "n",
+            "false alarms",
+            "finds 5 %",
+            "finds 10 %",
+            "finds 20 %",
+            "10 % called none",
+            "could see (median)",
+            "finds that",
+        ),
+        rows,
+    )
 
 
 def many_points(noise: random.Random, trials: dict) -> None:
     print("### 36 points, one of them differs\n")
     rows = []
     for count in REPETITIONS:
+
         def family(shift: float, size: int = count) -> dict:
-            return judged([draws(noise, size, 0.01) for _point in range(36)], [draws(noise, size, 0.01, shift if point == 7 else 0.0) for point in range(36)])
+            return judged(
+                [draws(noise, size, 0.01) for _point in range(36)],
+                [draws(noise, size, 0.01, shift if point == 7 else 0.0) for point in range(36)],
+            )
+
         calm = [family(0.0) for _trial in range(trials[count])]
         seen = statistics.median(row["visible_percent"] for one in calm for row in one["rows"])
         other = [family(math.log1p(seen / 100)) for _trial in range(trials[count])]
         mine = [next(row for row in one["rows"] if row["layer"] == "p7")["verdict"] for one in other]
         holm = sum(min(row["p"] for row in one["rows"]) * 36 <= stats.ALPHA for one in other) / len(other)
         deviations = math.log1p(seen / 100) / 0.01
-        rows.append((str(count), percent(sum(map(alarm, calm)) / len(calm)),
-                     *(f"{100 * math.expm1(deviations * log_deviation(variation)):.1f} %" for variation in VARIATIONS),
-                     percent(mine.count("better") / len(mine)), percent(holm)))
-    table(("n", "false alarm anywhere", *(f"could see at CV {variation} %" for variation in VARIATIONS), "finds that", "Holm on Mann-Whitney would"), rows)
+        rows.append(
+            (
+                str(count),
+                percent(sum(map(alarm, calm)) / len(calm)),
+                *(f"{100 * math.expm1(deviations * log_deviation(variation)):.1f} %" for variation in VARIATIONS),
+                percent(mine.count("better") / len(mine)),
+                percent(holm),
+            )
+        )
+    table(
+        (
+            "n",
+            "false alarm anywhere",
+            *(f"could see at CV {variation} %" for variation in VARIATIONS),
+            "finds that",
+            "Holm on Mann-Whitney would",
+        ),
+        rows,
+    )
 
 
 def disturbed(noise: random.Random, trials: int) -> None:
@@ -129,6 +198,7 @@ def disturbed(noise: random.Random, trials: int) -> None:
             while len(values) < length:
                 values.append(memory * values[-1] + noise.gauss(0, deviation * math.sqrt(1 - memory**2)))
             return values
+
         return series
 
     def drifting(length: int) -> list:
@@ -138,8 +208,13 @@ def disturbed(noise: random.Random, trials: int) -> None:
         return [value - (0.2 if noise.random() < 0.1 else 0.0) for value in white(length)]
 
     rows = []
-    for name, series in (("independent", white), ("each remembers half of the one before", remembering(0.5)), ("remembers 0.9", remembering(0.9)),
-                         ("10 % drift over the whole time", drifting), ("one in ten is 20 % slower", outliers)):
+    for name, series in (
+        ("independent", white),
+        ("each remembers half of the one before", remembering(0.5)),
+        ("remembers 0.9", remembering(0.9)),
+        ("10 % drift over the whole time", drifting),
+        ("one in ten is 20 % slower", outliers),
+    ):
         row = [name]
         for count in (5, 10):
             counts = [0, 0, 0]
@@ -152,7 +227,9 @@ def disturbed(noise: random.Random, trials: int) -> None:
                 counts[2] += alarm(judged([[a for a, _b in drawn]], [[b for _a, b in drawn]], interleaved=True))
             row += [percent(alarms / trials) for alarms in counts]
         rows.append(tuple(row))
-    table(("noise", *(f"n {count}, {order}" for count in (5, 10) for order in ("A…A B…B", "ABAB", "drawn order"))), rows)
+    table(
+        ("noise", *(f"n {count}, {order}" for count in (5, 10) for order in ("A…A B…B", "ABAB", "drawn order"))), rows
+    )
 
 
 def intervals(noise: random.Random, trials: int, resamples: int) -> None:
@@ -163,16 +240,35 @@ def intervals(noise: random.Random, trials: int, resamples: int) -> None:
         held, width = [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]
         for _trial in range(trials):
             a, b = draws(noise, count, 1.0), draws(noise, count, 1.0)
-            medians = sorted(statistics.median(noise.choices(b, k=count)) - statistics.median(noise.choices(a, k=count)) for _index in range(resamples))
+            medians = sorted(
+                statistics.median(noise.choices(b, k=count)) - statistics.median(noise.choices(a, k=count))
+                for _index in range(resamples)
+            )
             rounds = [noise.choices(range(count), k=count) for _index in range(resamples)]
-            by_round = sorted(statistics.median([b[place] for place in chosen]) - statistics.median([a[place] for place in chosen]) for chosen in rounds)
-            ends = [(values[math.floor(0.025 * resamples)], values[math.ceil(0.975 * resamples) - 1]) for values in (medians, by_round)]
-            ends += [(found.get("low", -math.inf), found.get("high", math.inf)) for found in
-                     (stats.shift(a, b), stats.paired_shift([late - early for early, late in zip(a, b)]))]
+            by_round = sorted(
+                statistics.median([b[place] for place in chosen]) - statistics.median([a[place] for place in chosen])
+                for chosen in rounds
+            )
+            ends = [
+                (values[math.floor(0.025 * resamples)], values[math.ceil(0.975 * resamples) - 1])
+                for values in (medians, by_round)
+            ]
+            ends += [
+                (found.get("low", -math.inf), found.get("high", math.inf))
+                for found in (stats.shift(a, b), stats.paired_shift([late - early for early, late in zip(a, b)]))
+            ]
             for place, (low, high) in enumerate(ends):
                 held[place] += low <= 0 <= high
                 width[place] += high - low
-        rows.append((str(count), *(f"{percent(hits / trials)} ({wide / trials:.1f})" if math.isfinite(wide) else "none" for hits, wide in zip(held, width))))
+        rows.append(
+            (
+                str(count),
+                *(
+                    f"{percent(hits / trials)} ({wide / trials:.1f})" if math.isfinite(wide) else "none"
+                    for hits, wide in zip(held, width)
+                ),
+            )
+        )
     table(("n", "bootstrap", "bootstrap by round", "Hodges-Lehmann (used, apart)", "Walsh (used, interleaved)"), rows)
 
 
@@ -192,12 +288,22 @@ def advice(noise: random.Random, trials: int) -> None:
                 continue
             open_trials += 1
             asked.append(row["run_more"])
-            second = judged([sides[0] + draws(noise, asked[-1], 0.05)], [sides[1] + draws(noise, asked[-1], 0.05, math.log1p(effect / 100))],
-                            margin_percent=comparison.MARGIN_PERCENT)
+            second = judged(
+                [sides[0] + draws(noise, asked[-1], 0.05)],
+                [sides[1] + draws(noise, asked[-1], 0.05, math.log1p(effect / 100))],
+                margin_percent=comparison.MARGIN_PERCENT,
+            )
             settled += verdicts(second) != ["cannot_tell"]
             wrong += effect == 0 and alarm(second)
-        rows.append((f"{effect} %", percent(open_trials / trials), str(round(statistics.median(asked))), percent(settled / open_trials),
-                     percent((wrong + wrong_at_once) / trials) if effect == 0 else "–"))
+        rows.append(
+            (
+                f"{effect} %",
+                percent(open_trials / trials),
+                str(round(statistics.median(asked))),
+                percent(settled / open_trials),
+                percent((wrong + wrong_at_once) / trials) if effect == 0 else "–",
+            )
+        )
     table(("true change", "open after 5", "asked for (median)", "then settled", "false alarms, both looks"), rows)
 
 

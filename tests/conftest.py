@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+import programs
 import pytest
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
@@ -18,6 +20,20 @@ LINK = COLLECTIONS / "ansible_collections" / "storlab" / "testbed"
 if not LINK.exists():
     LINK.parent.mkdir(parents=True, exist_ok=True)
     LINK.symlink_to(os.path.relpath(ROOT, LINK.parent))
+
+GUARD = programs.Guard()
+sys.addaudithook(GUARD)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Only programs that a recipe installs are started while a test runs."""
+    GUARD.room = item.path.relative_to(ROOT).parts[1] if item.path.is_relative_to(ROOT / "tests") else None
+    try:
+        return (yield)
+    finally:
+        GUARD.room = None
+
 
 _AnsibleCollectionFinder(paths=[str(COLLECTIONS)])._install()
 

@@ -35,12 +35,20 @@ def build() -> Path:
         raise SystemExit("The simulated ESXi is a Go program, and go is not installed: run make setup-test.")
     binary = ROOT / ".cache" / "esxsim" / "esxsim"
     binary.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([go, "build", "-o", str(binary), "."], cwd=SOURCE, check=True, env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"})
+    subprocess.run(
+        [go, "build", "-o", str(binary), "."],
+        cwd=SOURCE,
+        check=True,
+        env={**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"},
+    )
     return binary
 
 
-def start(home: Path, password: str, model: str = "esx", netns: str | None = None) -> dict:
-    """Start it and wait until it serves. Returns {address, control, certificate, pid}."""
+def start(home: Path, password: str, model: str = "esx", netns: str | None = None, lenient: tuple = ()) -> dict:
+    """Start it and wait until it serves. Returns {address, control, certificate, thumbprint, pid}.
+
+    lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on.
+    """
     binary = build()
     home.mkdir(parents=True, exist_ok=True)
     (home / "ready.json").unlink(missing_ok=True)
@@ -48,12 +56,27 @@ def start(home: Path, password: str, model: str = "esx", netns: str | None = Non
     (home / "password").chmod(0o600)
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     descriptors = [each.fileno() for each in sockets]
-    argv = [str(binary), "-model", model, "-home", str(home), "-password-file", str(home / "password"),
-            "-listen", f"fd:{descriptors[0]}", "-control", f"fd:{descriptors[1]}"]
+    argv = [
+        str(binary),
+        "-model",
+        model,
+        "-home",
+        str(home),
+        "-password-file",
+        str(home / "password"),
+        "-listen",
+        f"fd:{descriptors[0]}",
+        "-control",
+        f"fd:{descriptors[1]}",
+        "-lenient",
+        ",".join(lenient),
+    ]
     if netns:
         argv = ["nsenter", f"--net={netns}", *argv]
     with open(home / "log", "wb") as log:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=descriptors, start_new_session=True)
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=descriptors, start_new_session=True
+        )
     for each in sockets:
         each.close()
     deadline = time.monotonic() + PATIENCE_S
@@ -80,9 +103,9 @@ def stop(home: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(home: Path, password: str, model: str = "esx"):
+def running(home: Path, password: str, model: str = "esx", lenient: tuple = ()):
     try:
-        yield start(home, password, model)
+        yield start(home, password, model, lenient=lenient)
     finally:
         stop(home)
 
@@ -90,7 +113,9 @@ def running(home: Path, password: str, model: str = "esx"):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["start", "stop"])
-    parser.add_argument("--home", type=Path, required=True, help="folder of this instance; ready.json in it tells how to reach it")
+    parser.add_argument(
+        "--home", type=Path, required=True, help="folder of this instance; ready.json in it tells how to reach it"
+    )
     parser.add_argument("--password-env", default="ESXSIM_PASSWORD", help="environment variable with the password")
     parser.add_argument("--model", default="esx", choices=["esx", "vpx"])
     parser.add_argument("--netns", help="file of the network namespace it lives in")

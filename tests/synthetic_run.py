@@ -20,7 +20,9 @@ import os
 import sys
 from pathlib import Path
 
-_specification = importlib.util.spec_from_file_location("make_fixture", Path(__file__).parent / "unit" / "fixtures" / "report" / "make_fixture.py")
+_specification = importlib.util.spec_from_file_location(
+    "make_fixture", Path(__file__).parent / "unit" / "fixtures" / "report" / "make_fixture.py"
+)
 make_fixture = importlib.util.module_from_spec(_specification)
 _specification.loader.exec_module(make_fixture)
 
@@ -32,7 +34,17 @@ LAYERS = (
     ("backing-bench", "backing", "target01", None, "/dev/ram0", 21_000, 4, 0.09, "libaio"),
     ("target-bench", "target", "target01", "backing-bench", "/dev/sda", 88_000, 7, 0.31, "libaio"),
     ("initiator-bench", "initiator", "hypervisor01", "target-bench", "/dev/sdb", 160_000, 8, 0.42, "libaio"),
-    ("datastore-ds1", "datastore", "hypervisor01", "initiator-bench", "/srv/storlab/ds1/bench.dat", 171_000, 8, 0.43, "libaio"),
+    (
+        "datastore-ds1",
+        "datastore",
+        "hypervisor01",
+        "initiator-bench",
+        "/srv/storlab/ds1/bench.dat",
+        171_000,
+        8,
+        0.43,
+        "libaio",
+    ),
     ("guest-guest01", "guest", "guest01", "datastore-ds1", "/dev/vdb", 262_000, 6, 0.55, "libaio"),
 )
 PATTERNS = ((100, 100), (0, 100), (100, 0), (0, 0))  # read %, random %
@@ -72,13 +84,21 @@ def workload(block: int = 4096, read: int = 70, random: int = 100, depth: int = 
 
 
 def workload_id(asked: dict) -> str:
-    return "{}k-r{read_percent}-rnd{random_percent}-qd{queue_depth}-w{workers}".format(asked["block_size_bytes"] // 1024, **asked)
+    return "{}k-r{read_percent}-rnd{random_percent}-qd{queue_depth}-w{workers}".format(
+        asked["block_size_bytes"] // 1024, **asked
+    )
 
 
 SHAPES = {
-    "blocks": (LAYERS[:4], [workload(1 << power, read, random, 16) for read, random in PATTERNS for power in (12, 14, 16, 18, 20)]),
+    "blocks": (
+        LAYERS[:4],
+        [workload(1 << power, read, random, 16) for read, random in PATTERNS for power in (12, 14, 16, 18, 20)],
+    ),
     "workers": (LAYERS[1:2], [workload(16384, read, 0, 16, count) for read in (100, 0) for count in (1, 2, 4)]),
-    "matrix": (LAYERS[1:3], [workload(4096, 100, 100, depth, count) for count in (1, 2, 4, 8, 16, 32) for depth in (1, 2, 4, 8, 16, 32)]),
+    "matrix": (
+        LAYERS[1:3],
+        [workload(4096, 100, 100, depth, count) for count in (1, 2, 4, 8, 16, 32) for depth in (1, 2, 4, 8, 16, 32)],
+    ),
     "load": (LAYERS, [workload(4096, 70, 100, depth) for depth in (1, 2, 4, 8, 16, 32, 64)]),
     "small": (
         LAYERS[1:3],
@@ -88,14 +108,23 @@ SHAPES = {
         + [workload(4096, 70, 100, depth) for depth in (1, 4, 8, 16, 64)],
     ),
     "chain": (LAYERS, [workload(4096, 70, 100, 8)]),
-    "large": (LAYERS, [workload(4096 << step % 4, (100, 70, 0)[step % 3], (100, 0)[step // 3 % 2], 1 + step // 12, 1) for step in range(34)]),
+    "large": (
+        LAYERS,
+        [
+            workload(4096 << step % 4, (100, 70, 0)[step % 3], (100, 0)[step // 3 % 2], 1 + step // 12, 1)
+            for step in range(34)
+        ],
+    ),
 }
 
 
 def rates(layer: tuple, asked: dict) -> tuple:
     """(IOPS, mean latency ns) of a layer under a workload."""
     _name, _kind, _host, _parent, _path, service, parallel, transfer, _engine = layer
-    alone = service * (1 if asked["random_percent"] else 0.82) * (1 if asked["read_percent"] else 1.11) + transfer * asked["block_size_bytes"]
+    alone = (
+        service * (1 if asked["random_percent"] else 0.82) * (1 if asked["read_percent"] else 1.11)
+        + transfer * asked["block_size_bytes"]
+    )
     flying = asked["queue_depth"] * asked["workers"]
     limit = (1 + parallel) * 1e9 / alone
     iops = limit * flying / (flying + parallel)
@@ -106,7 +135,9 @@ def series(iops: float, latency_ns: float, busy: float, words: tuple) -> dict:
     """One row a second; the ramp climbs, one second stalls, one has no figure."""
     rows = []
     for second in range(1, RAMP_S + RUNTIME_S + 1):
-        part = (0.55 + 0.09 * second if second <= RAMP_S else 1.0) * (0.97 + 0.06 * (make_fixture.wobble(*words, second) - 0.94) / 0.12)
+        part = (0.55 + 0.09 * second if second <= RAMP_S else 1.0) * (
+            0.97 + 0.06 * (make_fixture.wobble(*words, second) - 0.94) / 0.12
+        )
         part = part * 0.35 if second == 17 else part
         known = second != 12
         rows.append(
@@ -119,7 +150,11 @@ def series(iops: float, latency_ns: float, busy: float, words: tuple) -> dict:
                 round(min(99.0, busy * part), 1),
             ]
         )
-    return {"interval_s": 1, "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"], "rows": rows}
+    return {
+        "interval_s": 1,
+        "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"],
+        "rows": rows,
+    }
 
 
 def result(layer: tuple, asked: dict, repetition: int, index: int) -> dict:
@@ -129,9 +164,14 @@ def result(layer: tuple, asked: dict, repetition: int, index: int) -> dict:
     iops, latency = rates(layer, asked)
     iops, latency = iops / wobble, latency * wobble
     parts = {}
-    for direction, share, factor in (("read", asked["read_percent"] / 100, 0.97), ("write", 1 - asked["read_percent"] / 100, 1.05)):
+    for direction, share, factor in (
+        ("read", asked["read_percent"] / 100, 0.97),
+        ("write", 1 - asked["read_percent"] / 100, 1.05),
+    ):
         if share:
-            parts[direction] = make_fixture.direction(iops * share, RUNTIME_S, asked["block_size_bytes"], latency * factor, 0.42)
+            parts[direction] = make_fixture.direction(
+                iops * share, RUNTIME_S, asked["block_size_bytes"], latency * factor, 0.42
+            )
     total: dict = {}
     for part in parts.values():
         for edge, count in part["histogram"]["bins"].items():
@@ -177,14 +217,34 @@ def result(layer: tuple, asked: dict, repetition: int, index: int) -> dict:
             "mhz_per_iops": cost * 2596 / 1e6,
             "busiest_core_percent": min(100.0, busy * 1.3),
         },
-        "checks": [{"name": "device_counters", "ok": repetition != 2 or kind != "guest", "engine_bytes": 4096000, "device_bytes": 4096000}],
+        "checks": [
+            {
+                "name": "device_counters",
+                "ok": repetition != 2 or kind != "guest",
+                "engine_bytes": 4096000,
+                "device_bytes": 4096000,
+            }
+        ],
     }
     if kind in ("initiator", "datastore", "guest"):
         found["counters"] = {
-            "hosts": {"target01": {"cpu": {"host_busy_percent": busy * 0.8, "us_per_io": cost * 0.7, "mhz_per_iops": cost * 0.7 * 2596 / 1e6}}}
+            "hosts": {
+                "target01": {
+                    "cpu": {
+                        "host_busy_percent": busy * 0.8,
+                        "us_per_io": cost * 0.7,
+                        "mhz_per_iops": cost * 0.7 * 2596 / 1e6,
+                    }
+                }
+            }
         }
     if kind == "guest":
-        found["counters"]["esxi"] = {"gavg_ns": latency * 0.93, "davg_ns": latency * 0.8, "kavg_ns": latency * 0.13, "qavg_ns": latency * 0.05}
+        found["counters"]["esxi"] = {
+            "gavg_ns": latency * 0.93,
+            "davg_ns": latency * 0.8,
+            "kavg_ns": latency * 0.13,
+            "qavg_ns": latency * 0.05,
+        }
     if kind in ("backing", "guest"):
         rounds = [found["total"]["iops"] * make_fixture.wobble(name, named, repetition, count) for count in range(6)]
         window = rounds[-5:]
@@ -210,7 +270,12 @@ def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str
     folder = os.path.join(base, TESTBED, RUN_ID)
     names = {"everything": ("blocks", "workers", "matrix", "load"), "small": ("small", "chain")}.get(shape, (shape,))
     asked = [SHAPES[name] for name in names]
-    wanted = {(layer[0], workload_id(one)): (layer, one) for layers, workloads in asked for one in workloads for layer in layers}
+    wanted = {
+        (layer[0], workload_id(one)): (layer, one)
+        for layers, workloads in asked
+        for one in workloads
+        for layer in layers
+    }
     make_fixture.save(
         os.path.join(folder, "layers.json"),
         {
@@ -230,18 +295,28 @@ def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str
     )
     for host, memory in (("target01", 8589934592), ("hypervisor01", 805306368), ("guest01", 402653184)):
         make_fixture.save(
-            os.path.join(folder, "hosts", f"{host}.json"), {**make_fixture.fingerprint(host, memory), "simulated": "synthetic figures, nothing was measured"}
+            os.path.join(folder, "hosts", f"{host}.json"),
+            {**make_fixture.fingerprint(host, memory), "simulated": "synthetic figures, nothing was measured"},
         )
     make_fixture.save(
         os.path.join(folder, "run.json"),
         {
             "testbed_id": TESTBED,
             "run_id": RUN_ID,
-            "requests": [{"profile": {"name": f"synthetic_{shape}", "version": "1.0", "published": PUBLISHED}, "order": "interleaved", "hosts": ["target01"]}],
+            "requests": [
+                {
+                    "profile": {"name": f"synthetic_{shape}", "version": "1.0", "published": PUBLISHED},
+                    "order": "interleaved",
+                    "hosts": ["target01"],
+                }
+            ],
         },
     )
     for guest, datastore, duration_s, rate in (("ram", "lab-ds1", 512.25, 211.5), ("raid", "lab-raid", 1490.5, 187.0)):
-        samples = make_fixture.save(os.path.join(folder, "installations", "samples", f"{guest}.json"), {"host_samples": {"columns": [], "rows": []}})
+        samples = make_fixture.save(
+            os.path.join(folder, "installations", "samples", f"{guest}.json"),
+            {"host_samples": {"columns": [], "rows": []}},
+        )
         make_fixture.save(
             os.path.join(folder, "installations", f"{guest}.json"),
             {
@@ -257,7 +332,10 @@ def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str
                 "iso": f"[{datastore}] setup.iso",
                 "counters": {
                     "samples": int(duration_s // 20) - 1,
-                    "datastore": {"name": datastore, "commands_s": {"mean": rate, "p95": rate + 170, "max": rate + 190}},
+                    "datastore": {
+                        "name": datastore,
+                        "commands_s": {"mean": rate, "p95": rate + 170, "max": rate + 190},
+                    },
                     "raw": {"file": f"samples/{guest}.json", "sha256": samples},
                 },
             },
@@ -266,7 +344,12 @@ def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str
     for repetition in range(1, repetitions + 1):
         for layer, one in wanted.values():
             content = result(layer, one, repetition, index)
-            samples = series(content["total"]["iops"], content["total"]["latency_mean_ns"], content["cpu"]["host_busy_percent"], (layer[0], repetition))
+            samples = series(
+                content["total"]["iops"],
+                content["total"]["latency_mean_ns"],
+                content["cpu"]["host_busy_percent"],
+                (layer[0], repetition),
+            )
             path = os.path.join(folder, "points", content["point_id"], "series.json")
             content["series"] = {"file": "series.json", "sha256": make_fixture.save(path, json.dumps(samples))}
             make_fixture.save_result(folder, content)

@@ -15,16 +15,20 @@ import time
 
 import yaml
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils import duration, plan, profile, progress, run_folder, search
-from ..module_utils import result as schema
-from ..module_utils.archive import read_point, unpack
+from ..module_utils.core.failure import Failure
 from ..module_utils.engines.catalogue import ENGINES, check_host
-from ..module_utils.failure import Failure
-from ..module_utils.windows import engines as windows_engines
-from ..plugin_utils.windows_runner import WindowsRun
+from ..module_utils.result import result as schema
+from ..module_utils.result import steady_state
+from ..module_utils.run import duration, preparation
+from ..module_utils.workload import profile
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.benchmark import plan, progress, search
+from ..plugin_utils.benchmark.windows_runner import WindowsRun
+from ..plugin_utils.store import run_folder
+from ..plugin_utils.store.archive import read_point, unpack
+from ..plugin_utils.windows import engines as windows_engines
 
 ARGUMENTS = {
     "testbed_id": {"type": "str", "required": True},
@@ -46,10 +50,10 @@ ARGUMENTS = {
     "variant": {"type": "str"},
     "engine": {"type": "str", "choices": list(ENGINES), "default": "fio"},
     "windows": {"type": "dict", "default": {}, "options": windows_engines.SPEC},
-    "prepare": {"type": "dict", "default": {}},
-    "steady_state": {"type": "raw", "default": False},
+    "prepare": {"type": "dict", "default": {}, "options": preparation.OPTIONS},
+    "steady_state": {"type": "dict", "options": steady_state.OPTIONS},
     "series": {"type": "bool", "default": True},
-    "search": {"type": "dict"},
+    "search": {"type": "dict", "options": search.OPTIONS},
     "allow_device": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
     "progress": {"type": "str", "choices": ["auto", "bar", "line", "none"], "default": "auto"},
@@ -69,24 +73,32 @@ TERMINAL = bool(sys.stdout and sys.stdout.isatty())
 display = Display()
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("allow_device", "engine", "exclude", "force", "layers", "only_repetitions", "order", "prepare", "profile", "profile_dirs",
-                             "progress", "repetitions", "results_dir", "run_id", "search", "seed", "series", "servers", "servers_layer", "steady_state",
-                             "sweep", "testbed_id", "variant", "windows", "workload", "workloads"))
+class ActionModule(CollectionAction):
+    SPEC = ARGUMENTS
 
     def run(self, tmp=None, task_vars=None):
         if self._task.async_val:
-            failure = Failure("async_unsupported", "The task has async, and benchmark cannot run in the background of a host.",
-                              "Remove async; the run goes on by itself when the connection or the playbook ends, and the same task picks it up again.")
+            failure = Failure(
+                "async_unsupported",
+                "The task has async, and benchmark cannot run in the background of a host.",
+                "Remove async; the run goes on by itself when the connection or the playbook ends, and the same task picks it up again.",
+            )
             return {"failed": True, "changed": False, **failure.as_result()}
-        result = super().run(tmp, task_vars)
-        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            result.update(self._benchmark(args, task_vars or {}))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
+        return super().run(tmp, task_vars)
+
+    def arguments(self) -> dict:
+        given = super().arguments()
+        return {**given, "steady_state": plan.steady_argument(given.get("steady_state"))}
+
+    def parameters(self) -> dict:
+        params, given = super().parameters(), self.arguments()
+        if params["steady_state"] is not None:
+            # What was not given follows from each workload.
+            params["steady_state"] = {key: params["steady_state"][key] for key in given["steady_state"]}
+        return params
+
+    def perform(self, params: dict) -> dict:
+        return self._benchmark(params, self.task_vars)
 
     def _benchmark(self, args: dict, task_vars: dict) -> dict:
         self.args, self.vars, self.host = args, task_vars, task_vars["inventory_hostname"]
@@ -96,10 +108,18 @@ class ActionModule(ActionBase):
         self.asked = plan.validate(args, self.profile)
         facts = task_vars.get("ansible_facts", {})
         known = facts.get("storlab_layers", {})
-        self.layers = plan.choose_servers(args["servers"], args["servers_layer"], args["layers"], known, self.host) if args["servers"] \
+        self.layers = (
+            plan.choose_servers(args["servers"], args["servers_layer"], args["layers"], known, self.host)
+            if args["servers"]
             else plan.choose_layers(args["layers"], known, self.host, ENGINES[args["engine"]].ceiling)
+        )
         self.run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
-        answer = {"changed": False, "run_id": args["run_id"], "run_dir": self.run_dir, "skipped_layers": self.layers["skipped"]}
+        answer = {
+            "changed": False,
+            "run_id": args["run_id"],
+            "run_dir": self.run_dir,
+            "skipped_layers": self.layers["skipped"],
+        }
         if not self.layers["measured"]:
             return {**answer, "points": [], "estimated_s": 0, "msg": f"{self.host} has no layer to measure."}
         points, results = self._measure_all()
@@ -119,18 +139,28 @@ class ActionModule(ActionBase):
         if failed:
             first, why = next(iter(failed.items()))
             reasons = " ".join(one["message"] for one in why)
-            failure = Failure("points_failed", f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {reasons}",
-                              f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
-                              failed=failed, measured=len(results) - len(failed), run_dir=self.run_dir)
+            failure = Failure(
+                "points_failed",
+                f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {reasons}",
+                f"The measured points are kept in {self.run_dir}; repair it and run again, only the missing ones are measured.",
+                failed=failed,
+                measured=len(results) - len(failed),
+                run_dir=self.run_dir,
+            )
             # Ansible takes no facts from a task that failed; it would only print them.
             return {**answer, "failed": True, **failure.as_result()}
-        answer["ansible_facts"] = {"storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)}
+        answer["ansible_facts"] = {
+            "storlab_benchmarks": merged_facts(facts.get("storlab_benchmarks", {}), args, self.run_dir, results)
+        }
         return answer
 
     def _profile(self) -> dict | None:
         if self.args["profile"] is None:
             return None
-        folders = [os.path.join(COLLECTION, "roles", "benchmark", "files", "profiles"), *map(self._loader.path_dwim, self.args["profile_dirs"])]
+        folders = [
+            os.path.join(COLLECTION, "roles", "benchmark", "files", "profiles"),
+            *map(self._loader.path_dwim, self.args["profile_dirs"]),
+        ]
         return profile.find(self.args["profile"], folders, yaml.safe_load)
 
     def _status(self, point: dict, results: dict) -> str:
@@ -150,7 +180,9 @@ class ActionModule(ActionBase):
         if not self.asked["search"]:
             points = plan.planned(self.asked, self.layers["measured"])
             self._fetch(points, results)
-            return points, {point["point_id"]: results[point["point_id"]] for point in points if point["point_id"] in results}
+            return points, {
+                point["point_id"]: results[point["point_id"]] for point in points if point["point_id"] in results
+            }
         while True:
             wanted = plan.searched(self.asked, self.layers["measured"], results)
             new = plan.numbered([point for point in wanted if point["point_id"] not in results], len(results) + 1)
@@ -186,17 +218,31 @@ class ActionModule(ActionBase):
     def _announce(self, points: list, expected_s: float) -> None:
         batch, forks = len(self.vars.get("ansible_play_batch", ())), self.vars.get("ansible_forks")
         if forks and batch > int(forks) and not self._task.throttle and self.host == self.vars["ansible_play_batch"][0]:
-            display.warning(f"{batch} hosts are to measure at once, but forks is {forks}: they take turns. Raise forks, or set serial to say so.")
+            display.warning(
+                f"{batch} hosts are to measure at once, but forks is {forks}: they take turns. Raise forks, or set serial to say so."
+            )
         if self.args["progress"] != "none":
             end = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time.time() + expected_s))
             display.display(progress.ahead(self.host, len(points), expected_s, end))
 
     def _answers(self, results: dict) -> list:
-        found = [{"layer": layer["name"], **search.answer(self.asked["search"], base, plan.measured_on(layer, results))}
-                 for base in self.asked["workloads"] for layer in self.layers["measured"]]
+        found = [
+            {"layer": layer["name"], **search.answer(self.asked["search"], base, plan.measured_on(layer, results))}
+            for base in self.asked["workloads"]
+            for layer in self.layers["measured"]
+        ]
         if not self._task.check_mode:
-            names = [".".join([one["layer"], one["workload_id"], *([self.asked["variant"]] if self.asked["variant"] else []), one["search"]["kind"]])
-                     for one in found]
+            names = [
+                ".".join(
+                    [
+                        one["layer"],
+                        one["workload_id"],
+                        *([self.asked["variant"]] if self.asked["variant"] else []),
+                        one["search"]["kind"],
+                    ]
+                )
+                for one in found
+            ]
             run_folder.add_answers(self.run_dir, dict(zip(names, found)))
         if self.args["progress"] != "none":
             for one in found:
@@ -205,24 +251,27 @@ class ActionModule(ActionBase):
 
     def _against_ceiling(self, results: dict) -> dict:
         """The results with the checks that need the other points of the host: what the generator alone can do is one of them."""
-        checked = schema.against_ceiling(results, run_folder.environment(self.run_dir, self.host))
-        for name, found in checked.items():
-            if found != results[name]:
-                run_folder.write_result(self.run_dir, name, found)
-        return checked
+        judged = schema.against_ceiling(results, run_folder.environment(self.run_dir, self.host))
+        return {**results, **run_folder.add(self.run_dir, f"ceiling.{self.host}", results, judged)}
 
     # ------------------------------------------------------------ on the host
 
     def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
         # Before anything runs: results that cannot be kept need not be measured.
-        run_folder.add_request(self.run_dir, {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
-                               plan.request(self.asked, self.profile), self.host)
+        run_folder.add_request(
+            self.run_dir,
+            {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
+            plan.request(self.asked, self.profile),
+            self.host,
+        )
         run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
         begun = time.monotonic()
         results = (self._on_windows if self.windows else self._on_linux)(points, host_plan, expected_s)
         good = sum(found["status"] == "measured" for found in results.values())
         if self.args["progress"] != "none":
-            display.display(f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s")
+            display.display(
+                f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s"
+            )
         return results
 
     def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
@@ -234,15 +283,25 @@ class ActionModule(ActionBase):
         results = self._keep(points, files, preparations)
         # Only now: until the results are on the controller's disk, the host has the only copy.
         folder, above = shlex.quote(started["state_dir"]), shlex.quote(os.path.dirname(started["state_dir"]))
-        self._low_level_execute_command(f"rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}", sudoable=True)
+        self._low_level_execute_command(
+            f"rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}", sudoable=True
+        )
         return results
 
     def _on_windows(self, points: list, host_plan: dict, _expected_s: float) -> dict:
         """One run of the engine after another, each kept before the next begins."""
         lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
         say = display.display if self.args["progress"] != "none" else lambda _text: None
-        run = WindowsRun(self._execute_module, self._connection.reset, self.vars, self.asked, self.args["windows"],
-                         lambda state: lines.show(state, time.monotonic()), say)
+        run = WindowsRun(
+            self._execute_module,
+            self._connection.reset,
+            self.vars,
+            self.asked,
+            self.args["windows"],
+            lambda state: lines.show(state, time.monotonic()),
+            say,
+            display.warning,
+        )
         run_folder.write_host(self.run_dir, self.host, run.begin(host_plan), self.asked["variant"])
         results: dict = {}
         for files, preparations in run.measure():
@@ -252,7 +311,10 @@ class ActionModule(ActionBase):
     def _keep(self, points: list, files: dict, preparations: dict) -> dict:
         """The results of these points, once they and the files they were made of are on the controller's disk."""
         layers = {layer["name"]: layer for layer in self.layers["measured"]}
-        results = {point["point_id"]: read_point(point, layers[point["layer"]], self.asked, files.get(point["point_id"], {})) for point in points}
+        results = {
+            point["point_id"]: read_point(point, layers[point["layer"]], self.asked, files.get(point["point_id"], {}))
+            for point in points
+        }
         for name, found in results.items():
             run_folder.write_point(self.run_dir, name, found, files.get(name, {}))
         for name, left in preparations.items():
@@ -261,14 +323,13 @@ class ActionModule(ActionBase):
         return results
 
     def _module(self, module_args: dict) -> dict:
-        done = self._execute_module(module_name=RUN_MODULE, module_args={**module_args, "testbed_id": self.args["testbed_id"], "run_id": self.args["run_id"]},
-                                    task_vars=self.vars)
+        done = self._execute_module(
+            module_name=RUN_MODULE,
+            module_args={**module_args, "testbed_id": self.args["testbed_id"], "run_id": self.args["run_id"]},
+            task_vars=self.vars,
+        )
         if done.get("failed"):
-            if "failure" not in done:
-                told = " ".join(str(done[key]).strip() for key in ("msg", "module_stderr", "exception") if done.get(key))
-                raise Failure("module_failed", f"The runner's module broke off: {told[-1000:]}", "Look at the host with -vvv.")
-            what, _dot, remedy = done["msg"].partition(". ")
-            raise Failure(done["failure"]["code"], f"{what}." if remedy else what, remedy, **done["failure"]["details"])
+            raise Failure.of_result(done)
         return done
 
     def _watch(self, state_dir: str, expected_s: float) -> None:
@@ -295,16 +356,26 @@ class ActionModule(ActionBase):
         deadline = time.monotonic() + CONNECTION_PATIENCE_S
         while True:
             try:
-                done = self._low_level_execute_command("cat " + shlex.quote(os.path.join(state_dir, "state.json")), sudoable=True)
+                done = self._low_level_execute_command(
+                    "cat " + shlex.quote(os.path.join(state_dir, "state.json")), sudoable=True
+                )
             except AnsibleConnectionFailure as error:
                 if time.monotonic() > deadline:
-                    raise Failure("host_unreachable", f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
-                                  "The run goes on there; run the same task again to pick it up.", state_dir=state_dir) from error
+                    raise Failure(
+                        "host_unreachable",
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
+                        "The run goes on there; run the same task again to pick it up.",
+                        state_dir=state_dir,
+                    ) from error
                 time.sleep(POLL_S)
                 continue
             if done["rc"]:
-                raise Failure("run_lost", f"The run on {self.host} is gone ({done['stderr'].strip()}).",
-                              "The host was restarted or cleaned; run the task again.", state_dir=state_dir)
+                raise Failure(
+                    "run_lost",
+                    f"The run on {self.host} is gone ({done['stderr'].strip()}).",
+                    "The host was restarted or cleaned; run the task again.",
+                    state_dir=state_dir,
+                )
             return json.loads(done["stdout"])
 
     def _collect(self) -> bytes:
@@ -315,7 +386,11 @@ class ActionModule(ActionBase):
             digest, offset = digest or done.get("sha256"), done.get("next_offset")
         archive = b"".join(pieces)
         if hashlib.sha256(archive).hexdigest() != digest:
-            raise Failure("transfer_damaged", "The results arrived damaged: the archive's checksum is another.", "Run the task again; the host still has them.")
+            raise Failure(
+                "transfer_damaged",
+                "The results arrived damaged: the archive's checksum is another.",
+                "Run the task again; the host still has them.",
+            )
         return archive
 
 
@@ -332,6 +407,10 @@ def collection_version() -> str | None:
 def merged_facts(earlier: dict, args: dict, run_dir: str, results: dict) -> dict:
     """All runs this host knows of: a fact replaces the earlier fact of its name, so the earlier ones are part of it."""
     points = earlier.get(args["run_id"], {}).get("points", {})
-    run = {"testbed_id": args["testbed_id"], "run_id": args["run_id"], "run_dir": run_dir,
-           "points": {**points, **{name: schema.summary(found) for name, found in results.items()}}}
+    run = {
+        "testbed_id": args["testbed_id"],
+        "run_id": args["run_id"],
+        "run_dir": run_dir,
+        "points": {**points, **{name: schema.summary(found) for name, found in results.items()}},
+    }
     return {**earlier, args["run_id"]: run}

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import time
 
-from ansible.plugins.action import ActionBase
-
-from ..module_utils import observer, run_folder
-from ..module_utils.failure import Failure, bad_value
-from ..plugin_utils.windows_action import refuse_unmarked
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.run import observer
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.store import run_folder
+from ..plugin_utils.windows.action import refuse_unmarked
 
 ARGUMENTS = {
     "state": {"type": "str", "choices": ["started", "collected", "stopped"], "default": "started"},
@@ -29,18 +29,11 @@ LEAST_EXCHANGES = 3
 ENOUGH_S = 0.1
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("deadline_s", "path", "results_dir", "run_id", "state", "testbed_id"))
+class ActionModule(CollectionAction):
+    SPEC = ARGUMENTS
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            result.update(self._observe(args, task_vars or {}))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
+    def perform(self, params: dict) -> dict:
+        return self._observe(params, self.task_vars)
 
     def _observe(self, args: dict, task_vars: dict) -> dict:
         state = args["state"]
@@ -53,67 +46,92 @@ class ActionModule(ActionBase):
         run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
         host = task_vars["inventory_hostname"]
         if self._task.check_mode:
-            return {"changed": state == "started" and self._module({"action": "start", "path": args["path"]}, args, task_vars)["changed"]}
+            return {
+                "changed": state == "started"
+                and self._module({"action": "start", "path": args["path"]}, args, task_vars)["changed"]
+            }
         if state == "started":
             clock = self._clock(host)
             run_folder.remember_clock(run_dir, host, clock)
-            started = self._module({"action": "start", "path": args["path"], "deadline_s": args["deadline_s"]}, args, task_vars)
+            started = self._module(
+                {"action": "start", "path": args["path"], "deadline_s": args["deadline_s"]}, args, task_vars
+            )
             return {"changed": started["changed"], "clock": clock}
         return self._collect(run_dir, host, args, task_vars)
 
     def _collect(self, run_dir: str, host: str, args: dict, task_vars: dict) -> dict:
         clocks, added, missed = run_folder.clocks(run_dir), [], {}
         if host not in clocks:
-            raise Failure("observer_missing", f"{host} was not observed during run {args['run_id']}.", "Start the observer before the benchmark.")
+            raise Failure(
+                "observer_missing",
+                f"{host} was not observed during run {args['run_id']}.",
+                "Start the observer before the benchmark.",
+            )
         # By the host that measured, because each has a clock of its own.
         for measuring, results in unobserved(run_dir, host).items():
             clock = run_folder.clock_between(clocks[host], clocks.get(measuring))
             if clock is None:
-                missed.update(dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too."))
+                missed.update(
+                    dict.fromkeys(results, f"The clock of {measuring} is not known; start the observer there, too.")
+                )
                 continue
             intervals = {name: observer.measured_interval(result) for name, result in results.items()}
             asked = {name: interval for name, interval in intervals.items() if interval}
-            missed.update(dict.fromkeys(set(results) - set(asked), "No time is known that certainly was measured without a pause; measure longer."))
+            missed.update(
+                dict.fromkeys(
+                    set(results) - set(asked),
+                    "No time is known that certainly was measured without a pause; measure longer.",
+                )
+            )
             if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
-                missed.update(dict.fromkeys(asked, f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only."))
-                self._flag(run_dir, asked, "clock_unknown")
+                missed.update(
+                    dict.fromkeys(
+                        asked,
+                        f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only.",
+                    )
+                )
+                unknown = {name: {"flags": ["clock_unknown"]} for name in asked}
+                run_folder.add(run_dir, f"observer.{host}", results, unknown)
                 continue
-            found = self._module({"action": "collect", "intervals": asked, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars)
+            found = self._module(
+                {"action": "collect", "intervals": asked, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars
+            )
             missed.update(found["missed"])
-            for name, figures in found["observed"].items():
-                told = {**figures, **clock}
-                run_folder.change_result(run_dir, name, lambda result, told=told: observer.add_to(result, host, told))
-                added.append(name)
-            if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:
-                self._flag(run_dir, found["observed"], "clocks_differ")
+            flags = {"flags": ["clocks_differ"]} if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
+            fresh = {
+                name: {**observer.addition(results[name], host, {**figures, **clock}), **flags}
+                for name, figures in found["observed"].items()
+            }
+            run_folder.add(run_dir, f"observer.{host}", results, fresh)
+            added += fresh
         return {"changed": bool(added), "added": sorted(added), "missed": missed}
-
-    @staticmethod
-    def _flag(run_dir: str, names, flag: str) -> None:
-        for name in names:
-            run_folder.change_result(run_dir, name, lambda result: observer.add_flag(result, flag))
 
     def _clock(self, host: str) -> dict:
         """How far the host's clock is ahead of the controller's, {offset_s, uncertain_s}."""
         exchanges: list = []
-        while len(exchanges) < LEAST_EXCHANGES or (observer.clock_offset(exchanges)[1] > ENOUGH_S and len(exchanges) < MOST_EXCHANGES):
+        while len(exchanges) < LEAST_EXCHANGES or (
+            observer.clock_offset(exchanges)[1] > ENOUGH_S and len(exchanges) < MOST_EXCHANGES
+        ):
             sent = time.time()
             done = self._low_level_execute_command("date +%s.%N", sudoable=False)
             received = time.time()
             try:
                 exchanges.append((sent, float(done["stdout"].strip().splitlines()[-1]), received))
             except (ValueError, IndexError):
-                raise Failure("clock_unreadable", f"{host} does not tell its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",
-                              "Install coreutils on it; date must know %N.") from None
+                raise Failure(
+                    "clock_unreadable",
+                    f"{host} does not tell its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",
+                    "Install coreutils on it; date must know %N.",
+                ) from None
         offset_s, uncertain_s = observer.clock_offset(exchanges)
         return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 
     def _module(self, module_args: dict, args: dict, task_vars: dict) -> dict:
-        done = self._execute_module(module_name=RUN_MODULE, module_args={**module_args, "testbed_id": args["testbed_id"]}, task_vars=task_vars)
+        done = self._execute_module(
+            module_name=RUN_MODULE, module_args={**module_args, "testbed_id": args["testbed_id"]}, task_vars=task_vars
+        )
         if done.get("failed"):
-            failure = done.get("failure", {"code": "module_failed", "details": {}})
-            what, _dot, remedy = str(done.get("msg")).partition(". ")
-            raise Failure(failure["code"], f"{what}." if remedy else what, remedy, **failure["details"])
+            raise Failure.of_result(done)
         return done
 
 

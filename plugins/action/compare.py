@@ -9,16 +9,26 @@ import os
 import re
 from dataclasses import replace
 
-from ansible.plugins.action import ActionBase
+from ..module_utils.core.failure import Failure, bad_value
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.compare import comparison
+from ..plugin_utils.report import compare_render, scrub
+from ..plugin_utils.report.pages import apply, plan, text_of
+from ..plugin_utils.store import load
 
-from ..module_utils import comparison
-from ..module_utils.failure import Failure, bad_value
-from ..module_utils.report import compare_render, load, scrub
-from .report import apply, plan, text_of
-
-SELECTOR = {"type": "dict", "required": True, "options": {
-    "run_dir": {"type": "path"}, "results_dir": {"type": "path"}, "testbed_id": {"type": "str"}, "run_id": {"type": "str", "default": "latest"},
-    "layer": {"type": "str"}, "variant": {"type": "str"}, "workload": {"type": "str"}}}
+SELECTOR = {
+    "type": "dict",
+    "required": True,
+    "options": {
+        "run_dir": {"type": "path"},
+        "results_dir": {"type": "path"},
+        "testbed_id": {"type": "str"},
+        "run_id": {"type": "str", "default": "latest"},
+        "layer": {"type": "str"},
+        "variant": {"type": "str"},
+        "workload": {"type": "str"},
+    },
+}
 ARGUMENTS = {
     "baseline": SELECTOR,
     "candidate": SELECTOR,
@@ -31,24 +41,11 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("baseline", "candidate", "fail_on", "margin_percent", "metrics", "output_dir", "scrub", "under_test"))
+class ActionModule(CollectionAction):
+    SPEC = ARGUMENTS
+    UNWRITABLE = ("report_unwritable", "The comparison")
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS)
-        try:
-            result.update(self._compare(args))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        except OSError as error:
-            unwritable = Failure("report_unwritable", f"The comparison cannot be written: {error}.", "Give the controller's user the right to write there.",
-                                 path=error.filename)
-            result.update(failed=True, **unwritable.as_result())
-        return result
-
-    def _compare(self, args: dict) -> dict:
+    def perform(self, args: dict) -> dict:
         # First what can be wrong without reading anything.
         rules = comparison.rules(args["fail_on"], args["metrics"])
         sides = [self._side(name, args[name]) for name in comparison.SIDES]
@@ -60,25 +57,60 @@ class ActionModule(ActionBase):
             args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
         if len({side["run"].testbed_id for side in sides}) > 1:
             sides = [{**side, "label": f"{safe(side['run'].testbed_id)}.{side['label']}"} for side in sides]
-        found = comparison.compare_runs(*sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"])
+        found = comparison.compare_runs(
+            *sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"]
+        )
         found.update(fail_on=args["fail_on"], hits=comparison.hits(found, rules))
         folder = os.path.join(output_dir, f"{sides[1]['label']}-vs-{sides[0]['label']}")
         desired = compare_render.render(found)
         steps = plan(folder, desired)
-        answer = {"changed": bool(steps), "written": [step["path"] for step in steps], "compare_dir": folder, "index": os.path.join(folder, "index.html"),
-                  "files": {name: os.path.join(folder, name) for name in desired}, "table": compare_render.table(found),
-                  **{key: found[key] for key in ("verdict", "headline", "counts", "design", "rows", "unmatched", "damaged", "under_test_same", "hits")},
-                  # Not 'failed': a task that returns it has failed.
-                  "failed_points": found["failed"], "differences": [entry for entry in found["environment"] if entry["status"] != "ignored"]}
+        answer = {
+            "changed": bool(steps),
+            "written": [step["path"] for step in steps],
+            "compare_dir": folder,
+            "index": os.path.join(folder, "index.html"),
+            "files": {name: os.path.join(folder, name) for name in desired},
+            "table": compare_render.table(found),
+            **{
+                key: found[key]
+                for key in (
+                    "verdict",
+                    "headline",
+                    "counts",
+                    "design",
+                    "rows",
+                    "unmatched",
+                    "damaged",
+                    "under_test_same",
+                    "hits",
+                )
+            },
+            # Not 'failed': a task that returns it has failed.
+            "failed_points": found["failed"],
+            "differences": [entry for entry in found["environment"] if entry["status"] != "ignored"],
+        }
         if self._task.diff:
-            answer["diff"] = [{"before_header": step["path"], "after_header": step["path"], "before": text_of(step["path"]), "after": step["text"]}
-                              for step in steps if step["path"].endswith(".md")]
+            answer["diff"] = [
+                {
+                    "before_header": step["path"],
+                    "after_header": step["path"],
+                    "before": text_of(step["path"]),
+                    "after": step["text"],
+                }
+                for step in steps
+                if step["path"].endswith(".md")
+            ]
         if not self._task.check_mode:
             apply(folder, steps)
         if found["hits"]:
             first = found["hits"][0]
-            stop = Failure("regression", f"{len(found['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
-                           f"{first['text']}.", f"Read {answer['index']}, and repair it or raise the limit.", hits=found["hits"])
+            stop = Failure(
+                "regression",
+                f"{len(found['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
+                f"{first['text']}.",
+                f"Read {answer['index']}, and repair it or raise the limit.",
+                hits=found["hits"],
+            )
             answer.update(failed=True, **stop.as_result())
         return answer
 
@@ -94,7 +126,11 @@ class ActionModule(ActionBase):
 
     def _output_dir(self, args: dict, candidate: dict) -> str:
         """Beside the runs of the candidate's testbed, where no run has this name because it holds no points."""
-        return self._loader.path_dwim(args["output_dir"]) if args["output_dir"] else os.path.join(os.path.dirname(candidate["run"].folder), "compare")
+        return (
+            self._loader.path_dwim(args["output_dir"])
+            if args["output_dir"]
+            else os.path.join(os.path.dirname(candidate["run"].folder), "compare")
+        )
 
 
 def safe(name: str) -> str:
@@ -105,5 +141,8 @@ def safe(name: str) -> str:
 def _scrubbed(side: dict, names: scrub.Pseudonyms) -> dict:
     """The side under its pseudonyms; of its folder nothing is left but what the run is called."""
     run = names.run(side["run"])
-    return {"run": replace(run, folder=os.path.join(run.testbed_id, run.run_id)), "label": safe(names.text(side["label"])),
-            "selector": {field: name and names.text(name) for field, name in side["selector"].items()}}
+    return {
+        "run": replace(run, folder=os.path.join(run.testbed_id, run.run_id)),
+        "label": safe(names.text(side["label"])),
+        "selector": {field: name and names.text(name) for field, name in side["selector"].items()},
+    }

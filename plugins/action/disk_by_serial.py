@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.disk_serial import SPEC, missing, pick
-from ..module_utils.windows import drive_path, plain_serial, ready_steps, refuse_disk, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.steps import shown
+from ..module_utils.linux.disk_serial import SPEC, missing, pick
+from ..plugin_utils.windows import drive_path, plain_serial, ready_steps, refuse_disk
+from ..plugin_utils.windows.action import WindowsAction
 
 
 def find(state: dict, serial: str, size_bytes: int) -> dict | None:
@@ -20,14 +21,15 @@ def find(state: dict, serial: str, size_bytes: int) -> dict | None:
 
 class ActionModule(WindowsAction):
     SPEC = SPEC
-    _VALID_ARGS = frozenset(("serial", "size_bytes", "timeout_s"))
 
     def run(self, tmp=None, task_vars=None):
         task_vars = task_vars or {}
         if not getattr(self._connection._shell, "_IS_WINDOWS", False):
             return {**ActionBase.run(self, tmp, task_vars), **self._execute_module(task_vars=task_vars)}
         # The host that failures name is the one with the disk.
-        return super().run(tmp, {**task_vars, "inventory_hostname": self._task.delegate_to or task_vars["inventory_hostname"]})
+        return super().run(
+            tmp, {**task_vars, "inventory_hostname": self._task.delegate_to or task_vars["inventory_hostname"]}
+        )
 
     def present(self, params: dict, state: dict) -> dict:
         wanted = (params["serial"], params["size_bytes"])
@@ -37,7 +39,7 @@ class ActionModule(WindowsAction):
         refuse_disk(disk, f"The disk with the serial {params['serial']}", proven=True)
         steps = ready_steps(disk)
         self.apply(steps)
-        return {**told(steps), "path": drive_path(disk["number"]), "unique_id": disk["unique_id"]}
+        return {**shown(steps), "path": drive_path(disk["number"]), "unique_id": disk["unique_id"]}
 
     def _rescanned(self) -> dict:
         """Windows may notice an attached disk late; asking it to look changes nothing of the host's."""

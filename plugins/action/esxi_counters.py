@@ -5,24 +5,45 @@
 
 from __future__ import annotations
 
-import datetime
-import functools
 import hashlib
 import json
 import os
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils import esxi_counters, observer, run_folder
-from ..module_utils.failure import Failure, bad_value
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.files import read_json, write_whole
+from ..module_utils.core.times import utc
+from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.run import observer
+from ..plugin_utils.store import run_folder
 
 MODULE = "storlab.testbed.esxi_counters"
+LOST = "Restore it from a copy, or remove it; its samples are lost then."
+RESTART_FLAG = "restart_pending"
 
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("ca_path", "esxi_host", "finished_utc", "hostname", "password", "port", "run_dir", "started_utc", "state", "timeout_s", "username",
-                             "validate_certs", "wait_s"))
+    _VALID_ARGS = frozenset(
+        (
+            "ca_path",
+            "esxi_host",
+            "finished_utc",
+            "hostname",
+            "long_timeout_s",
+            "password",
+            "port",
+            "run_dir",
+            "started_utc",
+            "state",
+            "thumbprint",
+            "timeout_s",
+            "username",
+            "validate_certs",
+            "wait_s",
+        )
+    )
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -47,21 +68,32 @@ class ActionModule(ActionBase):
             # Nothing was measured yet that figures could be added to.
             if self._task.check_mode:
                 return {"changed": False, "added": [], "missed": {}}
-            raise Failure("run_missing", f"run_dir {run_dir} is no folder.", "Name the folder of a run that benchmark wrote.", run_dir=run_dir)
+            raise Failure(
+                "run_missing",
+                f"run_dir {run_dir} is no folder.",
+                "Name the folder of a run that benchmark wrote.",
+                run_dir=run_dir,
+            )
         kept = os.path.join(run_dir, "samples", f"{host}.json")
         if args.pop("state", "collected") == "recorded":
             return self._record(kept, args, task_vars)
+        pending = flag_pending(run_dir, host, self._task.check_mode)
         points, missed = waiting(run_dir, host)
         if not points:
-            return {"changed": False, "added": [], "missed": missed}
+            return {"changed": bool(pending), "added": [], "missed": missed}
         starts, ends = zip(*(span for span, _clock, _path in points.values()))
         args = {**args, "started_utc": utc(min(starts)), "finished_utc": utc(max(ends))}
         found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         if found.get("failed"):
             return found
-        samples = esxi_counters.merge(read(kept), found["samples"])
+        samples = esxi_counters.merge(read_json(kept, LOST), found["samples"])
         added, flagged, unseen = add(run_dir, host, samples, points, self._task.check_mode)
-        return {"changed": bool(added or flagged), "added": added, "missed": {**missed, **unseen}, "clock": found["clock"]}
+        return {
+            "changed": bool(added or flagged or pending),
+            "added": added,
+            "missed": {**missed, **unseen},
+            "clock": found["clock"],
+        }
 
     def _record(self, kept: str, args: dict, task_vars: dict) -> dict:
         found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
@@ -69,7 +101,9 @@ class ActionModule(ActionBase):
             return found
         if not self._task.check_mode:
             os.makedirs(os.path.dirname(kept), exist_ok=True)
-            run_folder.write_whole(kept, json.dumps(esxi_counters.merge(read(kept), found["samples"]), sort_keys=True).encode())
+            write_whole(
+                kept, json.dumps(esxi_counters.merge(read_json(kept, LOST), found["samples"]), sort_keys=True).encode()
+            )
         return {"changed": True, "clock": found["clock"]}
 
 
@@ -83,7 +117,12 @@ def waiting(run_dir: str, host: str) -> tuple:
     points, missed = {}, {}
     for name, result in run_folder.results(run_dir):
         told = result.get("counters", {}).get("esxi", {})
-        if result["status"] != "measured" or told.get("host") == host or esxi_counters.SHORT_FLAG in result["flags"] or result["layer"] not in known:
+        if (
+            result["status"] != "measured"
+            or told.get("host") == host
+            or esxi_counters.SHORT_FLAG in result["flags"]
+            or result["layer"] not in known
+        ):
             continue
         try:
             path = esxi_counters.behind(known, result["layer"], host)
@@ -102,51 +141,49 @@ def waiting(run_dir: str, host: str) -> tuple:
     return points, missed
 
 
+def flag_pending(run_dir: str, host: str, dry_run: bool) -> list:
+    """Flag the points that were measured while options of the host were set and not yet in force; returns them."""
+    known = run_folder.layers(run_dir)
+    flagged = {
+        name: result
+        for name, result in run_folder.results(run_dir)
+        if RESTART_FLAG not in result["flags"] and host in esxi_counters.awaiting_restart(known, result["layer"])
+    }
+    if flagged and not dry_run:
+        run_folder.add(run_dir, f"restart.{host}", flagged, {name: {"flags": [RESTART_FLAG]} for name in flagged})
+    return sorted(flagged)
+
+
 def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> tuple:
     """Give the points of ``waiting`` their figures. Returns ([points that got them], [points that were only flagged], {point_id: why it got none})."""
-    added, flagged, missed = [], [], {}
+    fresh, flagged, missed = {}, {}, {}
+    results = {name: result for name, result in run_folder.results(run_dir) if name in points}
     for name, (span, clock, path) in points.items():
         between = run_folder.clock_between(samples["clock"], clock)
         if between["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
-            missed[name] = f"The clocks of {host} and of the measuring host can be compared to {between['clock_uncertain_s']:.2f} s only."
+            missed[name] = (
+                f"The clocks of {host} and of the measuring host can be compared to {between['clock_uncertain_s']:.2f} s only."
+            )
             continue
         own_span = [moment_s + samples["clock"]["offset_s"] for moment_s in span]
         own = esxi_counters.cut(samples, *own_span, path)
         content = json.dumps(own, indent=1, sort_keys=True).encode()
         raw = {"file": f"esxi.{host}.json", "sha256": hashlib.sha256(content).hexdigest()}
         try:
-            told = esxi_counters.figures(own, *own_span)
+            figures = esxi_counters.figures(own, *own_span)
         except Failure as failure:
             missed[name] = str(failure)
             if failure.code == "interval_too_short":
-                flagged.append(name)
-                if not dry_run:
-                    run_folder.change_result(run_dir, name, functools.partial(observer.add_flag, flag=esxi_counters.SHORT_FLAG))
+                flagged[name] = {"flags": [esxi_counters.SHORT_FLAG]}
             continue
-        added.append(name)
+        differ = {"flags": ["clocks_differ"]} if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
+        fresh[name] = {**esxi_counters.addition(results[name], host, figures, own, raw, between, path), **differ}
         if not dry_run:
-            run_folder.write_whole(os.path.join(run_dir, "points", name, raw["file"]), content)
-            figured = functools.partial(esxi_counters.add_to, host=host, told=told, samples=own, raw=raw, clock=between, path=path)
-            run_folder.change_result(run_dir, name, figured)
-            if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S:
-                run_folder.change_result(run_dir, name, functools.partial(observer.add_flag, flag="clocks_differ"))
-    if added and not dry_run and not run_folder.environment(run_dir, host):
-        run_folder.write_host(run_dir, host, esxi_counters.environment(samples))
-    if added and not dry_run:
-        run_folder.remember_clock(run_dir, host, samples["clock"])
-    return added, flagged, missed
-
-
-def read(path: str) -> dict | None:
-    try:
-        with open(path, encoding="utf-8") as handle:
-            return json.load(handle)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise Failure("record_damaged", f"{path} cannot be read: {error}.", "Restore it from a copy, or remove it; its samples are lost then.",
-                      path=path) from None
-
-
-def utc(moment_s: float) -> str:
-    return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            write_whole(os.path.join(run_dir, "points", name, raw["file"]), content)
+    if not dry_run:
+        run_folder.add(run_dir, f"esxi.{host}", results, {**fresh, **flagged})
+        if fresh and not run_folder.environment(run_dir, host):
+            run_folder.write_host(run_dir, host, esxi_counters.environment(samples))
+        if fresh:
+            run_folder.remember_clock(run_dir, host, samples["clock"])
+    return list(fresh), list(flagged), missed

@@ -11,21 +11,45 @@ import os
 
 from ansible.plugins.action import ActionBase
 
-from ..module_utils import esxi_counters, run_folder
-from ..module_utils.esxi_installation import SCHEMA, counted, line
-from ..module_utils.failure import Failure
-from ..module_utils.host import check_name, check_testbed_id
-from ..module_utils.observer import unix_s
-from .esxi_counters import read
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.files import read_json, write_whole
+from ..module_utils.core.names import check_name, check_testbed_id
+from ..module_utils.core.times import unix_s
+from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.esxi.installation import SCHEMA, counted, line
+from ..plugin_utils.store import run_folder
 
 MODULE = "storlab.testbed.esxi_installation"
 
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("ca_path", "esxi_host", "guest", "hostname", "installation_timeout_s", "join", "layer", "name", "password", "port",
-                             "power_off_at_timeout", "reconnect_s", "results_dir", "run_id", "settle_s", "testbed_id", "timeout_s", "until", "username",
-                             "validate_certs"))
+    _VALID_ARGS = frozenset(
+        (
+            "ca_path",
+            "esxi_host",
+            "guest",
+            "hostname",
+            "installation_timeout_s",
+            "join",
+            "layer",
+            "long_timeout_s",
+            "name",
+            "password",
+            "port",
+            "power_off_at_timeout",
+            "reconnect_s",
+            "results_dir",
+            "run_id",
+            "settle_s",
+            "testbed_id",
+            "thumbprint",
+            "timeout_s",
+            "until",
+            "username",
+            "validate_certs",
+        )
+    )
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -45,7 +69,7 @@ class ActionModule(ActionBase):
                 check_name(key, str(name or ""))
             run_dir = os.path.join(self._loader.path_dwim(results_dir), args["testbed_id"], str(args["run_id"]))
             file = os.path.join(run_dir, "installations", f"{guest}.json")
-            known = read(file)
+            known = read_json(file)
             if known:
                 return {"changed": False, "installation": known, "line": line(known), "file": file}
         found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
@@ -53,8 +77,17 @@ class ActionModule(ActionBase):
         if found.get("failed") or "installation" not in found:
             return found
         host = task_vars["inventory_hostname"]
-        timed = {"schema": SCHEMA, "testbed_id": args["testbed_id"], "run_id": str(args["run_id"]), "guest": guest, "host": host, "clock": clock,
-                 "product": found["about"]["product"], **({"layer": layer} if layer else {}), **found["installation"]}
+        timed = {
+            "schema": SCHEMA,
+            "testbed_id": args["testbed_id"],
+            "run_id": str(args["run_id"]),
+            "guest": guest,
+            "host": host,
+            "clock": clock,
+            "product": found["about"]["product"],
+            **({"layer": layer} if layer else {}),
+            **found["installation"],
+        }
         content, kept = None, {}
         try:
             if samples is None:
@@ -82,10 +115,13 @@ def keep(run_dir: str, file: str, timed: dict, samples: bytes | None) -> None:
         if samples is not None:
             raw = os.path.join(os.path.dirname(file), timed["counters"]["raw"]["file"])
             os.makedirs(os.path.dirname(raw), exist_ok=True)
-            run_folder.write_whole(raw, samples)
+            write_whole(raw, samples)
         os.makedirs(os.path.dirname(file), exist_ok=True)
-        run_folder.write_whole(file, json.dumps(timed, indent=1, sort_keys=True).encode())
+        write_whole(file, json.dumps(timed, indent=1, sort_keys=True).encode())
     except OSError as error:
-        raise Failure("results_unwritable", f"{run_dir} cannot be written: {error.strerror}.",
-                      "Make room there or correct results_dir, and run again with the same run_id: the machine remembers its installation.",
-                      path=run_dir) from error
+        raise Failure(
+            "results_unwritable",
+            f"{run_dir} cannot be written: {error.strerror}.",
+            "Make room there or correct results_dir, and run again with the same run_id: the machine remembers its installation.",
+            path=run_dir,
+        ) from error

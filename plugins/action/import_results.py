@@ -10,12 +10,12 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
+from typing import ClassVar
 
-from ansible.plugins.action import ActionBase
-
-from ..module_utils import importer
-from ..module_utils.failure import Failure, bad_value
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.files import write_whole
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.store import importer
 
 # What an import writes into a run's folder; a report that was rendered there is not its business.
 OWN = "points"
@@ -32,7 +32,11 @@ def collect(path: str, run_dir: str) -> tuple:
             if not stat.S_ISREG(kind.st_mode):
                 raise Failure("no_result", "It is no regular file.", "Copy it into one.")
             if kind.st_size > importer.MOST_BYTES:
-                raise Failure("no_result", f"It has {kind.st_size} bytes, more than a result ever has.", "Split it, one result a file.")
+                raise Failure(
+                    "no_result",
+                    f"It has {kind.st_size} bytes, more than a result ever has.",
+                    "Split it, one result a file.",
+                )
             with open(full, "rb") as handle:
                 entries += importer.read(name, handle.read())
         except Failure as failure:
@@ -63,10 +67,21 @@ def plan(run_dir: str, texts: dict, raw: dict) -> list:
 
     texts: {path: content}. raw: {path: (file to copy, its sha256)}.
     """
-    steps = [{"path": name, "text": text} for name, text in texts.items() if _sha256(os.path.join(run_dir, name)) != hashlib.sha256(text.encode()).hexdigest()]
-    steps += [{"path": name, "copy": source} for name, (source, sha256) in raw.items() if _sha256(os.path.join(run_dir, name)) != sha256]
-    present = [os.path.relpath(os.path.join(folder, name), run_dir).replace(os.sep, "/")
-               for folder, _folders, names in os.walk(os.path.join(run_dir, OWN)) for name in names]
+    steps = [
+        {"path": name, "text": text}
+        for name, text in texts.items()
+        if _sha256(os.path.join(run_dir, name)) != hashlib.sha256(text.encode()).hexdigest()
+    ]
+    steps += [
+        {"path": name, "copy": source}
+        for name, (source, sha256) in raw.items()
+        if _sha256(os.path.join(run_dir, name)) != sha256
+    ]
+    present = [
+        os.path.relpath(os.path.join(folder, name), run_dir).replace(os.sep, "/")
+        for folder, _folders, names in os.walk(os.path.join(run_dir, OWN))
+        for name in names
+    ]
     return steps + [{"path": name} for name in sorted(set(present) - set(texts) - set(raw))]
 
 
@@ -115,39 +130,23 @@ def _copy(source: str, path: str, copied: dict) -> None:
 
 def _write(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    # Replaced whole: a report may be reading it.
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise
+    write_whole(path, content)
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("path", "results_dir", "testbed_id", "run_id", "run_dir"))
+class ActionModule(CollectionAction):
+    SPEC: ClassVar[dict] = {
+        "path": {"type": "path", "required": True},
+        "run_dir": {"type": "path"},
+        "results_dir": {"type": "path"},
+        "testbed_id": {"type": "str", "default": "imported"},
+        "run_id": {"type": "str"},
+    }
+    UNWRITABLE = ("run_unwritable", "The run")
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        try:
-            result.update(self._import(self._task.args))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        except OSError as error:
-            unwritable = Failure("run_unwritable", f"The run cannot be written: {error}.", "Give the controller's user the right to write there.",
-                                 path=error.filename)
-            result.update(failed=True, **unwritable.as_result())
-        return result
-
-    def _import(self, args: dict) -> dict:
-        given = args.get("path")
-        path = os.path.abspath(os.path.expanduser(str(given))) if given else None
+    def perform(self, args: dict) -> dict:
+        path = os.path.abspath(args["path"]) if args["path"] else None
         if not path or not os.path.exists(path):
-            raise bad_value("path", given, "Give a folder of results or a file that is there.")
+            raise bad_value("path", args["path"], "Give a folder of results or a file that is there.")
         root = os.path.splitext(os.path.basename(path))[0] if os.path.isfile(path) else os.path.basename(path) or "root"
         testbed_id, run_id, run_dir = self._run(args, root)
         if _same(path, run_dir) or os.path.realpath(path).startswith(os.path.realpath(run_dir) + os.sep):
@@ -157,32 +156,47 @@ class ActionModule(ActionBase):
         unread = sorted(unread + unusable, key=lambda row: importer.natural(row["file"]))
         if not results:
             first = "; ".join(f"{row['file']}: {row['reason']}" for row in unread[:3])
-            raise Failure("nothing_imported", f"{path} holds no result that can be used{f' ({first})' if first else ''}.",
-                          "Give the folder with the output of fio (json or json+), IOMeter (CSV) or diskspd (-Rxml).", unread=unread)
+            raise Failure(
+                "nothing_imported",
+                f"{path} holds no result that can be used{f' ({first})' if first else ''}.",
+                "Give the folder with the output of fio (json or json+), IOMeter (CSV) or diskspd (-Rxml).",
+                unread=unread,
+            )
         self._refuse_foreign(run_dir)
         texts, copies = importer.files(results, unread, root)
         base = os.path.dirname(path) if os.path.isfile(path) else path
-        steps = plan(run_dir, texts, {name: (os.path.join(base, source), sha256) for name, (source, sha256) in copies.items()})
+        steps = plan(
+            run_dir, texts, {name: (os.path.join(base, source), sha256) for name, (source, sha256) in copies.items()}
+        )
         if not self._task.check_mode:
             apply(run_dir, steps)
         used = {source for source, _sha256 in copies.values()}
-        return {"changed": bool(steps), "run_dir": run_dir, "testbed_id": testbed_id, "run_id": run_id, "points": len(results),
-                "points_failed": sum(found["status"] == "failed" for found in results), "layers": sorted({found["layer"] for found in results}),
-                "imported": sorted(used, key=importer.natural), "unread": unread,
-                "ignored": seen - len(used | {row["file"] for row in unread}),
-                "written": [step["path"] for step in steps if len(step) > 1], "removed": [step["path"] for step in steps if len(step) == 1]}
+        return {
+            "changed": bool(steps),
+            "run_dir": run_dir,
+            "testbed_id": testbed_id,
+            "run_id": run_id,
+            "points": len(results),
+            "points_failed": sum(found["status"] == "failed" for found in results),
+            "layers": sorted({found["layer"] for found in results}),
+            "imported": sorted(used, key=importer.natural),
+            "unread": unread,
+            "ignored": seen - len(used | {row["file"] for row in unread}),
+            "written": [step["path"] for step in steps if len(step) > 1],
+            "removed": [step["path"] for step in steps if len(step) == 1],
+        }
 
     def _run(self, args: dict, root: str) -> tuple:
         """(testbed_id, run_id, folder of the run)."""
-        run_dir, results_dir = (args.get(name) or None for name in ("run_dir", "results_dir"))
-        testbed_id, run_id = str(args.get("testbed_id") or "imported"), str(args.get("run_id") or importer.file_name(root))
+        run_dir, results_dir = args["run_dir"], args["results_dir"]
+        testbed_id, run_id = args["testbed_id"], args["run_id"] or importer.file_name(root)
         if bool(run_dir) == bool(results_dir):
             raise bad_value("run_dir", run_dir, "Give either run_dir or results_dir.")
         if run_dir:
-            return testbed_id, run_id, os.path.abspath(os.path.expanduser(str(run_dir)))
+            return testbed_id, run_id, os.path.abspath(run_dir)
         for name, value in (("testbed_id", testbed_id), ("run_id", run_id)):
             importer.checked(value, name)
-        return testbed_id, run_id, os.path.abspath(os.path.join(os.path.expanduser(str(results_dir)), testbed_id, run_id))
+        return testbed_id, run_id, os.path.abspath(os.path.join(results_dir, testbed_id, run_id))
 
     def _refuse_foreign(self, run_dir: str) -> None:
         """An import replaces what an earlier one wrote, and nothing else."""
@@ -194,4 +208,9 @@ class ActionModule(ActionBase):
         except (OSError, ValueError, AttributeError):
             kind = None
         if kind != importer.KIND:
-            raise Failure("run_exists", f"{run_dir} is not empty and holds no imported run.", "Name another run_id or an empty folder.", run_dir=run_dir)
+            raise Failure(
+                "run_exists",
+                f"{run_dir} is not empty and holds no imported run.",
+                "Name another run_id or an empty folder.",
+                run_dir=run_dir,
+            )

@@ -13,7 +13,7 @@ import time
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.lab_image import remaining_s
+from ..module_utils.lab.image import remaining_s
 
 INTERVAL_S = 5.0
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+from typing import ClassVar
 
-from ansible.plugins.action import ActionBase
-
-from ..module_utils.failure import Failure, bad_value
-from ..module_utils.layers import validate_layer
+from ..module_utils.core.files import write_json
+from ..module_utils.core.layers import validate_layer
+from ..plugin_utils.action import CollectionAction
 
 
 def read_layers(state_dir: str | None) -> dict:
@@ -30,40 +29,32 @@ def write_layer(state_dir: str, layer: dict) -> None:
     folder = os.path.join(state_dir, "layers")
     os.makedirs(folder, exist_ok=True)
     # A layer is replaced whole or not at all: other hosts' tasks read this folder while this one writes.
-    handle, temporary = tempfile.mkstemp(dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(layer, stream, indent=1, sort_keys=True)
-    os.replace(temporary, os.path.join(folder, f"{layer['name']}.json"))
+    write_json(os.path.join(folder, f"{layer['name']}.json"), layer, mode=0o600, indent=1)
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("layers", "names", "state", "state_dir", "suffix"))
+class ActionModule(CollectionAction):
+    SPEC: ClassVar[dict] = {
+        "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
+        "layers": {"type": "list", "elements": "dict", "default": []},
+        "names": {"type": "list", "elements": "str", "default": []},
+        "suffix": {"type": "str", "default": ""},
+        "state_dir": {"type": "path"},
+    }
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        args, task_vars = self._task.args, task_vars or {}
-        try:
-            result.update(self._apply(args, task_vars))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
-
-    def _apply(self, args: dict, task_vars: dict) -> dict:
-        state, state_dir = args.get("state", "present"), args.get("state_dir") or None
-        if state not in ("present", "absent", "gathered"):
-            raise bad_value("state", state, "Use present, absent or gathered.")
-        suffix = args.get("suffix") or ""
-        known, kept = task_vars.get("ansible_facts", {}).get("storlab_layers", {}), read_layers(state_dir)
+    def perform(self, params: dict) -> dict:
+        state, state_dir, suffix = params["state"], params["state_dir"] or None, params["suffix"]
+        known, kept = self.task_vars.get("ansible_facts", {}).get("storlab_layers", {}), read_layers(state_dir)
         # In check mode nothing is kept, so what this playbook would have published is newer.
         before = {**kept, **known} if self._task.check_mode else {**known, **kept}
         after = dict(before)
         if state == "present":
-            for layer in args.get("layers") or []:
-                layer = validate_layer({**layer, "name": f"{layer['name']}{suffix}"} if suffix and "name" in layer else layer)
+            for layer in params["layers"]:
+                layer = validate_layer(
+                    {**layer, "name": f"{layer['name']}{suffix}"} if suffix and "name" in layer else layer
+                )
                 after[layer["name"]] = layer
         elif state == "absent":
-            for name in args.get("names") or []:
+            for name in params["names"]:
                 after.pop(f"{name}{suffix}", None)
         if state_dir and not self._task.check_mode:
             for name, layer in after.items():

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import ClassVar
 
-from ansible.plugins.action import ActionBase
-
-from ..module_utils import export, store
-from ..module_utils.failure import Failure, bad_value
-from ..module_utils.report.load import find_run
-from ..module_utils.run_folder import write_whole
+from ..module_utils.core.failure import bad_value
+from ..module_utils.core.files import write_whole
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.store import export, store
+from ..plugin_utils.store.load import find_run
 
 ARGUMENTS = {
     "run_dir": {"type": "str"},
@@ -26,44 +26,53 @@ ARGUMENTS = {
 }
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(("dest", "format", "full", "results_dir", "run_dir", "run_id", "testbed_id"))
+class ActionModule(CollectionAction):
+    SPEC = ARGUMENTS
+    RULES: ClassVar[dict] = {
+        "mutually_exclusive": [("run_dir", "results_dir"), ("run_dir", "testbed_id")],
+        "required_one_of": [("run_dir", "results_dir")],
+        "required_together": [("results_dir", "testbed_id")],
+    }
+    UNWRITABLE = ("export_unwritable", "The export")
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        _checked, args = self.validate_argument_spec(argument_spec=ARGUMENTS, mutually_exclusive=[("run_dir", "results_dir"), ("run_dir", "testbed_id")],
-                                                     required_one_of=[("run_dir", "results_dir")], required_together=[("results_dir", "testbed_id")])
-        try:
-            result.update(self._export(args))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        except OSError as error:
-            unwritable = Failure("export_unwritable", f"{error.filename or args['dest']} cannot be written: {error.strerror}.",
-                                 "Name a file in a folder that exists and that the controller's user may write to.", path=args["dest"])
-            result.update(failed=True, **unwritable.as_result())
-        return result
-
-    def _export(self, args: dict) -> dict:
+    def perform(self, args: dict) -> dict:
         kind, dest = args["format"], self._path(args["dest"])
         if args["full"] and kind != "jsonl":
             raise bad_value("full", True, "Only the format jsonl has room for histograms.")
         if os.path.isdir(dest):
             raise bad_value("dest", args["dest"], "It is a folder; name a file in it.")
-        run_dir = self._path(args["run_dir"]) if args["run_dir"] else find_run(self._path(args["results_dir"]), args["testbed_id"], args["run_id"])
+        run_dir = (
+            self._path(args["run_dir"])
+            if args["run_dir"]
+            else find_run(self._path(args["results_dir"]), args["testbed_id"], args["run_id"])
+        )
         opened = store.open_run(run_dir)
         # A point that never ran has no time, and one made up would put it anywhere.
         rows = opened.rows if kind != "influx" else opened.select(finished_utc=bool)
         after = export.WRITERS[kind]([opened.full(row["point_id"]) for row in rows] if args["full"] else rows)
         before = _read(dest)
-        found = {"changed": before != after, "dest": dest, "run_dir": opened.folder, "points": len(rows), "bytes": len(after),
-                 "sha256": hashlib.sha256(after).hexdigest(), "damaged": opened.damaged,
-                 "left_out": sorted({row["point_id"] for row in opened.rows} - {row["point_id"] for row in rows})}
+        found = {
+            "changed": before != after,
+            "dest": dest,
+            "run_dir": opened.folder,
+            "points": len(rows),
+            "bytes": len(after),
+            "sha256": hashlib.sha256(after).hexdigest(),
+            "damaged": opened.damaged,
+            "left_out": sorted({row["point_id"] for row in opened.rows} - {row["point_id"] for row in rows}),
+        }
         if opened.damaged:
-            found["warnings"] = [f"{len(opened.damaged)} results could not be read and are not in {dest}, first {opened.damaged[0]['file']}: "
-                                 f"{opened.damaged[0]['reason']}."]
+            found["warnings"] = [
+                f"{len(opened.damaged)} results could not be read and are not in {dest}, first {opened.damaged[0]['file']}: "
+                f"{opened.damaged[0]['reason']}."
+            ]
         if self._task.diff and before != after:
-            found["diff"] = {"before_header": dest, "after_header": dest, "before": _shown(before, kind), "after": _shown(after, kind)}
+            found["diff"] = {
+                "before_header": dest,
+                "after_header": dest,
+                "before": _shown(before, kind),
+                "after": _shown(after, kind),
+            }
         if before != after and not self._task.check_mode:
             write_whole(dest, after)
         return found
@@ -83,4 +92,8 @@ def _read(path: str) -> bytes | None:
 def _shown(content: bytes | None, kind: str) -> str:
     if content is None:
         return ""
-    return f"{len(content)} bytes of Parquet, SHA-256 {hashlib.sha256(content).hexdigest()}\n" if kind == "parquet" else content.decode("utf-8", "replace")
+    return (
+        f"{len(content)} bytes of Parquet, SHA-256 {hashlib.sha256(content).hexdigest()}\n"
+        if kind == "parquet"
+        else content.decode("utf-8", "replace")
+    )

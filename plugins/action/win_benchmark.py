@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ..module_utils.failure import Failure
-from ..module_utils.windows import install, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import install
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = install.SPEC, "benchmark"
-    _VALID_ARGS = frozenset(("download", "engine", "program", "root", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, _state: dict) -> dict:
         install.check(params)
@@ -29,9 +29,13 @@ class ActionModule(WindowsAction):
             program = install.installed_program(params)
             found = self.script("engine_host", {"Program": program})
             if not found["program"]:
-                raise Failure("engine_missing", f"{params['download']['url']} was installed, but {program} is not there.",
-                              "Name the program in full in benchmark_windows.program.", program=program)
-        return {**told(done), "program": found["program"], "version": found["version"]}
+                raise Failure(
+                    "engine_missing",
+                    f"{params['download']['url']} was installed, but {program} is not there.",
+                    "Name the program in full in benchmark_windows.program.",
+                    program=program,
+                )
+        return {**shown(done), "program": found["program"], "version": found["version"]}
 
     def files(self, _params: dict) -> list:
         return install.packages(self.memory.data)
@@ -40,12 +44,17 @@ class ActionModule(WindowsAction):
         install.check(params)
         runs = self.script("engine_list", {"Root": params["root"], "TestbedId": params["testbed_id"]})["runs"]
         ends = install.ends(runs)
-        self.apply(ends)
+        left = [] if self._task.check_mode else self.ended(ends)
         calls, steps = install.absent_plan(self.memory.data, state)
         done = self.carried_out(calls)
         self.apply(steps)
         self.forget()
-        return told(ends + done + steps)
+        return {**shown(ends + done + steps), **({"warnings": [install.left_words(left)]} if left else {})}
+
+    def ended(self, steps: list) -> list:
+        """Ends and removes runs; who else runs beside their programs, and was left."""
+        answers = [self.script(one["script"], one["parameters"]) for one in steps]
+        return [name for answer in answers for name in answer.get("left") or []]
 
     def carried_out(self, calls: list) -> list:
         """In check mode those that would be: most need the file that the one before them brings."""

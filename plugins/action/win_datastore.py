@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from ..module_utils.windows import ntfs, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import ntfs
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = ntfs.SPEC, "datastore"
-    _VALID_ARGS = frozenset(("datastores", "discard_contents", "layers", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, state: dict) -> dict:
         wanted = ntfs.check(params)
@@ -19,10 +19,10 @@ class ActionModule(WindowsAction):
         if not self._task.check_mode:
             self.remember(ntfs.remember(self.memory.data, state, wanted))
         self.apply(steps)
-        return {**told(steps), "layers": ntfs.layers_of(wanted)}
+        return {**shown(steps), "layers": ntfs.layers_of(wanted)}
 
     def absent(self, params: dict, state: dict) -> dict:
         steps = ntfs.absent_plan(state, self.memory.data, params["discard_contents"])
         self.apply(steps)
         self.forget()
-        return told(steps)
+        return shown(steps)

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
-from ..module_utils.windows import session, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import session
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = session.SPEC, "session"
-    _VALID_ARGS = frozenset(("initiator_name", "layers", "state", "state_dir", "targets", "testbed_id", "wait_s"))
 
     def present(self, params: dict, state: dict) -> dict:
         targets = session.check(params)
-        steps = session.plan(state, params["initiator_name"], targets, self.memory.data, expect_loopback=not self._task.check_mode)
+        steps = session.plan(
+            state, params["initiator_name"], targets, self.memory.data, expect_loopback=not self._task.check_mode
+        )
         if steps and steps[0]["op"] == "service" and not self._task.check_mode:
             # Only a running service tells of portals and sessions, so the plan is made again.
             self.remember(session.remember(self.memory.data, state, [], []))
@@ -25,10 +27,14 @@ class ActionModule(WindowsAction):
         if steps:
             self.remember(session.remember(self.memory.data, state, targets, steps))
         self.apply([one for one in steps if one["op"] != "service"], session.note_login)
-        disks = self.disks(targets, params["wait_s"]) if targets and not self._task.check_mode else session.found_disks(state, targets)
+        disks = (
+            self.disks(targets, params["wait_s"])
+            if targets and not self._task.check_mode
+            else session.found_disks(state, targets)
+        )
         more = session.disk_steps(disks, targets)
         self.apply(more)
-        return {**told(steps + more), "layers": session.layers_of(targets, disks)}
+        return {**shown(steps + more), "layers": session.layers_of(targets, disks)}
 
     def disks(self, targets: list, wait_s: float) -> dict:
         """The disks of the LUNs, once Windows shows them all."""
@@ -55,4 +61,4 @@ class ActionModule(WindowsAction):
             self.apply(later)
             steps += later
         self.leave(session.still_to_give_back(self.memory.data, state, steps))
-        return told(steps)
+        return shown(steps)

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ..module_utils.failure import Failure
-from ..module_utils.windows import serving, target, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import serving, target
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = target.SPEC, "target"
-    _VALID_ARGS = frozenset(("allow_any_address", "allow_no_chap", "layers", "state", "state_dir", "targets", "testbed_id"))
 
     def files(self, params: dict) -> list:
         asked = [lun["vhdx"]["path"] for wanted in params["targets"] for lun in wanted["luns"] if lun["vhdx"]]
@@ -21,11 +21,22 @@ class ActionModule(WindowsAction):
     def present(self, params: dict, state: dict) -> dict:
         targets = target.check(params)
         if not serving(state) and not self._task.check_mode:
-            raise Failure("service_stopped", "The iSCSI target service of this host does not run.", "Run storlab.testbed.win_target_server first.")
-        steps = target.plan(state, targets, self.memory.data, params["testbed_id"], params["allow_any_address"], expect_disks=not self._task.check_mode)
+            raise Failure(
+                "service_stopped",
+                "The iSCSI target service of this host does not run.",
+                "Run storlab.testbed.win_target_server first.",
+            )
+        steps = target.plan(
+            state,
+            targets,
+            self.memory.data,
+            params["testbed_id"],
+            params["allow_any_address"],
+            expect_disks=not self._task.check_mode,
+        )
         self.remember(target.remember(self.memory.data, state, targets, steps))
         self.apply(steps, target.note_secret)
-        return {**told(steps), "layers": target.layers_of(targets, params["layers"])}
+        return {**shown(steps), "layers": target.layers_of(targets, params["layers"])}
 
     def absent(self, params: dict, state: dict) -> dict:
         steps = target.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode)
@@ -36,4 +47,4 @@ class ActionModule(WindowsAction):
             self.apply(later)
             steps += later
         self.leave(target.still_to_give_back(self.memory.data, state, params["testbed_id"]))
-        return told(steps)
+        return shown(steps)

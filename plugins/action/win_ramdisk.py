@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from ..module_utils.failure import Failure
-from ..module_utils.windows import aim, ramdisk, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import aim, ramdisk
+from ..plugin_utils.windows.action import WindowsAction
 
 # How long Windows may take to show a new drive.
 APPEARS_S = 30.0
@@ -15,21 +16,31 @@ APPEARS_S = 30.0
 
 class ActionModule(WindowsAction):
     SPEC, AREA = ramdisk.SPEC, "ramdisk"
-    _VALID_ARGS = frozenset(("aim_driver_folder", "aim_program", "disks", "provider", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, state: dict) -> dict:
         disks, provider = ramdisk.check(params), params["provider"]
         if provider == "aim":
             return self.present_aim(params, disks, state)
         if ramdisk.needs_target_server(state, provider) and not self._task.check_mode:
-            raise Failure("service_stopped", "The iSCSI target service of this host does not run.", "Run storlab.testbed.win_target_server first.")
+            raise Failure(
+                "service_stopped",
+                "The iSCSI target service of this host does not run.",
+                "Run storlab.testbed.win_target_server first.",
+            )
         steps = ramdisk.plan(state, provider, disks, self.memory.data, params["testbed_id"])
         self.remember(ramdisk.remember(self.memory.data, state, provider, disks))
         self.apply(steps)
-        return {**told(steps), "layers": ramdisk.layers_of(state, provider, disks, params["testbed_id"]), "reboot_required": False}
+        return {
+            **shown(steps),
+            "layers": ramdisk.layers_of(state, provider, disks, params["testbed_id"]),
+            "reboot_required": False,
+        }
 
     def absent(self, params: dict, state: dict) -> dict:
-        steps, left = ramdisk.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode), {}
+        steps, left = (
+            ramdisk.absent_plan(state, self.memory.data, params["testbed_id"], expect_free=not self._task.check_mode),
+            {},
+        )
         if aim.may_be_there(self.memory.data, state):
             listed = self.listed(params)
             steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data), params["aim_program"])
@@ -37,7 +48,7 @@ class ActionModule(WindowsAction):
         self.apply([one for one in steps if one["op"] != "driver"])
         reboot = self.driver([one for one in steps if one["op"] == "driver"])
         self.leave(left)
-        return {**told(steps), "reboot_required": reboot}
+        return {**shown(steps), "reboot_required": reboot}
 
     # ---- Arsenal Image Mounter
 
@@ -46,7 +57,7 @@ class ActionModule(WindowsAction):
         steps = aim.with_program(aim.driver_steps(listed, params["aim_driver_folder"]), program)
         if steps and not self._task.check_mode:
             if self.driver(steps):
-                return {**told(steps), "layers": [], "reboot_required": True}
+                return {**shown(steps), "layers": [], "reboot_required": True}
             listed = self.listed(params)
         made = aim.with_program(aim.plan(state, listed, disks, self.memory.data), program)
         record = aim.remember(self.memory.data, state, listed, made)
@@ -63,7 +74,7 @@ class ActionModule(WindowsAction):
         more = aim.dressing(there, record, state, fresh)
         self.apply(more)
         self.remember(aim.identified(record, there, ready=True))
-        return {**told(steps + made + more), "layers": aim.layers_of(disks, there, record), "reboot_required": False}
+        return {**shown(steps + made + more), "layers": aim.layers_of(disks, there, record), "reboot_required": False}
 
     def listed(self, params: dict) -> dict:
         return aim.listing(self.script("aim_list", {"Program": params["aim_program"]}), params["aim_program"])
@@ -100,6 +111,10 @@ class ActionModule(WindowsAction):
 
         if not self.wait_for(complete, APPEARS_S):
             missing = sorted({disk["name"] for disk in disks} - set(seen["disks"]))
-            raise Failure("device_missing", f"RAM disk {missing[0]} was made, and Windows shows no drive for it.", "Look at the host's event log.",
-                          missing=missing)
+            raise Failure(
+                "device_missing",
+                f"RAM disk {missing[0]} was made, and Windows shows no drive for it.",
+                "Look at the host's event log.",
+                missing=missing,
+            )
         return seen["state"], seen["disks"]

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ..module_utils.windows import storage_state
-from ..plugin_utils.windows_action import WindowsAction
+from ..plugin_utils.windows import storage_state
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC: ClassVar[dict] = {"testbed_id": {"type": "str", "default": ""}}
-    _VALID_ARGS = frozenset(("testbed_id",))
 
     def present(self, params: dict, state: dict) -> dict:
         return {"changed": False, "storage_state": storage_state.lines(state, params["testbed_id"])}

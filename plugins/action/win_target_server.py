@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from ..module_utils.windows import server, told
-from ..plugin_utils.windows_action import WindowsAction
+from ..module_utils.core.steps import shown
+from ..plugin_utils.windows import server
+from ..plugin_utils.windows.action import WindowsAction
 
 
 class ActionModule(WindowsAction):
     SPEC, AREA = server.SPEC, "server"
-    _VALID_ARGS = frozenset(("loopback", "networks", "ports", "state", "state_dir", "testbed_id"))
 
     def present(self, params: dict, state: dict) -> dict:
         networks = server.check(params)
@@ -19,11 +19,13 @@ class ActionModule(WindowsAction):
         if params["loopback"] and result["changed"] and not result["reboot_required"] and not self._task.check_mode:
             # A service that has just come with the role has started before the switch was set.
             later = self.made(self.planned(params, networks, self.state()))
-            result = {**told(result["steps"] + later["steps"]), "reboot_required": later["reboot_required"]}
+            result = {**shown(result["steps"] + later["steps"]), "reboot_required": later["reboot_required"]}
         return result
 
     def planned(self, params: dict, networks: list | None, state: dict) -> list:
-        calls = server.plan(state, networks, params["ports"], params["testbed_id"], params["loopback"], self.memory.data)
+        calls = server.plan(
+            state, networks, params["ports"], params["testbed_id"], params["loopback"], self.memory.data
+        )
         self.remember(server.remember(self.memory.data, state, calls))
         return calls
 
@@ -36,4 +38,7 @@ class ActionModule(WindowsAction):
     def made(self, calls: list) -> dict:
         done = self.call(calls)
         self.remember(server.noted(self.memory.data, done))
-        return {**told(self.changes(done)), "reboot_required": any(one["answer"].get("reboot_required") for one in done)}
+        return {
+            **shown(self.changes(done)),
+            "reboot_required": any(one["answer"].get("reboot_required") for one in done),
+        }

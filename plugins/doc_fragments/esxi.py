@@ -28,12 +28,24 @@ options:
     type: bool
     default: true
   ca_path:
-    description: File with the certificates that are trusted, in PEM format. By default those that the controller trusts.
+    description:
+      - File with the certificates of the authorities that are trusted, in PEM format. By default those that the controller trusts.
+      - For hosts of a vCenter this is its root certificate. For a certificate that an ESXi host has made itself use O(thumbprint).
     type: path
+  thumbprint:
+    description:
+      - SHA-256 fingerprint of the certificate that the host must show, 64 hexadecimal digits with or without colons.
+      - Takes the place of O(ca_path). It needs no name in the certificate and no authority, and works with certificates that Python 3.13 and later
+        refuse in their strict check.
+    type: str
   timeout_s:
     description: How long an answer may take.
     type: int
     default: 60
+  long_timeout_s:
+    description: How long a rescan, and making or removing a datastore, may take.
+    type: int
+    default: 900
   esxi_host:
     description: Name of the host as the inventory of O(hostname) lists it. By default the only one there is.
     type: str

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every provider of iSCSI targets is told; module_utils/iscsi_target.py has the argument specification."""
+"""What every provider of iSCSI targets is told; module_utils/linux/iscsi_target.py has the argument specification."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ options:
     default: present
   layers:
     description: The published layers by name, as in C(ansible_facts.storlab_layers); needed for LUNs that name a layer.
+    type: dict
+    default: {}
+  uses:
+    description:
+      - What the initiators themselves say of the LUNs that would be taken from them while they are logged in, by the C(key) that the failure
+        C(target_in_use) gives each of them in its details; an empty list says that nothing uses the LUN there, see M(storlab.testbed.device_users).
+      - Without an empty list such a LUN is never taken away.
     type: dict
     default: {}
   allow_no_chap:
@@ -56,7 +63,9 @@ options:
             type: int
             default: 3260
       luns:
-        description: What the target exports. A serial derived from the testbed and the LUN's name stays the same when the testbed is rebuilt.
+        description:
+          - What the target exports. A LUN's serial is derived from the testbed, the LUN's name and, on a RAM disk of the testbed, the disk's generation.
+          - So it is another one when such a disk was made anew, and only then.
         type: list
         elements: dict
         required: true
@@ -73,13 +82,29 @@ options:
             description: The published layer whose device is exported. Either this or O(targets[].luns[].device).
             type: str
           device:
-            description: The device to export, which must be empty and unused.
+            description:
+              - The device to export, which must be empty and unused.
+              - One of O(targets[].luns[].serial), O(targets[].luns[].naa), O(targets[].luns[].wwid) and O(targets[].luns[].uuid) has to prove that it
+                is the one that is meant; the failure without them says what the device shows.
             type: path
+          serial:
+            description: The serial that O(targets[].luns[].device) must have.
+            type: str
+          naa:
+            description: The NAA identifier that O(targets[].luns[].device) must have.
+            type: str
+          wwid:
+            description: The WWID that O(targets[].luns[].device) must have, as the kernel shows it.
+            type: str
+          uuid:
+            description: The UUID that O(targets[].luns[].device) must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+            type: str
           purpose:
-            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            description:
+              - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+              - By default that of the layer beneath, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
-            default: scratch
       initiators:
         description: Who may log in. Nobody else can, nor sees the target in a discovery where the target can tell.
         type: list

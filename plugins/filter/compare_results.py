@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils import comparison
-from ..module_utils.failure import Failure
+from ..module_utils.core.failure import Failure
+from ..plugin_utils.compare import comparison
 
 
 def compare_results(candidate, baseline, margin_percent=comparison.MARGIN_PERCENT, metrics=None) -> dict:

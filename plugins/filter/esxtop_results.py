@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import codecs
 
+from ..module_utils.core.failure import bad_value
 from ..module_utils.engines import esxtop
-from ..module_utils.failure import bad_value
-from ..plugin_utils.text_filter import text_filter
+from ..plugin_utils.store.text_filter import text_filter
 
 
 def _read(text: str, file: bool = False, started_utc: str | None = None, finished_utc: str | None = None) -> dict:
@@ -22,7 +22,9 @@ def _read(text: str, file: bool = False, started_utc: str | None = None, finishe
         with open(text, encoding=encoding, errors="replace") as handle:
             return esxtop.read(handle, started_utc, finished_utc)
     except (OSError, UnicodeError) as error:
-        raise bad_value("the input of esxtop_results", text, f"Name a file with esxtop's batch output ({error}).") from None
+        raise bad_value(
+            "the input of esxtop_results", text, f"Name a file with esxtop's batch output ({error})."
+        ) from None
 
 
 class FilterModule:

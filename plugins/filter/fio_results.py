@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
+from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.engines import fio
-from ..module_utils.failure import Failure, bad_value
 
 
 def fio_results(text) -> list:

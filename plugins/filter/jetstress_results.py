@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.engines import jetstress
-from ..plugin_utils.text_filter import text_filter
+from ..plugin_utils.store.text_filter import text_filter
 
 
 class FilterModule:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ..module_utils.failure import Failure
-from ..module_utils.netns import netns_name
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab.netns import netns_name
 
 DOCUMENTATION = r"""
 name: lab_netns
@@ -27,7 +27,7 @@ options:
     required: true
 positional: name
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

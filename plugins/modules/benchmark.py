@@ -110,36 +110,132 @@ options:
       - Letters, digits, dot, dash and underscore.
     type: str
   prepare:
-    description:
-      - What precedes the measurement, a mapping.
-      - C(fill) (V(true)) - every block of a layer is written once before it is read. Points measured without it carry the flag V(not_filled).
-      - C(precondition_passes) (V(0)) - how often the whole layer is written, sequentially in blocks of C(precondition_block_bytes) (V(131072), or a size
-        such as V(1m)). SNIA's specification asks for 2 on devices with flash.
-      - C(warmup_s) (V(0)) - how long a workload runs on a layer before its first repetition there is measured.
-      - C(drop_caches) (V(true)) - the host's page cache is emptied before a point that goes through it, and whether it is empty is checked.
+    description: What precedes the measurement.
     type: dict
     default: {}
+    suboptions:
+      fill:
+        description: Whether every block of a layer is written once before it is read. Points measured without it carry the flag V(not_filled).
+        type: bool
+        default: true
+      precondition_passes:
+        description: How often the whole layer is written, sequentially. SNIA's specification asks for 2 on devices with flash.
+        type: int
+        default: 0
+      precondition_block_bytes:
+        description: Size of the blocks it is written in, in bytes or as a size such as V(1m).
+        type: raw
+        default: 131072
+      warmup_s:
+        description: How long a workload runs on a layer before its first repetition there is measured.
+        type: float
+        default: 0
+      drop_caches:
+        description: Whether the host's page cache is emptied before a point that goes through it. Whether it is empty is checked.
+        type: bool
+        default: true
   steady_state:
     description:
-      - Whether a point is measured round by round until it is steady, as SNIA's specification defines it. V(true) takes that specification's limits.
-      - A mapping changes them - C(metric) (V(iops)), C(window) (V(5) rounds), C(round_s) (the workload's C(runtime_s)), C(excursion_percent) (V(20)),
-        C(slope_percent) (V(10)), C(budget_s) (25 rounds), after which the point is kept with the flag V(not_steady).
-    type: raw
-    default: false
+      - Whether a point is measured round by round until it is steady, as SNIA's specification defines it.
+      - V(true) takes that specification's limits, a mapping changes them, and V(false) is as if it were left out.
+    type: dict
+    suboptions:
+      metric:
+        description: The figure of the total that is watched.
+        type: str
+        choices:
+          [iops, bandwidth_bytes_s, latency_mean_ns, latency_p50_ns, latency_p95_ns, latency_p99_ns, latency_p99_9_ns, latency_p99_99_ns]
+        default: iops
+      window:
+        description: How many rounds in a row must be steady.
+        type: int
+        default: 5
+      round_s:
+        description: How long a round is. By default the workload's C(runtime_s).
+        type: int
+      excursion_percent:
+        description: How far the rounds of a window may lie apart, in percent of their average.
+        type: float
+        default: 20
+      slope_percent:
+        description: How much the line through the rounds of a window may rise or fall, in percent of their average.
+        type: float
+        default: 10
+      budget_s:
+        description: How long all rounds may take; then the point is kept with the flag V(not_steady). By default 25 rounds.
+        type: float
   series:
     description: Whether what happened in each second is kept, in C(series.json) of each point.
     type: bool
     default: true
   search:
     description:
-      - Decides from what has been measured what to measure next; a mapping of one of the following. For each layer and workload by itself.
-      - C(max_iops_at) - the greatest load at which a latency stays within a limit, a mapping of C(limit_ms), C(limit_us) or C(limit_ns), C(metric)
-        (V(latency_p99_ns)), C(key) (V(queue_depth), V(workers) or V(rate_iops)), C(low) (V(1)), C(high) (V(256)), C(precision_percent) (V(5)).
-      - C(knee) - the load beyond which more load costs more latency than it brings I/O, a mapping of C(values), C(key) (V(queue_depth)) and C(refine)
-        (V(3)), how many more loads are measured around it.
-      - C(rate_ladder) - the peak, then fixed rates at shares of it that do not wait for answers, a mapping of C(percents).
+      - Decides from what has been measured what to measure next; one of the following. For each layer and workload by itself.
       - With O(repetitions) of 3 or more a search tells noise from an answer. Interrupted, it goes on where it was.
     type: dict
+    suboptions:
+      max_iops_at:
+        description: The greatest load at which a latency stays within a limit, which is given in one of three units.
+        type: dict
+        suboptions:
+          limit_ms:
+            description: The limit in milliseconds.
+            type: float
+          limit_us:
+            description: The limit in microseconds.
+            type: float
+          limit_ns:
+            description: The limit in nanoseconds.
+            type: float
+          metric:
+            description: The latency that is held against the limit.
+            type: str
+            choices: [latency_mean_ns, latency_p50_ns, latency_p95_ns, latency_p99_ns, latency_p99_9_ns, latency_p99_99_ns]
+            default: latency_p99_ns
+          key:
+            description: The key of the workload that is the load.
+            type: str
+            choices: [queue_depth, workers, rate_iops]
+            default: queue_depth
+          low:
+            description: The least load.
+            type: int
+            default: 1
+          high:
+            description: The greatest load.
+            type: int
+            default: 256
+          precision_percent:
+            description: How well the answer is known when the search ends.
+            type: float
+            default: 5
+      knee:
+        description: The load beyond which more load costs more latency than it brings I/O.
+        type: dict
+        suboptions:
+          values:
+            description: At least three loads to begin with.
+            type: list
+            elements: int
+            required: true
+          key:
+            description: The key of the workload that is the load.
+            type: str
+            choices: [queue_depth, workers, rate_iops]
+            default: queue_depth
+          refine:
+            description: How many more loads are measured around the knee.
+            type: int
+            default: 3
+      rate_ladder:
+        description: The peak, then fixed rates at shares of it that do not wait for answers.
+        type: dict
+        suboptions:
+          percents:
+            description: The shares of the peak.
+            type: list
+            elements: float
+            default: [20, 40, 60, 80, 90, 95]
   engine:
     description:
       - What issues the I/O. What an engine cannot express is refused before anything runs.
@@ -213,7 +309,7 @@ seealso:
   - module: storlab.testbed.layer
   - module: storlab.testbed.report
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

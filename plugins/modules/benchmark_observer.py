@@ -54,7 +54,7 @@ attributes:
 seealso:
   - module: storlab.testbed.benchmark
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

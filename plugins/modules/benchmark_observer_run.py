@@ -50,7 +50,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -80,8 +80,9 @@ missed:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import observer
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.run import observer
 
 
 def main():

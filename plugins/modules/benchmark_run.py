@@ -59,7 +59,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -128,8 +128,9 @@ next_offset:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import runner
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.run import runner
 
 
 def main():
@@ -142,7 +143,11 @@ def main():
             "offset": {"type": "int", "default": 0},
             "remove": {"type": "bool", "default": False},
         },
-        required_if=[("action", "start", ["run_id", "plan"]), ("action", "status", ["run_id"]), ("action", "collect", ["run_id"])],
+        required_if=[
+            ("action", "start", ["run_id", "plan"]),
+            ("action", "status", ["run_id"]),
+            ("action", "collect", ["run_id"]),
+        ],
         supports_check_mode=True,
     )
     asked = module.params

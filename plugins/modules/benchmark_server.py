@@ -13,8 +13,9 @@ description:
     on O(address) only. Holding means that the device is open, and claimed where nothing in the kernel has claimed it, so that nobody can mount it.
   - The server ends at its deadline even when nobody stops it. A job whose client is gone is ended at once.
   - With O(state=stopped) ends the server and everything it started; nothing of it is left.
-  - fio's server asks nobody who he is, and does whatever it is told, as the user it runs as. Let it listen in a network of the testbed alone and only while it
-    is needed, keep others away with the host's firewall, or let it listen on V(127.0.0.1) and reach it through a tunnel. See C(docs/many_hosts.md).
+  - fio's server does not authenticate clients, and does whatever it is sent, as the user it runs as. Let it listen in a network of the testbed alone
+    and only while it is needed, keep others away with the host's firewall, or let it listen on V(127.0.0.1) and
+    reach it through a tunnel. See C(docs/many_hosts.md).
 options:
   state:
     description: Whether the server is running.
@@ -65,7 +66,7 @@ attributes:
 seealso:
   - module: storlab.testbed.benchmark
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -121,10 +122,11 @@ ansible_facts:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import fio_server, runner
-from ansible_collections.storlab.testbed.plugins.module_utils.engines.fio_distributed import SERVER_KEYS
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.layers import validate_layer
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.layers import validate_layer
+from ..module_utils.engines.fio_distributed import SERVER_KEYS
+from ..module_utils.run import fio_server, runner
 
 
 def main():
@@ -149,10 +151,16 @@ def main():
             result = fio_server.stop(asked["testbed_id"], asked["port"], dry_run=module.check_mode)
         else:
             known = asked["layers"]
-            asked = {**asked, "layer": validate_layer(asked["layer"]),
-                     "layers": [validate_layer(layer) for layer in (known.values() if isinstance(known, dict) else known)]}
+            asked = {
+                **asked,
+                "layer": validate_layer(asked["layer"]),
+                "layers": [validate_layer(layer) for layer in (known.values() if isinstance(known, dict) else known)],
+            }
             done = fio_server.start(asked, runner.find_engine(), dry_run=module.check_mode)
-            result = {"changed": done["changed"], **{key: done["server"][key] for key in ("address", "port", "version", "pid") if key in done["server"]}}
+            result = {
+                "changed": done["changed"],
+                **{key: done["server"][key] for key in ("address", "port", "version", "pid") if key in done["server"]},
+            }
         if not module.check_mode:
             servers = [{key: server[key] for key in SERVER_KEYS} for server in fio_server.running(asked["testbed_id"])]
             result["ansible_facts"] = {"storlab_servers": servers}

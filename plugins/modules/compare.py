@@ -104,7 +104,7 @@ attributes:
     support: full
     platforms: posix
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

@@ -48,8 +48,23 @@ options:
         description: The published layer whose device it stands on. Either this or O(datastores[].device).
         type: str
       device:
-        description: The device it stands on, which must be empty and unused.
+        description:
+          - The device it stands on, which must be empty and unused.
+          - One of O(datastores[].serial), O(datastores[].naa), O(datastores[].wwid) and O(datastores[].uuid) has to prove that it is the one that is
+            meant; the failure without them says what the device shows.
         type: path
+      serial:
+        description: The serial that O(datastores[].device) must have.
+        type: str
+      naa:
+        description: The NAA identifier that O(datastores[].device) must have.
+        type: str
+      wwid:
+        description: The WWID that O(datastores[].device) must have, as the kernel shows it.
+        type: str
+      uuid:
+        description: The UUID that O(datastores[].device) must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+        type: str
       filesystem:
         description: The file system.
         type: str
@@ -79,7 +94,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -114,9 +129,12 @@ layers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.datastore import Datastores, layers_of, plan, resolve
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.names import check_testbed_id
+from ..module_utils.core.steps import diff_of
+from ..module_utils.linux import device_safety
+from ..module_utils.linux.datastore import Datastores, layers_of, plan, resolve
 
 # What a datastore looks like whose device does not exist yet (check mode on a fresh host).
 UNBORN = {
@@ -138,7 +156,10 @@ def ensure(params: dict, check_mode: bool) -> dict:
             ended = stores.remove()
     else:
         wanted = resolve(params)
-        plans = [(entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry)) for entry in wanted]
+        plans = [
+            (entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry))
+            for entry in wanted
+        ]
         for entry, steps in plans:
             if entry["device"] and any(step["op"] == "make_filesystem" for step in steps):
                 stores.refuse_unsafe(entry, steps)
@@ -147,10 +168,7 @@ def ensure(params: dict, check_mode: bool) -> dict:
                 ended += stores.apply(entry, steps)
         steps = [step for _entry, its_steps in plans for step in its_steps]
         changed, layers = bool(steps), {"layers": layers_of(wanted)}
-    diff = {
-        side: "".join(f"{step['op']} {step['datastore']}: {step[key]}\n" for step in steps if step[key] is not None)
-        for side, key in (("before", "was"), ("after", "will"))
-    }
+    diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
     return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}
 
 
@@ -169,6 +187,7 @@ def main() -> None:
                     "name": {"type": "str", "required": True},
                     "layer": {"type": "str"},
                     "device": {"type": "path"},
+                    **{key: {"type": "str"} for key in device_safety.PROOFS},
                     "filesystem": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
                     "mount_point": {"type": "path", "required": True},
                     "mount_options": {"type": "str", "default": "noatime"},

@@ -40,7 +40,7 @@ attributes:
 requirements:
   - On Windows, PowerShell 5.1 on the host, and the collection ansible.windows on the controller.
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -74,8 +74,9 @@ import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.disk_serial import SPEC, missing, pick
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.linux.disk_serial import SPEC, missing, pick
 
 SYS_BLOCK = "/sys/block"
 
@@ -105,7 +106,13 @@ def disks(sys_block: str = SYS_BLOCK) -> list:
     found = []
     for name in sorted(os.listdir(sys_block)):
         folder = os.path.join(sys_block, name)
-        found.append((f"/dev/{name}", read(folder, "serial", "device/serial") or unit_serial(folder), int(read(folder, "size") or 0) * 512))
+        found.append(
+            (
+                f"/dev/{name}",
+                read(folder, "serial", "device/serial") or unit_serial(folder),
+                int(read(folder, "size") or 0) * 512,
+            )
+        )
     return found
 
 
@@ -123,7 +130,9 @@ def find(serial: str, size_bytes: int, timeout_s: int) -> str:
 def main() -> None:
     module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
     try:
-        module.exit_json(changed=False, path=find(module.params["serial"], module.params["size_bytes"], module.params["timeout_s"]))
+        module.exit_json(
+            changed=False, path=find(module.params["serial"], module.params["size_bytes"], module.params["timeout_s"])
+        )
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

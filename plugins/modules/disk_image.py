@@ -41,7 +41,7 @@ attributes:
     platforms: linux
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -61,8 +61,9 @@ steps:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import disk_image
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab import disk_image
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
@@ -75,7 +76,11 @@ def ensure(params: dict, check_mode: bool) -> dict:
     if not check_mode:
         disk_image.apply(path, steps, size_bytes)
     after = seen["size_bytes"] if not steps else size_bytes
-    return {"changed": bool(steps), "steps": steps, "diff": {"before": describe(path, seen["size_bytes"]), "after": describe(path, after)}}
+    return {
+        "changed": bool(steps),
+        "steps": steps,
+        "diff": {"before": describe(path, seen["size_bytes"]), "after": describe(path, after)},
+    }
 
 
 def describe(path: str, size_bytes: int | None) -> str:

@@ -53,7 +53,7 @@ attributes:
 seealso:
   - module: storlab.testbed.benchmark_observer
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -101,10 +101,12 @@ missed:
 
 import time
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import esxi, esxi_counters
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
-from ansible_collections.storlab.testbed.plugins.module_utils.observer import unix_s
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.times import unix_s
+from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.esxi import session as esxi
 
 # For so long ESXi keeps real-time samples.
 KEPT_S = 3600
@@ -120,7 +122,7 @@ def moment(params: dict, key: str) -> float | None:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **esxi.spec(),
+            **esxi.spec(env_fallback),
             "state": {"type": "str", "choices": ["collected", "recorded"], "default": "collected"},
             "run_dir": {"type": "path"},
             "started_utc": {"type": "str"},
@@ -137,7 +139,13 @@ def main() -> None:
         now_s = time.time()
         with esxi.Session(params) as session:
             # Without an end there is nothing to wait for.
-            samples = esxi_counters.read(session, session.host(), started_s or now_s - KEPT_S, finished_s or now_s, params["wait_s"] if finished_s else 0)
+            samples = esxi_counters.read(
+                session,
+                session.host(),
+                started_s or now_s - KEPT_S,
+                finished_s or now_s,
+                params["wait_s"] if finished_s else 0,
+            )
         result = {"changed": False, "clock": samples["clock"], "samples": samples}
         if started_s and finished_s and not params["run_dir"]:
             offset_s = samples["clock"]["offset_s"]

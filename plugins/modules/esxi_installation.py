@@ -85,7 +85,7 @@ seealso:
   - module: storlab.testbed.esxi_vm
   - module: storlab.testbed.esxi_counters
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -146,17 +146,18 @@ about:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import esxi
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi_installation import UNTIL, Installation, check
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.names import check_testbed_id
+from ..module_utils.esxi import session as esxi
+from ..module_utils.esxi.installation import UNTIL, Installation, check
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            **esxi.spec(),
+            **esxi.spec(env_fallback),
             "testbed_id": {"type": "str", "required": True},
             "name": {"type": "str", "required": True},
             "run_id": {"type": "str", "required": True},
@@ -167,7 +168,9 @@ def main() -> None:
             "reconnect_s": {"type": "int", "default": 600},
             "join": {"type": "bool", "default": False},
             # For the action plugin, which writes the results.
-            "results_dir": {"type": "path"}, "guest": {"type": "str"}, "layer": {"type": "str"},
+            "results_dir": {"type": "path"},
+            "guest": {"type": "str"},
+            "layer": {"type": "str"},
         },
         supports_check_mode=True,
     )

@@ -26,7 +26,7 @@ attributes:
     support: full
     platforms: esxi
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -49,31 +49,41 @@ about:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import esxi, esxi_datastore, esxi_iscsi
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.esxi import adapter as esxi_iscsi
+from ..module_utils.esxi import datastore as esxi_datastore
+from ..module_utils.esxi import session as esxi
 
 HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
 
 
 def state_of(adapter: dict, stores: dict, machines: list) -> dict:
-    """Sections of lines, without what changes by itself."""
+    """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
     lines = {
         "iscsi adapter": [f"software iSCSI {'enabled' if adapter['enabled'] else 'disabled'}"]
         + ([f"name {adapter['iqn']}", f"alias {adapter['alias'] or 'none'}"] if adapter["enabled"] else [])
-        + [f"option {key} {value}" for key, value in adapter["options"].items()] + [f"bound {name}" for name in adapter["bound"]],
-        "iscsi targets": [esxi_iscsi.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "") for target in adapter["targets"]],
+        + [f"option {key} {value}" for key, value in adapter["options"].items() if adapter["enabled"]]
+        + [f"bound {name}" for name in adapter["bound"]],
+        "iscsi targets": [
+            esxi_iscsi.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
+            for target in adapter["targets"]
+        ],
         "host options": [f"{key} {value}" for key, value in adapter["host_options"].items()]
         + [f"module {esxi_iscsi.QUEUE_DEPTH_MODULE} {adapter['module_options'] or 'no options'}"],
         "devices": [f"{naa} {disk['size_bytes']} bytes" for naa, disk in stores["disks"].items()],
-        "datastores": [f"{volume['name']} {esxi_datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}" for volume in stores["volumes"]],
+        "datastores": [
+            f"{volume['name']} {esxi_datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
+            for volume in stores["volumes"]
+        ],
         "virtual machines": list(machines),
     }
     return {section: sorted(found) for section, found in lines.items()}
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=esxi.spec(), supports_check_mode=True)
+    module = AnsibleModule(argument_spec=esxi.spec(env_fallback), supports_check_mode=True)
     try:
         with esxi.Session(module.params) as session:
             host = session.host()

@@ -166,7 +166,7 @@ attributes:
     support: full
     platforms: esxi
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -250,12 +250,23 @@ about:
 
 import contextlib
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import esxi, esxi_vm
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi_machine import CONFIGURED, Machine, find, hardware, read, read_facts
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi_transfer import Import, IsoStore, Ova
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
+from ansible.module_utils.basic import AnsibleModule, env_fallback
+
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.names import check_testbed_id
+from ..module_utils.core.steps import shown
+from ..module_utils.esxi import machine_plan as esxi_vm
+from ..module_utils.esxi import session as esxi
+from ..module_utils.esxi.datastore import rescanned
+from ..module_utils.esxi.machine import (
+    CONFIGURED,
+    Machine,
+    find,
+    hardware,
+    read,
+    read_facts,
+)
+from ..module_utils.esxi.transfer import Import, IsoStore, Ova
 
 
 class Source:
@@ -266,9 +277,11 @@ class Source:
         want, host = machine.want, machine.host
         if want["template"]:
             if session.about["kind"] != "VirtualCenter":
-                raise Failure("template_needs_vcenter",
-                              f"{session.params['hostname']} is a host on its own, which cannot clone the template {want['template']}.",
-                              "Go through its vCenter, or use ova.")
+                raise Failure(
+                    "template_needs_vcenter",
+                    f"{session.params['hostname']} is a host on its own, which cannot clone the template {want['template']}.",
+                    "Go through its vCenter, or use ova.",
+                )
             self.template, _here = find(session, host, want["template"])
             if self.template is None:
                 raise bad_value("template", want["template"], "Name a template that the vCenter has.")
@@ -298,31 +311,50 @@ def present(session: esxi.Session, host, params: dict, check_mode: bool) -> dict
     state = read(session, host, vm) if vm is not None else None
     if state is not None:
         esxi_vm.own(state, want)
-        if not here:
-            raise Failure("vm_elsewhere", f"The virtual machine {want['name']} is on another host.", "Move it, or name its host in esxi_host.",
-                          name=want["name"])
     machine = Machine(session, host, vm, want)
+    moves = away(session, host, vm) if state is not None and not here else []
     facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
     source = Source(session, machine) if state is None or state["building"] else None
     image = IsoStore(session, host, want["iso"], want["testbed_id"]) if want["iso"] else None
     steps = esxi_vm.plan(state, want, facts, source.state if source else None)
     uploads = image.plan() if image else []
     if not check_mode:
-        steps = carry_out(session, machine, state, facts, steps, source, lambda: image.upload(uploads[0]) if uploads else None,
-                          lambda: image.remove() if uploads and uploads[0]["was"] is None else None)
+        if moves:
+            machine.move()
+        steps = carry_out(
+            session,
+            machine,
+            state,
+            facts,
+            steps,
+            source,
+            lambda: image.upload(uploads[0]) if uploads else None,
+            lambda: image.remove() if uploads and uploads[0]["was"] is None else None,
+        )
         state = read(session, host, machine.vm) if steps else state
-    result = esxi_vm.told([*uploads, *steps])
+    result = shown([*moves, *uploads, *steps])
     if state is not None and not (check_mode and state["building"]):
         reserved = state["locked"] and state["reservation_mib"] == state["memory_mib"]
-        result["vm"] = {**{key: state[key] for key in ("power", "path", "uuid", "guest_id", "vcpus", "memory_mib")}, "name": want["name"],
-                        "memory_reserved": reserved}
+        result["vm"] = {
+            **{key: state[key] for key in ("power", "path", "uuid", "guest_id", "vcpus", "memory_mib")},
+            "name": want["name"],
+            "memory_reserved": reserved,
+        }
     result["disks"] = esxi_vm.told_disks(state, want) if state is not None else []
     if params["wait_for_address_s"] and not check_mode:
         result["address"] = machine.wait_for_address(params["wait_for_address_s"])
     return result
 
 
-def carry_out(session: esxi.Session, machine: Machine, state: dict | None, facts: dict, steps: list, source, upload, take_back) -> list:
+def away(session: esxi.Session, host, vm) -> list:
+    """The step that brings a machine of this testbed back from the host to which its cluster has moved it."""
+    with session.doing("look where the virtual machine is"):
+        return [{"op": "move", "target": vm.name, "was": vm.runtime.host.name, "will": host.name}]
+
+
+def carry_out(
+    session: esxi.Session, machine: Machine, state: dict | None, facts: dict, steps: list, source, upload, take_back
+) -> list:
     """The steps that were taken. A machine that could not be completed is destroyed again, and so is the image that was uploaded for it."""
     creation = [step for step in steps if step["op"] in ("destroy", "create")]
     upload_done = False
@@ -357,10 +389,9 @@ def absent(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
     state = read(session, host, vm) if vm is not None else None
     if params["state"] == "released" and state is not None and not check_mode:
         # Only a rescan tells the host that the disk behind a datastore is another one now.
-        with session.doing("rescan for lost datastores"):
-            storage = host.configManager.storageSystem
-            storage.RescanAllHba()
-            storage.RescanVmfs()
+        with session.doing("look where the machine lies"):
+            names = [store.name for store in vm.datastore]
+        rescanned(session, host, names, params["timeout_s"])
         state = read(session, host, vm)
     steps = (esxi_vm.absent_plan if params["state"] == "absent" else esxi_vm.released_plan)(state, want)
     image = IsoStore.of(session, host, params) if params["state"] == "absent" else None
@@ -369,7 +400,7 @@ def absent(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
         Machine(session, host, vm, want).apply(steps, state, {})
         if removal:
             image.remove()
-    return esxi_vm.told([*steps, *removal])
+    return shown([*steps, *removal])
 
 
 def zeroed(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
@@ -379,33 +410,57 @@ def zeroed(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
     steps = esxi_vm.zero_plan(state, want, [disk["name"] for disk in params["disks"]])
     if not check_mode:
         Machine(session, host, vm, want).apply(steps, state, {})
-    return esxi_vm.told(steps)
+    return shown(steps)
 
 
 def main() -> None:
     disk = {
-        "name": {"type": "str", "required": True}, "size_mib": {"type": "int"},
-        "controller": {"type": "str", "choices": list(esxi_vm.CONTROLLERS), "default": "pvscsi"}, "bus": {"type": "int"}, "unit": {"type": "int"},
-        "provisioning": {"type": "str", "choices": list(esxi_vm.PROVISIONING), "default": "eager"}, "datastore": {"type": "str"},
-        "rdm": {"type": "dict", "options": {"layer": {"type": "str"}, "naa": {"type": "str"},
-                                            "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"}}},
+        "name": {"type": "str", "required": True},
+        "size_mib": {"type": "int"},
+        "controller": {"type": "str", "choices": list(esxi_vm.CONTROLLERS), "default": "pvscsi"},
+        "bus": {"type": "int"},
+        "unit": {"type": "int"},
+        "provisioning": {"type": "str", "choices": list(esxi_vm.PROVISIONING), "default": "eager"},
+        "datastore": {"type": "str"},
+        "rdm": {
+            "type": "dict",
+            "options": {
+                "layer": {"type": "str"},
+                "naa": {"type": "str"},
+                "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},
+            },
+        },
     }
     module = AnsibleModule(
         argument_spec={
-            **esxi.spec(),
+            **esxi.spec(env_fallback),
             "testbed_id": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent", "zeroed", "released"], "default": "present"},
             "name": {"type": "str", "required": True},
             "power": {"type": "str", "choices": ["on", "off", "as_is"], "default": "as_is"},
             "restart": {"type": "bool", "default": False},
-            "datastore": {"type": "str"}, "guest_id": {"type": "str"}, "vcpus": {"type": "int"}, "memory_mib": {"type": "int"},
+            "datastore": {"type": "str"},
+            "guest_id": {"type": "str"},
+            "vcpus": {"type": "int"},
+            "memory_mib": {"type": "int"},
             "reserve_memory": {"type": "bool", "default": True},
             "disks": {"type": "list", "elements": "dict", "default": [], "options": disk},
-            "iso": {"type": "dict", "options": {"src": {"type": "path"}, "path": {"type": "str"}, "datastore": {"type": "str"}}},
-            "nics": {"type": "list", "elements": "dict", "default": [], "options": {
-                "network": {"type": "str", "required": True}, "type": {"type": "str", "choices": ["vmxnet3", "e1000e", "e1000"], "default": "vmxnet3"}}},
+            "iso": {
+                "type": "dict",
+                "options": {"src": {"type": "path"}, "path": {"type": "str"}, "datastore": {"type": "str"}},
+            },
+            "nics": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "network": {"type": "str", "required": True},
+                    "type": {"type": "str", "choices": ["vmxnet3", "e1000e", "e1000"], "default": "vmxnet3"},
+                },
+            },
             "extra_config": {"type": "dict", "default": {}},
-            "template": {"type": "str"}, "ova": {"type": "path"},
+            "template": {"type": "str"},
+            "ova": {"type": "path"},
             "layers": {"type": "dict", "default": {}},
             "wait_for_address_s": {"type": "int", "default": 0},
         },

@@ -106,10 +106,11 @@ options:
             description: Name of the layer its I/O goes through next.
             type: str
           purpose:
-            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            description:
+              - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+              - By default that of the layer beneath, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
-            default: scratch
           layer_kind:
             description: V(target) for a target's login to itself, which makes the export measurable without the network.
             type: str
@@ -136,7 +137,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -171,12 +172,22 @@ layers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id, read_text
-from ansible_collections.storlab.testbed.plugins.module_utils.iscsi_names import check_chap, check_iqn, portal_address
-from ansible_collections.storlab.testbed.plugins.module_utils.open_iscsi import OpenIscsi, expected, layers_of, plan, unwanted
 
-TUNING = {"queue_depth": 32, "replacement_timeout_s": 120, "login_timeout_s": 15, "noop_interval_s": 5, "noop_timeout_s": 5}
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.iscsi_names import check_chap, check_iqn, portal_address
+from ..module_utils.core.luns import expected, layers_of, unwanted
+from ..module_utils.core.names import check_testbed_id
+from ..module_utils.core.steps import diff_of
+from ..module_utils.linux.host import read_text
+from ..module_utils.linux.open_iscsi import OpenIscsi, plan
+
+TUNING = {
+    "queue_depth": 32,
+    "replacement_timeout_s": 120,
+    "login_timeout_s": 15,
+    "noop_interval_s": 5,
+    "noop_timeout_s": 5,
+}
 CHAP = {
     "chap_user": {"type": "str"},
     "chap_password": {"type": "str", "no_log": True},
@@ -196,8 +207,17 @@ def check(params: dict) -> list:
         check_iqn("iscsi_initiator_targets iqn", target["iqn"])
         # Whether CHAP is needed is for the target to say.
         check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
-        portal = {**target["portal"], "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"])}
-        targets.append({**target, "portal": portal, "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]]})
+        portal = {
+            **target["portal"],
+            "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"]),
+        }
+        targets.append(
+            {
+                **target,
+                "portal": portal,
+                "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]],
+            }
+        )
     return targets
 
 
@@ -215,12 +235,16 @@ def ensure_target(iscsi: OpenIscsi, target: dict, steps: list, warnings: list) -
             iscsi.undo(target, before)
         raise
     if busy and any(step["op"] == "update_record" for step in steps):
-        warnings.append(f"The session to {target['iqn']} is in use: what changed in its record takes effect at its next login.")
+        warnings.append(
+            f"The session to {target['iqn']} is in use: what changed in its record takes effect at its next login."
+        )
     return disks
 
 
 def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
-    iscsi = OpenIscsi(check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING})
+    iscsi = OpenIscsi(
+        check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
+    )
     targets = check(params) if params["state"] == "present" else []
     extra = unwanted(iscsi.records(), targets)
     steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
@@ -238,7 +262,9 @@ def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
         steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
     plans = [
         plan(
-            iscsi.current(target) if name == params["initiator_name"] else {"record": None, "session": None, "luns": {}, "busy": []},
+            iscsi.current(target)
+            if name == params["initiator_name"]
+            else {"record": None, "session": None, "luns": {}, "busy": []},
             target,
             {key: params[key] for key in TUNING},
         )
@@ -254,7 +280,12 @@ def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
             if any(plans) or steps:
                 iscsi.prepare(params["initiator_name"])
             for target, its_steps in zip(targets, plans):
-                disks.update({(target["iqn"], lun): disk for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()})
+                disks.update(
+                    {
+                        (target["iqn"], lun): disk
+                        for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()
+                    }
+                )
         except Failure:
             if not iscsi.records():
                 # The first login failed: nothing of this testbed is left then.
@@ -264,19 +295,12 @@ def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
     return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}
 
 
-def diff_of(steps: list) -> dict:
-    return {
-        side: "".join(f"{step['op']} {step['target']}: {step[key]}\n" for step in steps if step[key] is not None)
-        for side, key in (("before", "was"), ("after", "will"))
-    }
-
-
 def main() -> None:
     lun = {
         "lun": {"type": "int", "required": True},
         "name": {"type": "str", "required": True},
         "parent": {"type": "str"},
-        "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "scratch"},
+        "purpose": {"type": "str", "choices": ["scratch", "data"]},
         "layer_kind": {"type": "str", "choices": ["initiator", "target"], "default": "initiator"},
         "serial": {"type": "str"},
         "naa": {"type": "str"},

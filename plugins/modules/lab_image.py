@@ -39,7 +39,7 @@ attributes:
     platforms: Debian
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -78,8 +78,9 @@ import os
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.lab_image import (
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab.image import (
     Progress,
     build,
     image_problem,

@@ -43,7 +43,7 @@ attributes:
     platforms: linux
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -71,9 +71,10 @@ import os
 import re
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import netns as network
-from ansible_collections.storlab.testbed.plugins.module_utils import qemu
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure, bad_value
+
+from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.lab import netns as network
+from ..module_utils.lab import qemu
 
 
 def desired(params: dict) -> dict:
@@ -89,10 +90,19 @@ def desired(params: dict) -> dict:
 
 def refuse_running_machines(name: str) -> None:
     folder = os.path.join(network.run_dir(name), "vm")
-    running = [vm for vm in (sorted(os.listdir(folder)) if os.path.isdir(folder) else []) if qemu.running_pid(os.path.join(folder, vm))]
+    running = [
+        vm
+        for vm in (sorted(os.listdir(folder)) if os.path.isdir(folder) else [])
+        if qemu.running_pid(os.path.join(folder, vm))
+    ]
     if running:
-        raise Failure("machines_running", f"The network {name} cannot be removed, {', '.join(running)} still runs in it.",
-                      "End the machines first.", netns=name, machines=running)
+        raise Failure(
+            "machines_running",
+            f"The network {name} cannot be removed, {', '.join(running)} still runs in it.",
+            "End the machines first.",
+            netns=name,
+            machines=running,
+        )
 
 
 def main() -> None:
@@ -115,8 +125,12 @@ def main() -> None:
                 refuse_running_machines(name)
             network.apply(steps, name)
         lines = [" ".join(step) for step in steps]
-        module.exit_json(changed=bool(steps), steps=lines, namespace_path=network.namespace_path(name),
-                         diff={"before": "", "after": "".join(f"{line}\n" for line in lines)})
+        module.exit_json(
+            changed=bool(steps),
+            steps=lines,
+            namespace_path=network.namespace_path(name),
+            diff={"before": "", "after": "".join(f"{line}\n" for line in lines)},
+        )
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

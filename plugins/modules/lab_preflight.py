@@ -78,7 +78,7 @@ attributes:
     platforms: linux
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -108,13 +108,18 @@ memory_free_mib:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.lab_preflight import first_problem, observe
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab.preflight import first_problem, observe
 
 
 def needs(key: str, kind: str) -> dict:
-    return {"type": "list", "elements": "dict", "default": [],
-            "options": {key: {"type": kind, "required": True}, "package": {"type": "str", "required": True}}}
+    return {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {key: {"type": kind, "required": True}, "package": {"type": "str", "required": True}},
+    }
 
 
 def main() -> None:
@@ -132,11 +137,15 @@ def main() -> None:
     )
     params = module.params
     try:
-        seen = observe(params["image_dir"], params["recipe_dir"], params["machines"], params["commands"], params["files"])
+        seen = observe(
+            params["image_dir"], params["recipe_dir"], params["machines"], params["commands"], params["files"]
+        )
         problem = first_problem(seen, params["install_packages"])
         if problem:
             raise problem
-        module.exit_json(changed=False, **{key: seen[key] for key in ("missing_packages", "disk_free_mib", "memory_free_mib")})
+        module.exit_json(
+            changed=False, **{key: seen[key] for key in ("missing_packages", "disk_free_mib", "memory_free_mib")}
+        )
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

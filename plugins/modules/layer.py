@@ -28,13 +28,16 @@ options:
       - C(purpose) is V(scratch) when raw benchmarks may overwrite it, V(data) when it holds something.
     type: list
     elements: dict
+    default: []
   names:
     description: Names of the layers to forget.
     type: list
     elements: str
+    default: []
   suffix:
     description: Appended to the names, where several hosts have a layer of one name, as when ESXi hosts share a LUN.
     type: str
+    default: ""
   state_dir:
     description: Folder on the controller that keeps the testbed's state. Without it layers live only as long as the playbook.
     type: path
@@ -46,7 +49,7 @@ attributes:
     description: Does not show differences.
     support: none
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

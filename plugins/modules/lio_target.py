@@ -27,7 +27,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -68,53 +68,44 @@ layers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import iscsi_target
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_testbed_id
-from ansible_collections.storlab.testbed.plugins.module_utils.lio import LioTarget, foreign_target, lun_identity, plan
 
-
-def diff_of(steps: list) -> dict:
-    """Only what changes: path and value, one a line."""
-
-    def side(key):
-        return "".join(f"{step['path']}: {step[key]}\n" for step in steps if step[key] not in (None, ""))
-
-    return {"before": side("was"), "after": side("will")}
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.names import check_testbed_id
+from ..module_utils.core.steps import diff_of
+from ..module_utils.linux import iscsi_target
+from ..module_utils.linux.lio import LioTarget, lun_identity, newly_exported, plan
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
     lio = LioTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]))
     if params["state"] == "absent":
-        steps = plan(lio.current([]), [])
+        steps = plan(lio.current(), [])
         changed = bool(steps or lio.record.data)
         if changed and not check_mode:
+            # The session of an initiator that died lasts until LIO misses its answers.
+            lost = lio.lost_luns(lio.current(), steps, patience_s=0 if params["uses"] else 60)
+            iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, [], params["layers"]), params["uses"])
             lio.remove_all(steps)
-        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
-    targets = iscsi_target.check_targets(params["targets"], params["layers"], params["allow_no_chap"], params["allow_any_address"])
-    current = lio.current([target["name"] for target in targets])
-    for target in targets:
-        if foreign_target(current, target["name"], lio.testbed_id, lio.record.data.get("targets", [])):
-            raise Failure(
-                "foreign_target",
-                f"The target {target['name']} exists already, and not by this testbed.",
-                "Use another name, or remove that target.",
-                target=target["name"],
-            )
+        return {"changed": changed, "steps": steps, "diff": diff_of(steps, lambda step: step["path"])}
+    targets = iscsi_target.check_targets(
+        params["targets"], params["layers"], params["allow_no_chap"], params["allow_any_address"]
+    )
+    current = lio.current()
+    lio.refuse_foreign(current, targets)
     entries = lio.entries(current, targets)
     steps = plan(current, entries)
-    made = {step["path"].split("/")[-1] for step in steps if step["op"] == "mkdir" and step["path"].startswith("core/")}
-    remade = {step["path"].split("/")[-1] for step in steps if step["op"] == "rmdir"}
-    for target in targets:
-        for lun in target["luns"]:
-            name = f"storlab-{lio.testbed_id}-{lun['name']}"
-            # In check mode on a fresh host the device below is not there yet.
-            if name in made - remade and not (check_mode and lun["expected"]):
-                iscsi_target.refuse_unsafe(lun, lio.testbed_id)
+    for target, lun in newly_exported(current, steps, targets, lio.testbed_id):
+        # In check mode on a fresh host the device below is not there yet.
+        if not (check_mode and lun["expected"]):
+            iscsi_target.refuse_unsafe(lun, target["name"], lio.testbed_id)
+    lost = lio.lost_luns(current, steps, patience_s=0 if params["uses"] else 5)
+    iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, targets, params["layers"]), params["uses"])
     if steps and not check_mode:
         lio.apply(targets, steps, entries)
-    layers = iscsi_target.layers_of(targets, params["layers"], lambda target, lun: lun_identity(lio.testbed_id, target, lun), "lio")
-    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers}
+    layers = iscsi_target.layers_of(
+        targets, params["layers"], lambda target, lun: lun_identity(lio.testbed_id, target, lun), "lio"
+    )
+    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps, lambda step: step["path"]), "layers": layers}
 
 
 def main() -> None:

@@ -58,7 +58,7 @@ attributes:
     platforms: linux
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -93,8 +93,10 @@ steps:
 import os
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import nbd, process
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab import nbd
+from ..module_utils.linux import process
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
@@ -110,9 +112,13 @@ def ensure(params: dict, check_mode: bool) -> dict:
             else:
                 nbd.start(name, argv)
     pid = nbd.running_pid(name)
-    result = {"changed": bool(steps), "steps": steps, "instance": process.instance(pid) if pid else "",
-              "url": f"nbd://{params['address']}:{params['port']}/{name}",
-              "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)}}
+    result = {
+        "changed": bool(steps),
+        "steps": steps,
+        "instance": process.instance(pid) if pid else "",
+        "url": f"nbd://{params['address']}:{params['port']}/{name}",
+        "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)},
+    }
     if current["problem"]:
         result["problem"] = current["problem"]
     return result

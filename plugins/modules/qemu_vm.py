@@ -148,7 +148,7 @@ attributes:
     platforms: linux
     support: full
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -209,9 +209,14 @@ import shutil
 import time
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils import qemu
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.netns import close_connections, mac_address, wait_for_banner
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab import qemu
+from ..module_utils.lab.netns import (
+    close_connections,
+    mac_address,
+    wait_for_banner,
+)
 
 
 def complete(params: dict) -> dict:
@@ -229,13 +234,24 @@ def complete(params: dict) -> dict:
 def wait(vm: dict) -> None:
     target, run_dir = vm["wait_for"], vm["run_dir"]
     deadline = time.monotonic() + target["timeout_s"]
-    if not wait_for_banner(vm["netns"], target["address"], target["port"], deadline, still_alive=lambda: qemu.running_pid(run_dir) is not None):
+    if not wait_for_banner(
+        vm["netns"],
+        target["address"],
+        target["port"],
+        deadline,
+        still_alive=lambda: qemu.running_pid(run_dir) is not None,
+    ):
         tail = qemu.console_tail(vm["console_log"])
         what = "ended while it started"
         if qemu.running_pid(run_dir):
             what = f"did not answer at {target['address']}:{target['port']} within {target['timeout_s']} s"
-        raise Failure("vm_unreachable", f"Machine {vm['name']} {what}; its console ended with: {' | '.join(tail[-3:])}.",
-                      f"Read {vm['console_log']}, give it more memory or time, and run this again.", name=vm["name"], console=tail)
+        raise Failure(
+            "vm_unreachable",
+            f"Machine {vm['name']} {what}; its console ended with: {' | '.join(tail[-3:])}.",
+            f"Read {vm['console_log']}, give it more memory or time, and run this again.",
+            name=vm["name"],
+            console=tail,
+        )
 
 
 def apply(vm: dict, steps: list, argv: list, definition: str | None, accel: dict | None) -> None:
@@ -269,13 +285,22 @@ def ensure(params: dict, check_mode: bool) -> dict:
         argv = qemu.build_argv(vm, accel["accel"])
         definition = qemu.definition_hash(argv, vm["netns"], vm["generation"])
     steps = qemu.plan(current, definition)
-    result = {"changed": bool(steps), "steps": steps, "diff": {"before": "", "after": "".join(f"{step} {vm['name']}\n" for step in steps)}}
+    result = {
+        "changed": bool(steps),
+        "steps": steps,
+        "diff": {"before": "", "after": "".join(f"{step} {vm['name']}\n" for step in steps)},
+    }
     if not check_mode:
         apply(vm, steps, argv, definition, accel)
         if definition and vm["wait_for"]:
             wait(vm)
     if definition:
-        result["vm"] = {"accel": accel["accel"], "accel_reason": accel["reason"], "emulated": accel["accel"] != "kvm", "definition": definition}
+        result["vm"] = {
+            "accel": accel["accel"],
+            "accel_reason": accel["reason"],
+            "emulated": accel["accel"] != "kvm",
+            "definition": definition,
+        }
         pid = qemu.running_pid(vm["run_dir"])
         if pid:
             result["vm"]["pid"] = pid
@@ -292,7 +317,11 @@ def main() -> None:
         "cache": {"type": "str", "choices": ["none", "writeback"], "default": "none"},
         "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
     }
-    server = {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 22}, "timeout_s": {"type": "int", "default": 60}}
+    server = {
+        "address": {"type": "str", "required": True},
+        "port": {"type": "int", "default": 22},
+        "timeout_s": {"type": "int", "default": 60},
+    }
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
@@ -307,7 +336,12 @@ def main() -> None:
             "initrd": {"type": "path"},
             "append": {"type": "str"},
             "disks": {"type": "list", "elements": "dict", "default": [], "options": disk},
-            "nics": {"type": "list", "elements": "dict", "default": [], "options": {"tap": {"type": "str", "required": True}, "mac": {"type": "str"}}},
+            "nics": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {"tap": {"type": "str", "required": True}, "mac": {"type": "str"}},
+            },
             "console_log": {"type": "path"},
             "generation": {"type": "str", "default": ""},
             "ssh_control_dir": {"type": "path"},

@@ -52,7 +52,7 @@ options:
         description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
         type: str
         choices: [scratch, data]
-        default: scratch
+        default: data
 attributes:
   check_mode:
     description: Changes nothing, and returns the paths where they can be predicted.
@@ -65,7 +65,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -118,9 +118,10 @@ layers:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.host import check_name, check_testbed_id
-from ansible_collections.storlab.testbed.plugins.module_utils.ramdisk import RamDisks, check_disks, choose, plan
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.names import check_name, check_testbed_id
+from ..module_utils.linux.ramdisk import RamDisks, check_disks, choose, plan
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
@@ -143,7 +144,12 @@ def ensure(params: dict, check_mode: bool) -> dict:
         disks.refuse_too_big(steps)
         if steps and not check_mode:
             disks.apply(steps, provider, wanted)
-        result = {"changed": bool(steps), "provider": provider, "provider_reason": reason, "layers": disks.layers(params["disks"], provider)}
+        result = {
+            "changed": bool(steps),
+            "provider": provider,
+            "provider_reason": reason,
+            "layers": disks.layers(params["disks"], provider),
+        }
     return {**result, "steps": steps, "diff": {"before": current, "after": after}}
 
 
@@ -160,7 +166,7 @@ def main() -> None:
                 "options": {
                     "name": {"type": "str", "required": True},
                     "size_mib": {"type": "int", "required": True},
-                    "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "scratch"},
+                    "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "data"},
                 },
             },
         },

@@ -21,9 +21,14 @@ options:
     choices: [captured, verified]
     required: true
   testbed_id:
-    description: What another testbed of this collection has on the host is left out.
+    description: What the records of other testbeds of this collection on the host name is left out.
     type: str
     default: ""
+  own_names:
+    description: Further names under which this testbed keeps folders on the host, see M(storlab.testbed.storage_state).
+    type: list
+    elements: str
+    default: []
   state_dir:
     description: Folder on the controller that keeps the testbed's state.
     type: path
@@ -44,7 +49,7 @@ attributes:
     description: Does not show differences. The failure lists them.
     support: none
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

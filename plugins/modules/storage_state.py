@@ -15,9 +15,16 @@ description:
   - Changes nothing.
 options:
   testbed_id:
-    description: What another testbed of this collection has on the host is left out. Without it everything is listed.
+    description:
+      - What the records of other testbeds of this collection on the host (C(/run/storlab/<testbed_id>/)) name is left out; names are compared exactly.
+        Without it everything is listed.
     type: str
     default: ""
+  own_names:
+    description: Further names under which this testbed keeps folders below C(/run/storlab), such as the namespace of its embedded lab.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     description: Reads in check mode too.
@@ -30,7 +37,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""
@@ -51,14 +58,23 @@ storage_state:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.storlab.testbed.plugins.module_utils.storage_state import gather
+
+from ..module_utils.linux.storage_state import gather
 
 
 def main():
-    module = AnsibleModule(argument_spec={"testbed_id": {"type": "str", "default": ""}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={
+            "testbed_id": {"type": "str", "default": ""},
+            "own_names": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
     ip = module.get_bin_path("ip")
     addresses = module.run_command([ip, "-json", "address", "show"], check_rc=True)[1] if ip else ""
-    module.exit_json(changed=False, storage_state=gather("/", addresses, module.params["testbed_id"]))
+    module.exit_json(
+        changed=False, storage_state=gather("/", addresses, module.params["testbed_id"], module.params["own_names"])
+    )
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ attributes:
     support: full
     platforms: windows
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

@@ -89,10 +89,11 @@ options:
             description: Name of the layer its I/O goes through next.
             type: str
           purpose:
-            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            description:
+              - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+              - By default that of the layer beneath, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
-            default: scratch
           size_bytes:
             description: The size it must have. By default that of its published export.
             type: int
@@ -110,7 +111,7 @@ attributes:
     support: full
     platforms: windows
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

@@ -91,10 +91,11 @@ options:
                 choices: [dynamic, fixed]
                 default: dynamic
           purpose:
-            description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+            description:
+              - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
+              - By default that of the layer beneath, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
-            default: scratch
       initiators:
         description: Who may log in, each by exactly one of its name, address, host name or MAC address.
         type: list
@@ -143,7 +144,7 @@ attributes:
     support: full
     platforms: windows
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

@@ -57,7 +57,7 @@ options:
         description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
         type: str
         choices: [scratch, data]
-        default: scratch
+        default: data
       model:
         description: The model of a preinstalled disk, as C(Get-Disk) shows it; C(*) stands for any letters.
         type: str
@@ -75,7 +75,7 @@ attributes:
     support: full
     platforms: windows
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

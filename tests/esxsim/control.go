@@ -133,7 +133,9 @@ type order struct {
 	Fault   string  `json:"fault"`   // a name of faults below
 	Skip    int     `json:"skip"`    // calls that pass before it strikes
 	Times   int     `json:"times"`   // how often it strikes; 0 is for ever
-	Seconds float64 `json:"seconds"` // of cut (connections refused) and hang
+	Seconds float64 `json:"seconds"` // of cut (connections refused), hang and slow
+	Name    string  `json:"name"`    // of a virtual machine
+	Host    string  `json:"host"`    // where it goes, or what is restarted
 }
 
 var faults = map[string]types.BaseMethodFault{
@@ -195,13 +197,29 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.answer()
 		return "answered", nil
 	})
+	handle("/move", func(asked order) (any, error) { return "moved", world.move(asked.Name, asked.Host) })
+	handle("/slow", func(asked order) (any, error) {
+		world.mu.Lock()
+		world.slow[asked.Method] = time.Duration(asked.Seconds * float64(time.Second))
+		world.mu.Unlock()
+		return "slow", nil
+	})
+	handle("/settle", func(order) (any, error) { return "settled", world.settle() })
+	handle("/restart", func(asked order) (any, error) { return "restarted", world.restart(asked.Host) })
+	handle("/options", func(order) (any, error) {
+		found := map[string]map[string]string{}
+		for _, h := range world.hosts {
+			found[h.sys.Name] = h.inForce()
+		}
+		return found, nil
+	})
 	handle("/calls", func(order) (any, error) { return world.takeCalls(), nil })
 	go func() { _ = http.Serve(listener, nil) }()
 	return listener.Addr().String(), nil
 }
 
 // makeCertificate is self-signed for the address that clients use; its PEM file is what they trust.
-func makeCertificate(home, address string) (tls.Certificate, string, error) {
+func makeCertificate(home, address string, named bool) (tls.Certificate, string, error) {
 	host, _, _ := net.SplitHostPort(address)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -210,7 +228,10 @@ func makeCertificate(home, address string) (tls.Certificate, string, error) {
 	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "esxsim (simulated)"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.ParseIP(host)}, DNSNames: []string{"localhost"}}
+		DNSNames: []string{"localhost"}}
+	if !named {
+		template.IPAddresses = []net.IP{net.ParseIP(host)}
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return tls.Certificate{}, "", err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,7 @@ type mark struct {
 	UUID    string `json:"uuid"`
 	Name    string `json:"name"`
 	Version int32  `json:"version"`
+	Device  string `json:"device"` // the name of the device it was made on
 }
 
 // volume is a VMFS or NFS volume with its files.
@@ -60,7 +62,8 @@ func readMark(session *iscsi.Session, lun iscsi.LUN) *mark {
 	return found
 }
 
-func (h *host) writeMark(on *disk, content *mark) error {
+// login opens a session over the first path to a disk.
+func (h *host) login(on *disk) (*iscsi.Session, path, error) {
 	way := on.paths[0]
 	var target types.HostInternetScsiHbaStaticTarget
 	for _, own := range h.adapter.ConfiguredStaticTarget {
@@ -68,13 +71,41 @@ func (h *host) writeMark(on *disk, content *mark) error {
 			target = own
 		}
 	}
-	session, err := iscsi.Login(way.portal, h.adapter.IScsiName, way.iqn, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
+	session, err := iscsi.Login(h.real(way.portal), h.adapter.IScsiName, way.iqn, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
+	return session, way, err
+}
+
+// reread looks again at what is on the disks.
+func (h *host) reread() {
+	for _, found := range h.disks {
+		if found.DeviceType != 0 || found.lost {
+			continue
+		}
+		session, way, err := h.login(found)
+		if err != nil {
+			continue
+		}
+		lun := found.LUN
+		lun.Number = way.lun
+		found.mark, found.partitions = readMark(session, lun), readPartitions(session, lun)
+		session.Close()
+	}
+}
+
+func (h *host) writeMark(on *disk, content *mark) error {
+	session, way, err := h.login(on)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
 	block := make([]byte, on.BlockBytes)
 	if content != nil {
+		// What was there is overwritten, partition tables first.
+		for _, address := range []int64{0, 1} {
+			if err := session.WriteBlock(way.lun, address, block); err != nil {
+				return err
+			}
+		}
 		text, _ := json.Marshal(content)
 		copy(block, markHead+string(text))
 	}
@@ -95,15 +126,47 @@ func (d *datastoreSystem) device(path string) *disk {
 	return found
 }
 
+// free is whether a VMFS on all of the disk is offered: on every disk that is large enough and not mounted here, which proves nothing about its contents.
 func (d *datastoreSystem) free(found *disk) bool {
-	return found.mark == nil && found.BlockBytes*found.Blocks >= leastBytes
+	if found.BlockBytes*found.Blocks < leastBytes || d.host.onDisk(found.name) {
+		return false
+	}
+	return d.host.world.strict[usedDisksOffered] || (found.mark == nil && len(found.partitions) == 0)
 }
 
-func (d *datastoreSystem) QueryAvailableDisksForVmfs(*simulator.Context, *types.QueryAvailableDisksForVmfs) soap.HasFault {
+// onDisk is whether this host has a volume on the disk, mounted or not.
+func (h *host) onDisk(name string) bool {
+	for _, entry := range h.mounts {
+		if vmfs, ok := entry.Volume.(*types.HostVmfsVolume); ok && vmfs.Extent[0].DiskName == name {
+			return true
+		}
+	}
+	return false
+}
+
+// mapped is whether a machine that this host knows uses the disk as raw device mapping.
+func (h *host) mapped(ctx *simulator.Context, found *disk) bool {
+	for _, entity := range ctx.Map.All("VirtualMachine") {
+		for _, device := range entity.(*simulator.VirtualMachine).Config.Hardware.Device {
+			if raw, ok := device.GetVirtualDevice().Backing.(*types.VirtualDiskRawDiskMappingVer1BackingInfo); ok && strings.HasSuffix(raw.DeviceName, found.name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// copied is whether the VMFS on a disk was made on a device of another name, so that it is not mounted by itself.
+func (h *host) copied(found *disk) bool {
+	return h.world.strict[unresolvedVolumes] && found.mark != nil && found.mark.Device != found.name
+}
+
+// QueryAvailableDisksForVmfs leaves out what carries a volume of this host or is mapped to a machine. Disks with other contents it names.
+func (d *datastoreSystem) QueryAvailableDisksForVmfs(ctx *simulator.Context, _ *types.QueryAvailableDisksForVmfs) soap.HasFault {
 	body := &methods.QueryAvailableDisksForVmfsBody{Res: &types.QueryAvailableDisksForVmfsResponse{}}
 	for _, lun := range d.host.storage.StorageDeviceInfo.ScsiLun {
 		if candidate, ok := lun.(*types.HostScsiDisk); ok {
-			if found := d.device(candidate.DevicePath); found != nil && d.free(found) {
+			if found := d.device(candidate.DevicePath); found != nil && !d.host.onDisk(found.name) && !d.host.mapped(ctx, found) {
 				body.Res.Returnval = append(body.Res.Returnval, *candidate)
 			}
 		}
@@ -164,14 +227,14 @@ func (d *datastoreSystem) CreateVmfsDatastore(ctx *simulator.Context, req *types
 	if version == 0 {
 		version = 6
 	}
-	made := &volume{mark: mark{UUID: uuid.NewString(), Name: name, Version: version}, naa: found.name, capacity: found.BlockBytes * (found.Blocks - markBlock)}
+	made := &volume{mark: mark{UUID: uuid.NewString(), Name: name, Version: version, Device: found.name}, naa: found.name, capacity: found.BlockBytes * (found.Blocks - markBlock)}
 	if err := d.host.writeMark(found, &made.mark); err != nil {
 		body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
 		return body
 	}
 	for _, other := range d.host.world.hosts {
-		if same := other.disks[found.name]; same != nil {
-			same.mark = &made.mark
+		if same := other.disks[found.name]; same != nil && (other == d.host || !d.host.world.strict[ownRescanOnly]) {
+			same.mark, same.partitions = &made.mark, nil
 		}
 	}
 	d.host.world.volumes[found.name] = made
@@ -213,10 +276,10 @@ func (d *datastoreSystem) mount(ctx *simulator.Context, vol *volume) *soap.Fault
 	store.Capability.RawDiskMappingsSupported = true
 	store.Summary.Capacity, store.Summary.FreeSpace = capacity, capacity
 	store.Summary.MultipleHostAccess = types.NewBool(len(store.Host) > 1)
-	info := &d.host.storage.FileSystemVolumeInfo
 	entry := types.HostFileSystemMountInfo{MountInfo: types.HostMountInfo{Path: "/vmfs/volumes/" + vol.UUID, AccessMode: "readWrite", Mounted: yes, Accessible: types.NewBool(true)},
 		Volume: d.host.fileSystem(vol)}
-	info.MountInfo = append(info.MountInfo, entry)
+	d.host.mounts = append(d.host.mounts, entry)
+	d.host.changed()
 	return nil
 }
 
@@ -285,6 +348,10 @@ func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.Rem
 		return body
 	}
 	world := d.host.world
+	if world.strict[deviceLoss] && store.Summary.Type == "VMFS" && !store.Summary.Accessible {
+		body.Fault_ = fault("the datastore is not accessible", &types.HostConfigFault{})
+		return body
+	}
 	var gone *volume
 	for _, vol := range world.volumes {
 		if vol.store == store.Self {
@@ -293,7 +360,10 @@ func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.Rem
 	}
 	hosts := []*host{d.host}
 	if gone != nil && gone.naa != "" {
-		hosts = world.hosts
+		if !world.strict[ownRescanOnly] {
+			hosts = world.hosts
+		}
+		world.destroyed[gone.UUID] = true
 		if on := d.host.disks[gone.naa]; on != nil && !on.lost {
 			if err := d.host.writeMark(on, nil); err != nil {
 				body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
@@ -306,25 +376,32 @@ func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.Rem
 	for _, h := range hosts {
 		h.forget(ctx, store, gone)
 	}
-	if len(store.Host) == 0 {
-		// The stock machine goes on naming datastores that it once had files on.
-		for _, entity := range ctx.Map.All("VirtualMachine") {
-			simulator.RemoveReference(&entity.(*simulator.VirtualMachine).Datastore, store.Self)
-		}
-		_ = store.DestroyTask(ctx, &types.Destroy_Task{This: store.Self})
-	}
+	d.host.dissolve(ctx, store)
 	body.Res = &types.RemoveDatastoreResponse{}
 	return body
 }
 
+// dissolve ends a datastore that no host has any more.
+func (h *host) dissolve(ctx *simulator.Context, store *simulator.Datastore) {
+	if len(store.Host) > 0 {
+		return
+	}
+	// The stock machine goes on naming datastores that it once had files on.
+	for _, entity := range ctx.Map.All("VirtualMachine") {
+		simulator.RemoveReference(&entity.(*simulator.VirtualMachine).Datastore, store.Self)
+	}
+	_ = store.DestroyTask(ctx, &types.Destroy_Task{This: store.Self})
+}
+
 func (h *host) forget(ctx *simulator.Context, store *simulator.Datastore, vol *volume) {
 	var kept []types.HostFileSystemMountInfo
-	for _, entry := range h.storage.FileSystemVolumeInfo.MountInfo {
+	for _, entry := range h.mounts {
 		if entry.Volume.GetHostFileSystemVolume().Name != store.Name {
 			kept = append(kept, entry)
 		}
 	}
-	h.storage.FileSystemVolumeInfo.MountInfo = kept
+	h.mounts = kept
+	h.changed()
 	simulator.RemoveReference(&h.stores.Datastore, store.Self)
 	simulator.RemoveReference(&h.sys.Datastore, store.Self)
 	var mounts []types.DatastoreHostMount
@@ -340,10 +417,9 @@ func (h *host) forget(ctx *simulator.Context, store *simulator.Datastore, vol *v
 }
 
 func (h *host) entry(volumeID string) *types.HostFileSystemMountInfo {
-	info := &h.storage.FileSystemVolumeInfo
-	for index := range info.MountInfo {
-		if vmfs, ok := info.MountInfo[index].Volume.(*types.HostVmfsVolume); ok && vmfs.Uuid == volumeID {
-			return &info.MountInfo[index]
+	for index := range h.mounts {
+		if vmfs, ok := h.mounts[index].Volume.(*types.HostVmfsVolume); ok && vmfs.Uuid == volumeID {
+			return &h.mounts[index]
 		}
 	}
 	return nil
@@ -357,7 +433,7 @@ func (h *host) mountedVolume(volumeID string) bool {
 }
 
 func (h *host) mounted() bool {
-	for _, entry := range h.storage.FileSystemVolumeInfo.MountInfo {
+	for _, entry := range h.mounts {
 		if vmfs, ok := entry.Volume.(*types.HostVmfsVolume); ok && h.mountedVolume(vmfs.Uuid) {
 			return true
 		}
@@ -375,8 +451,9 @@ func (s *storageSystem) UnmountVmfsVolume(ctx *simulator.Context, req *types.Unm
 	store := s.host.stores.named(ctx, entry.Volume.GetHostFileSystemVolume().Name)
 	for _, reference := range store.Vm {
 		vm := ctx.Map.Get(reference).(*simulator.VirtualMachine)
-		if vm.Runtime.Host != nil && *vm.Runtime.Host == s.host.sys.Self && vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
-			body.Fault_ = fault("a running virtual machine lies on it", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
+		blocks := s.host.world.strict[registeredBlockUnmount] || vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn
+		if vm.Runtime.Host != nil && *vm.Runtime.Host == s.host.sys.Self && blocks {
+			body.Fault_ = fault("a virtual machine is registered on it", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
 			return body
 		}
 	}
@@ -403,6 +480,7 @@ func (h *host) setMounted(ctx *simulator.Context, entry *types.HostFileSystemMou
 		entry.MountInfo.Mounted = types.NewBool(accessible)
 	}
 	entry.MountInfo.Accessible, entry.MountInfo.InaccessibleReason = types.NewBool(accessible), reason
+	h.changed()
 	store := h.stores.named(ctx, entry.Volume.GetHostFileSystemVolume().Name)
 	if store == nil {
 		return
@@ -419,24 +497,42 @@ func (h *host) setMounted(ctx *simulator.Context, entry *types.HostFileSystemMou
 
 // rescanVolumes mounts what a rescan of the adapters has brought to light, and sees what is lost.
 func (h *host) rescanVolumes(ctx *simulator.Context) {
+	h.reread()
 	for _, name := range h.names() {
 		found := h.disks[name]
 		vol := h.world.volumes[name]
-		if found.mark != nil && vol != nil && !found.lost && !h.knowsVolume(found.mark.UUID) {
+		if found.mark != nil && vol != nil && vol.UUID == found.mark.UUID && !found.lost && !h.copied(found) && !h.knowsVolume(found.mark.UUID) {
 			_ = h.stores.mount(ctx, vol)
 		}
 	}
-	for index := range h.storage.FileSystemVolumeInfo.MountInfo {
-		entry := &h.storage.FileSystemVolumeInfo.MountInfo[index]
-		vmfs, ok := entry.Volume.(*types.HostVmfsVolume)
-		if !ok || !*entry.MountInfo.Mounted {
+	for _, seen := range slices.Clone(h.mounts) {
+		vmfs, ok := seen.Volume.(*types.HostVmfsVolume)
+		if !ok {
 			continue
 		}
+		entry := h.entry(vmfs.Uuid)
 		found := h.disks[vmfs.Extent[0].DiskName]
 		there := found != nil && !found.lost && found.mark != nil && found.mark.UUID == vmfs.Uuid
+		if store := h.stores.named(ctx, vmfs.Name); store != nil && !there && found != nil && !found.lost && h.world.destroyed[vmfs.Uuid] {
+			// Another host has destroyed it.
+			h.forget(ctx, store, nil)
+			h.dissolve(ctx, store)
+			continue
+		}
+		if !*entry.MountInfo.Mounted {
+			// What is unmounted and nowhere any more is forgotten; that is how a host gets rid of a lost datastore.
+			if store := h.stores.named(ctx, vmfs.Name); !there && h.world.strict[deviceLoss] && store != nil && len(store.Vm) == 0 {
+				h.forget(ctx, store, nil)
+				h.dissolve(ctx, store)
+			}
+			continue
+		}
 		reason := ""
 		if !there {
 			reason = string(types.HostMountInfoInaccessibleReasonPermanentDeviceLoss)
+			if found != nil && found.lost && !found.gone {
+				reason = string(types.HostMountInfoInaccessibleReasonAllPathsDown_Start)
+			}
 			h.setMounted(ctx, entry, false, reason)
 		} else if !*entry.MountInfo.Accessible {
 			h.setMounted(ctx, entry, true, reason)
@@ -444,11 +540,14 @@ func (h *host) rescanVolumes(ctx *simulator.Context) {
 	}
 }
 
-// RetrieveDiskPartitionInfo tells of the one partition of a disk with a VMFS, or of none.
+// RetrieveDiskPartitionInfo tells of the one partition of a disk with a VMFS, or of those that its real table names.
 func (s *storageSystem) RetrieveDiskPartitionInfo(_ *simulator.Context, req *types.RetrieveDiskPartitionInfo) soap.HasFault {
 	body := &methods.RetrieveDiskPartitionInfoBody{Res: &types.RetrieveDiskPartitionInfoResponse{}}
 	for _, path := range req.DevicePath {
 		found := s.host.stores.device(path)
+		if found != nil {
+			s.host.reread()
+		}
 		if found == nil {
 			return &methods.RetrieveDiskPartitionInfoBody{Fault_: fault("there is no disk "+path, &types.NotFound{})}
 		}
@@ -456,6 +555,11 @@ func (s *storageSystem) RetrieveDiskPartitionInfo(_ *simulator.Context, req *typ
 		whole := wholeDisk(found, 6)
 		info.Layout.Total = whole.Info.GetVmfsDatastoreBaseOption().Layout.Total
 		info.Spec.TotalSectors = found.Blocks
+		info.Spec.Partition = found.partitions
+		for _, part := range found.partitions {
+			info.Layout.Partition = append(info.Layout.Partition, types.HostDiskPartitionBlockRange{Partition: part.Partition, Type: part.Type,
+				Start: types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: part.StartSector}, End: types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: part.EndSector}})
+		}
 		if found.mark != nil {
 			info.Layout.Partition = whole.Info.GetVmfsDatastoreBaseOption().Layout.Partition
 			info.Spec = whole.Spec.(*types.VmfsDatastoreCreateSpec).Partition
@@ -465,9 +569,20 @@ func (s *storageSystem) RetrieveDiskPartitionInfo(_ *simulator.Context, req *typ
 	return body
 }
 
-// QueryUnresolvedVmfsVolume finds no snapshots.
+// QueryUnresolvedVmfsVolume tells of volumes that were made on a device of another name.
 func (s *storageSystem) QueryUnresolvedVmfsVolume(*simulator.Context, *types.QueryUnresolvedVmfsVolume) soap.HasFault {
-	return &methods.QueryUnresolvedVmfsVolumeBody{Res: &types.QueryUnresolvedVmfsVolumeResponse{}}
+	body := &methods.QueryUnresolvedVmfsVolumeBody{Res: &types.QueryUnresolvedVmfsVolumeResponse{}}
+	for _, name := range s.host.names() {
+		found := s.host.disks[name]
+		if !s.host.copied(found) {
+			continue
+		}
+		body.Res.Returnval = append(body.Res.Returnval, types.HostUnresolvedVmfsVolume{VmfsLabel: found.mark.Name, VmfsUuid: found.mark.UUID,
+			ResolveStatus: types.HostUnresolvedVmfsVolumeResolveStatus{Resolvable: true},
+			Extent: []types.HostUnresolvedVmfsExtent{{Device: types.HostScsiDiskPartition{DiskName: name, Partition: 1}, DevicePath: "/vmfs/devices/disks/" + name + ":1",
+				VmfsUuid: found.mark.UUID, IsHeadExtent: true, Reason: string(types.HostUnresolvedVmfsExtentUnresolvedReasonDiskIdMismatch)}}})
+	}
+	return body
 }
 
 // ---------------------------------------------------------------- virtual disks

@@ -10,11 +10,14 @@
 package main
 
 import (
+	"crypto/sha1"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
+	"net"
 	"net/url"
 	"os"
 	"os/signal"
@@ -31,14 +34,19 @@ func main() {
 	control := flag.String("control", "127.0.0.1:0", "address and port of the test's own control interface, or fd:N")
 	user := flag.String("user", "root", "user who may log in")
 	passwordFile := flag.String("password-file", "", "file with this user's password")
+	lenient := flag.String("lenient", "", "ways of being strict to do without, separated by commas: "+strings.Join(everyStrictness, ", "))
 	home := flag.String("home", "", "folder for datastores, the certificate and the ready file; must exist")
 	flag.Parse()
-	if err := run(*model, *listen, *control, *user, *passwordFile, *home); err != nil {
+	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *lenient); err != nil {
 		log.Fatalf("esxsim: %v", err)
 	}
 }
 
-func run(kind, listen, control, user, passwordFile, home string) error {
+func run(kind, listen, control, user, passwordFile, home, lenient string) error {
+	strict, err := strictness(lenient)
+	if err != nil {
+		return err
+	}
 	password, err := os.ReadFile(passwordFile)
 	if err != nil {
 		return fmt.Errorf("-password-file: %w", err)
@@ -66,14 +74,15 @@ func run(kind, listen, control, user, passwordFile, home string) error {
 	if err != nil {
 		return err
 	}
-	certificate, file, err := makeCertificate(home, gate.address())
+	certificate, file, err := makeCertificate(home, gate.address(), strict[namesOnly])
 	if err != nil {
 		return err
 	}
 	m.Service.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	m.Service.Listen = &url.URL{Host: "127.0.0.1:0", User: url.UserPassword(user, strings.TrimSpace(string(password)))}
 	m.Service.RegisterEndpoints = kind == "vpx"
-	world := newWorld(m, home)
+	world := newWorld(m, home, strict)
+	world.thumbprint = fmt.Sprintf("%X", sha1.Sum(certificate.Certificate[0]))
 	server := m.Service.NewServer()
 	defer server.Close()
 	gate.serve(server.URL.Host)
@@ -81,7 +90,12 @@ func run(kind, listen, control, user, passwordFile, home string) error {
 	if err != nil {
 		return err
 	}
-	ready, _ := json.Marshal(map[string]any{"address": gate.address(), "control": controls, "certificate": file, "pid": os.Getpid(), "simulated": true})
+	reached := gate.address()
+	if strict[namesOnly] {
+		_, port, _ := net.SplitHostPort(reached)
+		reached = net.JoinHostPort("localhost", port)
+	}
+	ready, _ := json.Marshal(map[string]any{"address": reached, "control": controls, "certificate": file, "thumbprint": fmt.Sprintf("%x", sha256.Sum256(certificate.Certificate[0])), "pid": os.Getpid(), "simulated": true})
 	if err := writeWhole(home+"/ready.json", ready); err != nil {
 		return err
 	}

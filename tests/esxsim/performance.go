@@ -51,7 +51,7 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 		for _, id := range each(ctx, ctx.Map.Get(query.Entity), query.MetricId, names) {
 			series := &types.PerfMetricIntSeries{PerfMetricSeries: types.PerfMetricSeries{Id: id}}
 			for _, sample := range metrics.SampleInfo {
-				value := madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval)
+				value := p.world.madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval)
 				if _, name, _ := strings.Cut(names[id.CounterId], "."); strings.HasPrefix(name, "number") {
 					value += p.world.busy(query.Entity.Value, id.Instance, sample.Timestamp)
 				}
@@ -143,12 +143,14 @@ func instances(ctx *simulator.Context, entity mo.Reference, group string) (found
 }
 
 // madeUp is the same for the same counter, instance and moment: milliseconds of latency, MHz, or a rate.
-func madeUp(counter, instance string, tick int64) int64 {
+func (w *world) madeUp(counter, instance string, tick int64) int64 {
 	sum := fnv.New32a()
 	_, _ = sum.Write([]byte(instance))
 	noise := int64(sum.Sum32()%5) + tick%3
 	group, name, _ := strings.Cut(counter, ".")
 	switch {
+	case strings.HasSuffix(name, "Latency") && w.strict[shortLatencies]:
+		return 0
 	case strings.HasPrefix(name, "device") && strings.HasSuffix(name, "Latency"):
 		return 4 + noise
 	case strings.HasPrefix(name, "kernel") && strings.HasSuffix(name, "Latency"):

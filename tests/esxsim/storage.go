@@ -21,7 +21,11 @@ import (
 	"storlab.test/esxsim/iscsi"
 )
 
-const adapterDevice = "vmhba65"
+const (
+	adapterDevice = "vmhba65"
+	// The other address of every target, which leads nowhere but in the simulation (RFC 5737).
+	secondAddress = "198.51.100.65"
+)
 
 // path is one way to a LUN: the target and its number there.
 type path struct {
@@ -36,6 +40,9 @@ type disk struct {
 	paths []path
 	mark  *mark // the VMFS on it, when there is one
 	lost  bool
+	gone  bool // lost, and its target says that there is no such device any more
+	// What a partition table on it says, as of the last rescan.
+	partitions []types.HostDiskPartitionAttributes
 }
 
 // storageSystem adds software iSCSI and VMFS mounts to the stock HostStorageSystem.
@@ -51,14 +58,17 @@ func (s *storageSystem) UpdateSoftwareInternetScsiEnabled(_ *simulator.Context, 
 		body.Res, body.Fault_ = nil, fault("a datastore on an iSCSI LUN is mounted", &types.ResourceInUse{Type: "HostInternetScsiHba", Name: adapterDevice})
 		return body
 	}
-	s.StorageDeviceInfo.SoftwareInternetScsiEnabled = req.Enabled
+	h.enabled = req.Enabled
 	switch {
-	case req.Enabled && h.adapter == nil:
-		h.adapter = newAdapter(h.sys.Summary.Hardware.Uuid)
-	case !req.Enabled:
-		h.adapter, h.bound, h.disks = nil, nil, map[string]*disk{}
+	case req.Enabled:
+		if h.adapter == nil {
+			h.adapter = newAdapter(h.sys.Summary.Hardware.Uuid)
+		}
+		h.listed = true
+	case !h.world.strict[adapterSurvives]:
+		h.adapter, h.listed, h.bound, h.disks = nil, false, nil, map[string]*disk{}
 	}
-	h.publish()
+	h.changed()
 	return body
 }
 
@@ -95,7 +105,7 @@ func newAdapter(uuid string) *types.HostInternetScsiHba {
 
 // adapterFault is why a request about this adapter cannot be met, nil when it can.
 func (h *host) adapterFault(device string) *soap.Fault {
-	if h.adapter == nil || device != h.adapter.Device {
+	if h.adapter == nil || !h.listed || device != h.adapter.Device {
 		return fault("there is no iSCSI adapter "+device, &types.NotFound{})
 	}
 	return nil
@@ -111,6 +121,7 @@ func (s *storageSystem) UpdateInternetScsiName(_ *simulator.Context, req *types.
 		return body
 	}
 	s.host.adapter.IScsiName = req.IScsiName
+	s.host.changed()
 	body.Res = &types.UpdateInternetScsiNameResponse{}
 	return body
 }
@@ -119,6 +130,7 @@ func (s *storageSystem) UpdateInternetScsiAlias(_ *simulator.Context, req *types
 	body := &methods.UpdateInternetScsiAliasBody{Fault_: s.host.adapterFault(req.IScsiHbaDevice)}
 	if body.Fault_ == nil {
 		s.host.adapter.IScsiAlias = req.IScsiAlias
+		s.host.changed()
 		body.Res = &types.UpdateInternetScsiAliasResponse{}
 	}
 	return body
@@ -132,6 +144,7 @@ func (s *storageSystem) UpdateInternetScsiAuthenticationProperties(_ *simulator.
 	properties := req.AuthenticationProperties
 	if req.TargetSet == nil {
 		s.host.adapter.AuthenticationProperties = properties
+		s.host.changed()
 		body.Res = &types.UpdateInternetScsiAuthenticationPropertiesResponse{}
 		return body
 	}
@@ -145,6 +158,7 @@ func (s *storageSystem) UpdateInternetScsiAuthenticationProperties(_ *simulator.
 		body.Fault_ = fault("no such target", &types.NotFound{})
 		return body
 	}
+	s.host.changed()
 	body.Res = &types.UpdateInternetScsiAuthenticationPropertiesResponse{}
 	return body
 }
@@ -155,6 +169,12 @@ func (s *storageSystem) UpdateInternetScsiAdvancedOptions(_ *simulator.Context, 
 		return body
 	}
 	for _, option := range req.Options {
+		for _, own := range s.host.adapter.AdvancedOptions {
+			if own.Key == option.Key && mistyped(own.Value, option.Value) != nil {
+				body.Fault_ = fault("the value has another type", &types.InvalidArgument{InvalidProperty: option.Key})
+				return body
+			}
+		}
 		if !supported(s.host.adapter, option.Key) {
 			body.Fault_ = fault("unknown option "+option.Key, &types.InvalidArgument{InvalidProperty: option.Key})
 			return body
@@ -167,6 +187,7 @@ func (s *storageSystem) UpdateInternetScsiAdvancedOptions(_ *simulator.Context, 
 			*options = merged(*options, req.Options)
 		})
 	}
+	s.host.changed()
 	body.Res = &types.UpdateInternetScsiAdvancedOptionsResponse{}
 	return body
 }
@@ -238,6 +259,7 @@ func (s *storageSystem) AddInternetScsiSendTargets(_ *simulator.Context, req *ty
 		}
 		s.host.adapter.ConfiguredSendTarget = append(s.host.adapter.ConfiguredSendTarget, target)
 	}
+	s.host.changed()
 	body.Res = &types.AddInternetScsiSendTargetsResponse{}
 	return body
 }
@@ -263,6 +285,7 @@ func (s *storageSystem) RemoveInternetScsiSendTargets(_ *simulator.Context, req 
 	}
 	s.host.adapter.ConfiguredSendTarget = kept
 	// What it had discovered stays until somebody removes it, as on ESXi.
+	s.host.changed()
 	body.Res = &types.RemoveInternetScsiSendTargetsResponse{}
 	return body
 }
@@ -280,6 +303,7 @@ func (s *storageSystem) AddInternetScsiStaticTargets(_ *simulator.Context, req *
 			return body
 		}
 	}
+	s.host.changed()
 	body.Res = &types.AddInternetScsiStaticTargetsResponse{}
 	return body
 }
@@ -332,6 +356,7 @@ func (s *storageSystem) RemoveInternetScsiStaticTargets(_ *simulator.Context, re
 		return body
 	}
 	s.host.adapter.ConfiguredStaticTarget = kept
+	s.host.changed()
 	body.Res = &types.RemoveInternetScsiStaticTargetsResponse{}
 	return body
 }
@@ -346,16 +371,16 @@ func (d *disk) on(iqn string) bool {
 }
 
 func (s *storageSystem) RescanAllHba(ctx *simulator.Context, _ *types.RescanAllHba) soap.HasFault {
-	s.host.rescan()
+	s.host.discover(ctx, func(*simulator.Context) { s.host.rescan() })
 	return &methods.RescanAllHbaBody{Res: &types.RescanAllHbaResponse{}}
 }
 
-func (s *storageSystem) RescanHba(_ *simulator.Context, req *types.RescanHba) soap.HasFault {
+func (s *storageSystem) RescanHba(ctx *simulator.Context, req *types.RescanHba) soap.HasFault {
 	body := &methods.RescanHbaBody{}
 	for _, adapter := range s.StorageDeviceInfo.HostBusAdapter {
 		if own := adapter.GetHostHostBusAdapter(); own.Device == req.HbaDevice {
 			if own.Device == adapterDevice {
-				s.host.rescan()
+				s.host.discover(ctx, func(*simulator.Context) { s.host.rescan() })
 			}
 			body.Res = &types.RescanHbaResponse{}
 			return body
@@ -366,7 +391,7 @@ func (s *storageSystem) RescanHba(_ *simulator.Context, req *types.RescanHba) so
 }
 
 func (s *storageSystem) RescanVmfs(ctx *simulator.Context, _ *types.RescanVmfs) soap.HasFault {
-	s.host.rescanVolumes(ctx)
+	s.host.discover(ctx, s.host.rescanVolumes)
 	return &methods.RescanVmfsBody{Res: &types.RescanVmfsResponse{}}
 }
 
@@ -398,7 +423,7 @@ func (h *host) chap(own *types.HostInternetScsiHbaAuthenticationProperties, pare
 
 // rescan does what ESXi does: ask every discovery address for targets, log in to every static target, look at its LUNs.
 func (h *host) rescan() {
-	if h.adapter == nil {
+	if h.adapter == nil || !h.listed {
 		return
 	}
 	for _, send := range h.adapter.ConfiguredSendTarget {
@@ -407,7 +432,7 @@ func (h *host) rescan() {
 			continue
 		}
 		for _, target := range targets {
-			for _, at := range target.Portals {
+			for _, at := range h.told(target.Portals) {
 				address, port, _ := net.SplitHostPort(at)
 				number, _ := strconv.Atoi(port)
 				h.addStatic(types.HostInternetScsiHbaStaticTarget{Address: address, Port: int32(number), IScsiName: target.IQN, Parent: portal(send.Address, send.Port),
@@ -415,31 +440,58 @@ func (h *host) rescan() {
 			}
 		}
 	}
-	found := map[string]*disk{}
+	found, answered := map[string]*disk{}, map[string]bool{}
 	for _, target := range h.adapter.ConfiguredStaticTarget {
-		h.look(target, found)
+		answered[target.IScsiName] = h.look(target, found) || answered[target.IScsiName]
 	}
 	// A LUN under a datastore stays in the list when it is lost; ESXi keeps such devices, dead, until the datastore is gone.
 	for name, old := range h.disks {
 		if _, there := found[name]; !there && old.mark != nil && h.knowsVolume(old.mark.UUID) {
-			old.lost = true
+			old.lost, old.gone = true, !h.world.strict[deviceLoss]
+			for _, way := range old.paths {
+				old.gone = old.gone || answered[way.iqn]
+			}
 			found[name] = old
 		}
 	}
 	h.disks = found
-	h.publish()
+	h.changed()
 }
 
-func (h *host) look(target types.HostInternetScsiHbaStaticTarget, found map[string]*disk) {
+// told are the addresses that a portal tells of: with one more that leads to the same target, as arrays with several ports do.
+func (h *host) told(portals []string) []string {
+	if !h.world.strict[severalPortals] {
+		return portals
+	}
+	var found []string
+	for _, at := range portals {
+		_, port, _ := net.SplitHostPort(at)
+		other := net.JoinHostPort(secondAddress, port)
+		h.reals[other] = at
+		found = append(found, other, at)
+	}
+	return found
+}
+
+// real is where a portal that was made up leads to.
+func (h *host) real(at string) string {
+	if other, made := h.reals[at]; made {
+		return other
+	}
+	return at
+}
+
+// look logs in to a target and adds what it shows; whether it answered.
+func (h *host) look(target types.HostInternetScsiHbaStaticTarget, found map[string]*disk) bool {
 	at := portal(target.Address, target.Port)
-	session, err := iscsi.Login(at, h.adapter.IScsiName, target.IScsiName, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
+	session, err := iscsi.Login(h.real(at), h.adapter.IScsiName, target.IScsiName, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
 	if err != nil {
-		return
+		return false
 	}
 	defer session.Close()
 	luns, err := session.LUNs()
 	if err != nil {
-		return
+		return false
 	}
 	for _, lun := range luns {
 		name := "naa." + lun.NAA
@@ -450,12 +502,13 @@ func (h *host) look(target types.HostInternetScsiHbaStaticTarget, found map[stri
 		if !there {
 			known = &disk{LUN: lun, name: name}
 			if lun.DeviceType == 0 {
-				known.mark = readMark(session, lun)
+				known.mark, known.partitions = readMark(session, lun), readPartitions(session, lun)
 			}
 			found[name] = known
 		}
 		known.paths = append(known.paths, path{iqn: target.IScsiName, portal: at, lun: lun.Number})
 	}
+	return true
 }
 
 func (h *host) discoveryOf(target types.HostInternetScsiHbaStaticTarget) *types.HostInternetScsiHbaAuthenticationProperties {
@@ -481,10 +534,15 @@ func (h *host) publish() {
 		multipath.Lun = append(multipath.Lun, h.base.MultipathInfo.Lun...)
 	}
 	info.ScsiTopology, info.MultipathInfo = &topology, &multipath
-	if h.adapter == nil {
+	info.SoftwareInternetScsiEnabled = h.enabled
+	h.storage.FileSystemVolumeInfo.MountInfo = append([]types.HostFileSystemMountInfo(nil), h.mounts...)
+	if h.adapter == nil || !h.listed {
 		return
 	}
-	info.HostBusAdapter = append(info.HostBusAdapter, h.adapter)
+	shown := *h.adapter
+	shown.ConfiguredSendTarget = append([]types.HostInternetScsiHbaSendTarget(nil), h.adapter.ConfiguredSendTarget...)
+	shown.ConfiguredStaticTarget = append([]types.HostInternetScsiHbaStaticTarget(nil), h.adapter.ConfiguredStaticTarget...)
+	info.HostBusAdapter = append(info.HostBusAdapter, &shown)
 	face := types.HostScsiTopologyInterface{Key: "key-vim.host.ScsiTopology.Interface-" + adapterDevice, Adapter: h.adapter.Key}
 	targets := map[string]int{}
 	for _, name := range h.names() {
@@ -492,7 +550,10 @@ func (h *host) publish() {
 		key := "key-vim.host.ScsiDisk-02" + strings.TrimPrefix(name, "naa.")
 		state := "ok"
 		if found.lost {
-			state = "lostCommunication"
+			state = string(types.ScsiLunStateLostCommunication)
+		}
+		if found.gone && h.world.strict[deviceLoss] {
+			state = string(types.ScsiLunStateOff)
 		}
 		lun := types.ScsiLun{HostDevice: types.HostDevice{DeviceName: "/vmfs/devices/disks/" + name, DeviceType: "disk"}, Key: key,
 			Uuid: "02" + strings.TrimPrefix(name, "naa."), CanonicalName: name, DisplayName: fmt.Sprintf("%s iSCSI Disk (%s)", found.Vendor, name),
@@ -509,11 +570,11 @@ func (h *host) publish() {
 		unit := types.HostMultipathInfoLogicalUnit{Key: "key-vim.host.MultipathInfo.LogicalUnit-" + lun.Uuid, Id: lun.Uuid, Lun: key,
 			Policy: &types.HostMultipathInfoFixedLogicalUnitPolicy{HostMultipathInfoLogicalUnitPolicy: types.HostMultipathInfoLogicalUnitPolicy{Policy: "VMW_PSP_FIXED"}}}
 		for _, way := range found.paths {
-			number, known := targets[way.iqn]
+			number, known := targets[way.iqn+" "+way.portal]
 			transport := &types.HostInternetScsiTargetTransport{IScsiName: way.iqn, Address: []string{way.portal}}
 			if !known {
 				number = len(targets)
-				targets[way.iqn] = number
+				targets[way.iqn+" "+way.portal] = number
 				face.Target = append(face.Target, types.HostScsiTopologyTarget{Key: fmt.Sprintf("key-vim.host.ScsiTopology.Target-%s:0:%d", adapterDevice, number),
 					Target: int32(number), Transport: transport})
 			}

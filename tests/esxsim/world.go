@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
@@ -20,14 +21,19 @@ import (
 
 // world is what all hosts share: the VMFS volumes that were ever seen, by the NAA of their LUN, and the log of calls.
 type world struct {
-	model   *simulator.Model
-	home    string
-	mu      sync.Mutex
-	volumes map[string]*volume
-	hosts   []*host
-	calls   map[string]int
-	clones  map[string]*types.CloneVM_Task // asked for and not yet there, by name
-	courses map[types.ManagedObjectReference]*course
+	model      *simulator.Model
+	home       string
+	thumbprint string          // SHA-1 of the certificate, as a vCenter tells it
+	strict     map[string]bool // see strict.go
+	mu         sync.Mutex
+	volumes    map[string]*volume
+	hosts      []*host
+	turn       sync.Mutex               // held while hosts do what is due
+	destroyed  map[string]bool          // volumes that a host has destroyed, by UUID
+	slow       map[string]time.Duration // how long calls of a method take
+	calls      map[string]int
+	clones     map[string]*types.CloneVM_Task // asked for and not yet there, by name
+	courses    map[types.ManagedObjectReference]*course
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
 }
@@ -40,13 +46,20 @@ type host struct {
 	stores  *datastoreSystem
 	adapter *types.HostInternetScsiHba
 	base    types.HostStorageDeviceInfo // the devices it has without iSCSI
+	reals   map[string]string           // where portals that were made up lead to
+	enabled bool
+	listed  bool // whether the adapter shows
 	bound   []string
+	mounts  []types.HostFileSystemMountInfo
+	modules *kernelModules
+	holding map[string]string // the options as of the last start
+	agenda  agenda
 	disks   map[string]*disk // by canonical name
 }
 
-func newWorld(model *simulator.Model, home string) *world {
-	w := &world{model: model, home: home, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
-		courses: map[types.ManagedObjectReference]*course{}, answered: make(chan struct{})}
+func newWorld(model *simulator.Model, home string, strict map[string]bool) *world {
+	w := &world{model: model, home: home, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
+		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, destroyed: map[string]bool{}, answered: make(chan struct{})}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
@@ -58,13 +71,24 @@ func newWorld(model *simulator.Model, home string) *world {
 	registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.FullName += " (simulated by esxsim)"
 	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager), world: w})
 	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})
-	registry.Handler = func(_ *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	registry.Handler = func(ctx *simulator.Context, method *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 		w.mu.Lock()
 		w.calls[method.Name]++
-		if asked, ok := method.Body.(*types.CloneVM_Task); ok {
+		delay := w.slow[method.Name]
+		switch asked := method.Body.(type) {
+		case *types.CloneVM_Task:
 			w.clones[asked.Name] = asked
+		case *types.CreateCollectorForEvents:
+			if w.strict[eventPages] {
+				asked.Filter.MaxCount = 0
+			}
 		}
 		w.mu.Unlock()
+		time.Sleep(delay)
+		w.catchUp(ctx)
+		if asked, ok := method.Body.(*types.UpdateOptions); ok {
+			return nil, w.misset(asked)
+		}
 		return nil, nil
 	}
 	return w
@@ -72,7 +96,7 @@ func newWorld(model *simulator.Model, home string) *world {
 
 func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	registry := w.model.Map()
-	h := &host{world: w, sys: sys, disks: map[string]*disk{}}
+	h := &host{world: w, sys: sys, disks: map[string]*disk{}, reals: map[string]string{}}
 	h.base = *sys.Config.StorageDevice
 	info := h.base
 	sys.Config.StorageDevice = &info
@@ -88,23 +112,47 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	manager.Self = types.ManagedObjectReference{Type: "IscsiManager", Value: fmt.Sprintf("iscsiManager-%d", number)}
 	registry.Put(manager)
 	sys.ConfigManager.IscsiManager = &manager.Self
-	modules := &kernelModules{options: map[string]string{"iscsi_vmk": ""}}
-	modules.Self = types.ManagedObjectReference{Type: "HostKernelModuleSystem", Value: fmt.Sprintf("kernelModuleSystem-%d", number)}
-	registry.Put(modules)
-	sys.ConfigManager.KernelModuleSystem = &modules.Self
+	h.modules = &kernelModules{options: map[string]string{"iscsi_vmk": ""}}
+	h.modules.Self = types.ManagedObjectReference{Type: "HostKernelModuleSystem", Value: fmt.Sprintf("kernelModuleSystem-%d", number)}
+	registry.Put(h.modules)
+	sys.ConfigManager.KernelModuleSystem = &h.modules.Self
 	h.setOption("ISCSI.MaxIoSizeKB", int64(128))
-	enabled := false
-	h.storage.StorageDeviceInfo.SoftwareInternetScsiEnabled = enabled
+	h.storage.StorageDeviceInfo.SoftwareInternetScsiEnabled = false
+	started := time.Now().Add(-uptime)
+	sys.Runtime.BootTime, sys.Summary.Runtime.BootTime = &started, &started
+	h.holding = h.configured()
 	return h
 }
 
 // setOption adds an advanced option that the stock host does not have.
 func (h *host) setOption(key string, value int64) {
-	options := h.world.model.Map().Get(*h.sys.ConfigManager.AdvancedOption).(*simulator.OptionManager)
+	options := h.options()
 	options.Setting = append(options.Setting, &types.OptionValue{Key: key, Value: value})
 	options.SupportedOption = append(options.SupportedOption, types.OptionDef{
 		ElementDescription: types.ElementDescription{Key: key}, OptionType: &types.LongOption{Min: 128, Max: 512, DefaultValue: value}})
 	h.sys.Config.Option = options.Setting
+}
+
+// move is what a cluster's load balancing does to a machine: it is on another host, and nobody was asked.
+func (w *world) move(name, where string) error {
+	registry := w.model.Map()
+	for _, entity := range registry.All("VirtualMachine") {
+		vm := entity.(*simulator.VirtualMachine)
+		if vm.Name != name {
+			continue
+		}
+		for _, h := range w.hosts {
+			if h.sys.Name == where {
+				ctx := w.model.Service.Context
+				ctx.WithLock(vm, func() {
+					registry.Update(ctx, vm, []types.PropertyChange{{Name: "runtime.host", Val: h.sys.Self}, {Name: "summary.runtime.host", Val: h.sys.Self}})
+				})
+				return nil
+			}
+		}
+		return fmt.Errorf("there is no host %q", where)
+	}
+	return fmt.Errorf("there is no machine %q", name)
 }
 
 func (w *world) takeCalls() map[string]int {
@@ -142,6 +190,14 @@ func (m machines) PutObject(ctx *simulator.Context, object mo.Reference) {
 }
 
 func (m machines) UpdateObject(ctx *simulator.Context, object mo.Reference, changes []types.PropertyChange) {
+	for _, change := range changes {
+		if info, ok := change.Val.(*types.HttpNfcLeaseInfo); ok {
+			// Who hands out the address of another machine vouches for its certificate.
+			for index := range info.DeviceUrl {
+				info.DeviceUrl[index].SslThumbprint = m.world.thumbprint
+			}
+		}
+	}
 	vm, ok := object.(*mo.VirtualMachine)
 	if !ok {
 		return
@@ -151,6 +207,15 @@ func (m machines) UpdateObject(ctx *simulator.Context, object mo.Reference, chan
 		if change.Name == "config.hardware.device" {
 			attach(vm)
 			settle(ctx, vm)
+		}
+		if change.Name == "runtime.host" {
+			// The stock hosts go on naming machines that have left them.
+			for _, h := range m.world.hosts {
+				simulator.RemoveReference(&h.sys.Vm, vm.Self)
+				if *vm.Runtime.Host == h.sys.Self {
+					h.sys.Vm = append(h.sys.Vm, vm.Self)
+				}
+			}
 		}
 		if change.Name == "runtime.powerState" {
 			address := ""

@@ -14,7 +14,18 @@ import uuid
 
 from refused import Refused
 
-UNITS = {"": 1, "b": 512, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+UNITS = {
+    "": 1,
+    "b": 512,
+    "K": 1 << 10,
+    "M": 1 << 20,
+    "G": 1 << 30,
+    "T": 1 << 40,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+}
 NOT_INSTALLED = "Arsenal Image Mounter not installed.\n"
 NUMBERS = [f"{lun:02X}{target:02X}00" for lun in range(24) for target in range(8)]
 
@@ -70,8 +81,10 @@ class Aim:
         text = ""
         for number, drive in devices.items():
             disk = self.data["disks"][str(drive)]
-            text += (f"Device number {number}\nDevice is \\\\?\\PhysicalDrive{drive}\nNo image file.\n"
-                     f"Size: {disk['size_bytes']} bytes ({disk['size_bytes'] / (1 << 20):.4g} MB), Virtual Memory, HDD, Modified.\n")
+            text += (
+                f"Device number {number}\nDevice is \\\\?\\PhysicalDrive{drive}\nNo image file.\n"
+                f"Size: {disk['size_bytes']} bytes ({disk['size_bytes'] / (1 << 20):.4g} MB), Virtual Memory, HDD, Modified.\n"
+            )
             for letter in disk["volumes"]:
                 text += f"Contains volume \\\\?\\Volume{{{uuid.uuid5(uuid.NAMESPACE_DNS, letter)}}}\\\n  Mounted at {letter}:\\\n\n"
             text += "\n"
@@ -82,24 +95,54 @@ class Aim:
         size, unit = re.fullmatch(r"(\d+)(\w?)", options["-s"]).groups()
         if unit not in UNITS:
             return 10, "", f"Unsupported size suffix: '{unit}'\n"
-        number, size_bytes = options.get("-u") or next(one for one in NUMBERS if one not in devices), int(size) * UNITS[unit]
+        number, size_bytes = (
+            options.get("-u") or next(one for one in NUMBERS if one not in devices),
+            int(size) * UNITS[unit],
+        )
         if number in devices or options["-t"] != "vm" or number not in NUMBERS:
-            return 3, "Creating device...\n", "Error creating virtual disk: Cannot create a file when that file already exists. \n"
+            return (
+                3,
+                "Creating device...\n",
+                "Error creating virtual disk: Cannot create a file when that file already exists. \n",
+            )
         if size_bytes > self._aim().get("memory_bytes", 16 << 30):
-            return 3, "Creating device...\n", "Error creating virtual disk: Not enough memory resources are available to process this command. \n"
+            return (
+                3,
+                "Creating device...\n",
+                "Error creating virtual disk: Not enough memory resources are available to process this command. \n",
+            )
         disks = self.data["disks"]
         drive = next(free for free in range(1, 999) if str(free) not in disks)
-        letter = next(free for free in "DEFGHIJ" if free not in {key for disk in disks.values() for key in disk["volumes"]})
+        letter = next(
+            free for free in "DEFGHIJ" if free not in {key for disk in disks.values() for key in disk["volumes"]}
+        )
         guid = uuid.uuid4()
         disks[str(drive)] = {
-            "name": "Arsenal Virtual", "lun": int(number[:2], 16), "serial": f"{{{guid}}}", "unique_id": guid.bytes_le.hex().upper(), "bus": "SCSI",
-            "size_bytes": size_bytes, "style": "MBR", "offline": False, "read_only": False, "boot": False, "system": False, "clustered": False,
+            "name": "Arsenal Virtual",
+            "lun": int(number[:2], 16),
+            "serial": f"{{{guid}}}",
+            "unique_id": guid.bytes_le.hex().upper(),
+            "bus": "SCSI",
+            "size_bytes": size_bytes,
+            "style": "MBR",
+            "offline": False,
+            "read_only": False,
+            "boot": False,
+            "system": False,
+            "clustered": False,
             "partitions": [{"number": 1, "type": "IFS", "size_bytes": size_bytes - (1 << 20), "letter": letter}],
-            "volumes": {letter: {"label": "", "filesystem": "", "size_bytes": 0, "entries": []}}}
+            "volumes": {letter: {"label": "", "filesystem": "", "size_bytes": 0, "entries": []}},
+        }
         devices[number] = drive
-        return 0, (f"Creating device...\nCreated device {number} -> Image in memory\n\n"
-                   f"Disk not attached yet, waiting... |\rDevice is \\\\?\\PhysicalDrive{drive}\n"
-                   "Creating partition...\nSuccessfully created partition.\nDone.\n"), ""
+        return (
+            0,
+            (
+                f"Creating device...\nCreated device {number} -> Image in memory\n\n"
+                f"Disk not attached yet, waiting... |\rDevice is \\\\?\\PhysicalDrive{drive}\n"
+                "Creating partition...\nSuccessfully created partition.\nDone.\n"
+            ),
+            "",
+        )
 
     def _aim_detach(self, number: str | None) -> tuple:
         devices = self._aim()["devices"]
@@ -108,7 +151,11 @@ class Aim:
                 self._aim_lose(one)
             return 0, "Done.\n", "Removing all devices...\t\t\n"
         if number not in devices:
-            return 2, "", f"Removing device {number}...\t\t\nError removing virtual disk:\nThe system cannot find the file specified.\n"
+            return (
+                2,
+                "",
+                f"Removing device {number}...\t\t\nError removing virtual disk:\nThe system cannot find the file specified.\n",
+            )
         self._aim_lose(number)
         return 0, "", f"Removing device {number}...\t\t\n"
 
@@ -119,10 +166,26 @@ class Aim:
             for number in list(aim["devices"]):
                 self._aim_lose(number)
             aim["installed"] = "leaving" if aim.get("restart") else False
-            return int(bool(aim.get("restart"))), (f"Removing devices...\n{removed} device(s) removed.\nRemoving driver...\n"
-                                                   f"{later if aim.get('restart') else 'Finished successfully.' + chr(10)}"), ""
+            return (
+                int(bool(aim.get("restart"))),
+                (
+                    f"Removing devices...\n{removed} device(s) removed.\nRemoving driver...\n"
+                    f"{later if aim.get('restart') else 'Finished successfully.' + chr(10)}"
+                ),
+                "",
+            )
         if given != [aim.get("folder")]:
-            return 3, "", (f"Reading inf file...\t\t\nError reading file '{given[0]}\\Win10\\phdskmnt.inf': File not found. \t\t\n"
-                           "Setup failed: File not found. \n")
+            return (
+                3,
+                "",
+                (
+                    f"Reading inf file...\t\t\nError reading file '{given[0]}\\Win10\\phdskmnt.inf': File not found. \t\t\n"
+                    "Setup failed: File not found. \n"
+                ),
+            )
         aim["installed"] = "pending" if aim.get("restart") else True
-        return int(bool(aim.get("restart"))), later if aim.get("restart") else "Finished successfully.\n", "Installing driver...\t\t\n"
+        return (
+            int(bool(aim.get("restart"))),
+            later if aim.get("restart") else "Finished successfully.\n",
+            "Installing driver...\t\t\n",
+        )

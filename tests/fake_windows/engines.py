@@ -6,6 +6,7 @@
 Time is real: a run has ended when as many seconds have passed as the engine would have taken. What an engine writes is counted and not kept.
 A host's data may hold: account, console_user, programs {path: {engine, version}}, downloads {url: {sha256, installs: {path: program}}},
 foreign_folders [path] that belong to somebody else, unstarted_s (how long a task that did not start is believed to be starting), and
+beside [what others run beside the program, 'Dynamo.exe (77)'],
 engine_faults [text], of which each run takes the first: crash, hang, killed, lost, io_errors, no_output, iometer_error, iometer_all_zero,
 iometer_abort_after:N, logged_off.
 """
@@ -34,7 +35,7 @@ def split_arguments(line: str) -> list:
     while position < len(line):
         slashes = len(line[position:]) - len(line[position:].lstrip("\\"))
         position += slashes
-        if slashes and line[position:position + 1] == '"':
+        if slashes and line[position : position + 1] == '"':
             word, there = word + "\\" * (slashes // 2), True
             if slashes % 2:
                 word, position = word + '"', position + 1
@@ -80,7 +81,9 @@ class Engines:
         """(full path, program) of a path, or of a name that is searched for in the folders of all programs."""
         wanted = name.lower() if name.lower().endswith(".exe") else f"{name.lower()}.exe"
         for path, program in self.data.get("programs", {}).items():
-            if wanted in (path.lower(), path.lower().rpartition("\\")[2]) and ("\\" not in wanted or wanted == path.lower()):
+            if wanted in (path.lower(), path.lower().rpartition("\\")[2]) and (
+                "\\" not in wanted or wanted == path.lower()
+            ):
                 return path, program
         return None, None
 
@@ -112,10 +115,18 @@ class Engines:
     def script_engine_host(self, Program: str) -> dict:
         path, program = self._program(Program)
         return {
-            "program": path, "version": program["version"] if program else None, "account": self._account(), "console_user": self.data.get("console_user", ""),
-            "cpu": {"model": "Fake CPU (a stand-in of the tests)", "cores": 8, "sockets": 2}, "memory_bytes": 24 << 30,
-            "product": "Fake Windows Server (a stand-in of the tests)", "version_os": "0.0", "build": "1", "power_plan": "High performance",
-            "hypervisor": True, "machine": "Stand-in Fake",
+            "program": path,
+            "version": program["version"] if program else None,
+            "account": self._account(),
+            "console_user": self.data.get("console_user", ""),
+            "cpu": {"model": "Fake CPU (a stand-in of the tests)", "cores": 8, "sockets": 2},
+            "memory_bytes": 24 << 30,
+            "product": "Fake Windows Server (a stand-in of the tests)",
+            "version_os": "0.0",
+            "build": "1",
+            "power_plan": "High performance",
+            "hypervisor": True,
+            "machine": "Stand-in Fake",
         }
 
     def script_engine_status(self, Folder: str, TaskName: str) -> dict:
@@ -124,8 +135,12 @@ class Engines:
         if Folder not in self.folders:
             return {"state": "missing", "ended": None, "files": [], "task_result": None}
         files = {name: base64.b64decode(content) for name, content in self.folders[Folder].items()}
-        return {"state": self._run_state(Folder, TaskName), "ended": json.loads(files["ended.json"]) if "ended.json" in files else None,
-                "files": [{"name": name, "size_bytes": len(content)} for name, content in files.items()], "task_result": task["result"] if task else None}
+        return {
+            "state": self._run_state(Folder, TaskName),
+            "ended": files["ended.json"].decode() if "ended.json" in files else None,
+            "files": [{"name": name, "size_bytes": len(content)} for name, content in files.items()],
+            "task_result": task["result"] if task else None,
+        }
 
     def _run_state(self, folder: str, task_name: str) -> str:
         task = self.tasks.get(task_name)
@@ -144,7 +159,15 @@ class Engines:
             root, _, testbed_id = above.rpartition("\\")
             if root.lower() == Root.lower() and TestbedId in ("", testbed_id) and "plan.json" in files:
                 task = f"storlab {testbed_id} {name}"
-                runs.append({"testbed_id": testbed_id, "folder": folder, "name": name, "state": self._run_state(folder, task), "task": task})
+                runs.append(
+                    {
+                        "testbed_id": testbed_id,
+                        "folder": folder,
+                        "name": name,
+                        "state": self._run_state(folder, task),
+                        "task": task,
+                    }
+                )
         return {"runs": runs}
 
     def script_file_read(self, Path: str, Offset: int, Bytes: int) -> dict:
@@ -153,12 +176,28 @@ class Engines:
         if name not in self.folders.get(folder, {}):
             raise Refused(f"Could not find file '{Path}'.")
         content = base64.b64decode(self.folders[folder][name])
-        return {"content": encoded(content[Offset:Offset + Bytes]), "size_bytes": len(content)}
+        return {"content": encoded(content[Offset : Offset + Bytes]), "size_bytes": len(content)}
 
     # ---- scripts that change something
 
-    def script_engine_start(self, Folder: str, TaskName: str, Names: list, Contents: list, Runner: str, Program: str, Arguments: str, Output: str, LimitS: int,
-                            Session: str, Link: str, LinkTarget: str, LicenceVersion: str) -> None:
+    def script_engine_start(
+        self,
+        Folder: str,
+        TaskName: str,
+        Names: list,
+        Contents: list,
+        Runner: str,
+        Program: str,
+        Arguments: str,
+        Output: str,
+        LimitS: int,
+        Session: str,
+        Link: str,
+        LinkTarget: str,
+        LicenceVersion: str,
+        Leaves: str,
+        Mark: str,
+    ) -> None:
         self._settle()
         if re.search(r"[^A-Za-z0-9_.:\\-]", Folder) or Session not in ("service", "interactive"):
             raise Refused(f"the folder {Folder} or the session {Session} is not what the script takes")
@@ -166,17 +205,43 @@ class Engines:
             raise Refused(f"The folder {Folder} or the task {TaskName} exists.")
         self._refuse_foreign(Folder)
         runner = base64.b64decode(Runner, validate=True)
-        if not runner.startswith(b"# storlab: engine_run\n") or not Arguments or type(LimitS) is not int or not 0 < LimitS < 1 << 31:
+        if (
+            not runner.startswith(b"# storlab: engine_run\n")
+            or not Arguments
+            or type(LimitS) is not int
+            or not 0 < LimitS < 1 << 31
+        ):
             raise Refused("this is not the runner, or its plan is not whole")
-        plan = {"program": Program, "arguments": Arguments, "output": Output, "limit_s": LimitS, "link": Link, "link_target": LinkTarget,
-                "licence_version": LicenceVersion}
-        files = {"plan.json": json.dumps(plan).encode(), "runner.ps1": runner,
-                 **{name: base64.b64decode(content, validate=True) for name, content in zip(Names, Contents, strict=True)}}
+        plan = {
+            "program": Program,
+            "arguments": Arguments,
+            "output": Output,
+            "limit_s": LimitS,
+            "link": Link,
+            "link_target": LinkTarget,
+            "licence_version": LicenceVersion,
+            "leaves": Leaves,
+            "mark": Mark,
+        }
+        files = {
+            "plan.json": json.dumps(plan).encode(),
+            "runner.ps1": runner,
+            **{name: base64.b64decode(content, validate=True) for name, content in zip(Names, Contents, strict=True)},
+        }
         self.folders[Folder] = {name: encoded(content) for name, content in files.items()}
         self.data.setdefault("folder_times", {})[Folder] = time.time()
         faults = self.data.get("engine_faults") or []
         fault = faults.pop(0) if faults else ""
-        task = {"folder": Folder, "state": "Ready", "ran": False, "result": HAS_NOT_RUN, "priority": 4, "account": "SYSTEM", "limit_s": LimitS, "run": None}
+        task = {
+            "folder": Folder,
+            "state": "Ready",
+            "ran": False,
+            "result": HAS_NOT_RUN,
+            "priority": 4,
+            "account": "SYSTEM",
+            "limit_s": LimitS,
+            "run": None,
+        }
         self.tasks[TaskName] = task
         if Session == "interactive":
             task["account"] = self._account()
@@ -204,7 +269,15 @@ class Engines:
     def _begin(self, task: dict, plan: dict, files: dict, fault: str) -> dict:
         """What the runner does until the program has started, and what will become of that."""
         begun = time.time()
-        run = {"begun": begun, "ends": begun, "error": None, "exit_code": None, "pieces": [], "written": {}, "lost": fault == "lost"}
+        run = {
+            "begun": begun,
+            "ends": begun,
+            "error": None,
+            "exit_code": None,
+            "pieces": [],
+            "written": {},
+            "lost": fault == "lost",
+        }
         try:
             self._prepare(run, plan, task["account"])
             _path, program = self._program(plan["program"])
@@ -213,8 +286,19 @@ class Engines:
         except Refused as refused:
             run["error"] = str(refused)
             return run
-        outcome = PROGRAMS[program["engine"]](Started(split_arguments(plan["arguments"]), files, task["folder"], program["version"], task["account"],
-                                                      self.data.get("licences", {}).get(task["account"], ""), fault, self, begun))
+        outcome = PROGRAMS[program["engine"]](
+            Started(
+                split_arguments(plan["arguments"]),
+                files,
+                task["folder"],
+                program["version"],
+                task["account"],
+                self.data.get("licences", {}).get(task["account"], ""),
+                fault,
+                self,
+                begun,
+            )
+        )
         pieces = sorted(outcome.pieces, key=lambda piece: piece[0])
         if fault == "no_output":
             pieces = []
@@ -224,22 +308,31 @@ class Engines:
             later = [piece for piece in pieces if piece[0] > outcome.seconds]
             pieces = [piece for piece in pieces if piece[0] <= outcome.seconds]
             if fault == "crash" and later:
-                pieces.append((outcome.seconds, later[0][1], later[0][2][:len(later[0][2]) // 2]))
+                pieces.append((outcome.seconds, later[0][1], later[0][2][: len(later[0][2]) // 2]))
             outcome.exit_code = ACCESS_VIOLATION if fault == "crash" else 1
             outcome.written = {path: size // 2 for path, size in outcome.written.items()}
         if fault == "hang":
             outcome.seconds = None
         names = {STDOUT: plan["output"] or "stdout.txt"}
-        self.folders[task["folder"]].update({names[STDOUT]: "", STDERR: "", "process.json": encoded(json.dumps({"pid": 4242, "start": "1"}).encode())})
-        run.update(ends=None if outcome.seconds is None else begun + outcome.seconds, exit_code=outcome.exit_code, written=outcome.written,
-                   pieces=[[at, names.get(name, name), encoded(content)] for at, name, content in pieces])
+        self.folders[task["folder"]].update(
+            {names[STDOUT]: "", STDERR: "", "process.json": encoded(json.dumps({"pid": 4242, "start": "1"}).encode())}
+        )
+        run.update(
+            ends=None if outcome.seconds is None else begun + outcome.seconds,
+            exit_code=outcome.exit_code,
+            written=outcome.written,
+            pieces=[[at, names.get(name, name), encoded(content)] for at, name, content in pieces],
+        )
         return run
 
     def _prepare(self, run: dict, plan: dict, account: str) -> None:
         if plan["link"]:
             if self.file_size(plan["link"]) is not None:
                 raise Refused(f"{plan['link']} exists.")
-            if plan["link"][:2].lower() != plan["link_target"][:2].lower() or self.file_size(plan["link_target"]) is None:
+            if (
+                plan["link"][:2].lower() != plan["link_target"][:2].lower()
+                or self.file_size(plan["link_target"]) is None
+            ):
                 raise Refused(f"Cannot find path '{plan['link_target']}' because it does not exist.")
             self.data.setdefault("links", {})[plan["link"]] = plan["link_target"]
             run["link"] = plan["link"]
@@ -266,8 +359,14 @@ class Engines:
                 del self.tasks[name]
                 continue
             self._close(run, ends)
-            ended = {"exit_code": None if timed_out else run["exit_code"], "timed_out": timed_out, "started_utc": iso(run["begun"]),
-                     "finished_utc": iso(ends), "error": run["error"]}
+            ended = {
+                "exit_code": None if timed_out else run["exit_code"],
+                "timed_out": timed_out,
+                "started_utc": iso(run["begun"]),
+                "finished_utc": iso(ends),
+                "error": run["error"],
+                "left": self.data.get("beside", []),
+            }
             self.folders[task["folder"]]["ended.json"] = encoded(json.dumps(ended).encode())
             task.update(state="Ready", result=0, run=None)
 
@@ -304,7 +403,7 @@ class Engines:
             if before is not None:
                 self.data["licences"][account] = before
 
-    def script_engine_remove(self, Folder: str, TaskName: str) -> None:
+    def script_engine_remove(self, Folder: str, TaskName: str) -> dict:
         self._settle()
         task = self.tasks.pop(TaskName, None)
         run = self.data.get("left_over", {}).pop(Folder, None) or (task or {}).get("run")
@@ -312,21 +411,28 @@ class Engines:
             self._close(run, time.time())
         self.folders.pop(Folder, None)
         self.data.get("folder_times", {}).pop(Folder, None)
+        return {"left": self.data.get("beside", []) if run else []}
 
     # ---- modules that install an engine
 
     def module_win_get_url(self, arguments: dict, check_mode: bool) -> dict:
         download = self.data.get("downloads", {}).get(arguments["url"])
         if download is None:
-            raise Refused(f"Error downloading '{arguments['url']}': The remote server returned an error: (404) Not Found.")
+            raise Refused(
+                f"Error downloading '{arguments['url']}': The remote server returned an error: (404) Not Found."
+            )
         algorithm, wanted = arguments.get("checksum_algorithm", "sha1"), arguments.get("checksum")
         if algorithm != "sha256":
             raise Refused("the stand-in knows the SHA-256 of downloads only")
         folder, _, name = arguments["dest"].rpartition("\\")
         if folder not in self.folders:
-            raise Refused(f"The path '{folder}' does not exist for destination '{arguments['dest']}', or is not visible to the current user.")
+            raise Refused(
+                f"The path '{folder}' does not exist for destination '{arguments['dest']}', or is not visible to the current user."
+            )
         if wanted and wanted.lower() != download["sha256"].lower():
-            raise Refused(f"The checksum for {arguments['url']} did not match '{wanted}', it was '{download['sha256']}'")
+            raise Refused(
+                f"The checksum for {arguments['url']} did not match '{wanted}', it was '{download['sha256']}'"
+            )
         content = encoded(arguments["url"].encode())
         changed = self.folders[folder].get(name) != content
         if changed and not check_mode:
@@ -382,4 +488,3 @@ class Engines:
             if held:
                 del self.folders[folder][name]
         return {"changed": bool(below) or held}
-

@@ -35,40 +35,75 @@ def run(started: Started) -> Outcome:
         return said("the stand-in's diskspd prints XML only\n")
     path, file_size, raw = asked["target"], None, asked["target"].startswith("#")
     try:
-        file_size = started.host.raw_disk(int(path[1:]), asked["writes"] > 0)["size_bytes"] if raw else started.host.file_size(path)
+        file_size = (
+            started.host.raw_disk(int(path[1:]), asked["writes"] > 0)["size_bytes"]
+            if raw
+            else started.host.file_size(path)
+        )
         failed = 0 if file_size is not None else NOT_FOUND
     except Refused as refused:
         failed = ACCESS_DENIED if "denied" in str(refused) else NOT_FOUND
     if failed:
         return _broken(started, asked, 0.0, f"Error opening file: {path} [{failed}]\n" * asked["threads"])
     end = min(file_size, asked["end"] or file_size)
-    small = [number for number in range(asked["threads"]) if asked["base"] + number * asked["stride"] + asked["block"] > end]
+    small = [
+        number for number in range(asked["threads"]) if asked["base"] + number * asked["stride"] + asked["block"] > end
+    ]
     if small:
-        return _broken(started, asked, 0.0, "".join(
-            f"The file is too small. File: '{path}' relative thread {number}: file size: {file_size}, base offset: {asked['base']}, thread stride: "
-            f"{asked['stride']}, block size: {asked['block']}\n" for number in small))
+        return _broken(
+            started,
+            asked,
+            0.0,
+            "".join(
+                f"The file is too small. File: '{path}' relative thread {number}: file size: {file_size}, base offset: {asked['base']}, thread stride: "
+                f"{asked['stride']}, block size: {asked['block']}\n"
+                for number in small
+            ),
+        )
     seconds = asked["warmup"] + asked["seconds"] + asked["cooldown"]
     if started.fault == "io_errors":
         # Its threads end at once, and it waits for the time to be over.
-        return _broken(started, asked, seconds, f"t[0] error during {'write' if asked['writes'] == 100 else 'read'} error code: {IO_DEVICE})\n")
+        return _broken(
+            started,
+            asked,
+            seconds,
+            f"t[0] error during {'write' if asked['writes'] == 100 else 'read'} error code: {IO_DEVICE})\n",
+        )
     # Per thread. It limits bytes a millisecond, which it computes with 32 bits, and then pays no heed to pauses.
     limit = asked["rate_iops"] * asked["block"] % (1 << 32) // 1000 or asked["rate_bytes_ms"]
-    most = limit * 1000 / asked["block"] or (1000 / asked["think_ms"] * max(1, asked["burst"] // asked["threads"]) if asked["think_ms"] else None)
-    found = figures.measured(" ".join([started.host.name, *started.arguments]), asked["seconds"], dict.fromkeys(("read", "write"), asked["block"]),
-                             100 - asked["writes"], asked["requests"] * asked["threads"], most and most * asked["threads"])
+    most = limit * 1000 / asked["block"] or (
+        1000 / asked["think_ms"] * max(1, asked["burst"] // asked["threads"]) if asked["think_ms"] else None
+    )
+    found = figures.measured(
+        " ".join([started.host.name, *started.arguments]),
+        asked["seconds"],
+        dict.fromkeys(("read", "write"), asked["block"]),
+        100 - asked["writes"],
+        asked["requests"] * asked["threads"],
+        most and most * asked["threads"],
+    )
     for one in found.values():
         # It measures in microseconds.
         one["values"] = figures.both(*({max(1, round(value / 1000)): count} for value, count in one["values"].items()))
     place = f"\\\\.\\PhysicalDrive{path[1:]}" if raw else started.host.written_to(path)
     text = _xml(started, asked, _time_span(asked, found, file_size))
-    return Outcome(seconds, 0, [(seconds, STDOUT, text)], {place: figures.written(found)} if figures.written(found) else {})
+    return Outcome(
+        seconds, 0, [(seconds, STDOUT, text)], {place: figures.written(found)} if figures.written(found) else {}
+    )
 
 
 def _broken(started: Started, asked: dict, seconds: float, words: str) -> Outcome:
     """It prints a document all the same."""
     words += "There has been an error during threads execution\n\nError generating I/O requests\n"
-    nothing = _element("TimeSpan", [_element("Error", "The test was interrupted before the measurements began. No results are displayed.")])
-    return Outcome(seconds, FAILED, [(seconds, STDERR, words.replace("\n", "\r\n").encode()), (seconds, STDOUT, _xml(started, asked, nothing))])
+    nothing = _element(
+        "TimeSpan",
+        [_element("Error", "The test was interrupted before the measurements began. No results are displayed.")],
+    )
+    return Outcome(
+        seconds,
+        FAILED,
+        [(seconds, STDERR, words.replace("\n", "\r\n").encode()), (seconds, STDOUT, _xml(started, asked, nothing))],
+    )
 
 
 # ---------------------------------------------------------------- the command line
@@ -76,9 +111,34 @@ def _broken(started: Started, asked: dict, seconds: float, words: str) -> Outcom
 
 def parse(arguments: list) -> dict:
     """What a command line asks for; sizes in bytes."""
-    asked = {"block": 64 << 10, "base": 0, "end": 0, "seconds": 10, "warmup": 5, "cooldown": 0, "requests": 2, "threads": 1, "writes": 0, "random": None,
-             "ratio": None, "stride_bytes": None, "stride": 0, "zones": [], "cache": "cached", "through": False, "burst": 0, "think_ms": 0, "rate_iops": 0,
-             "rate_bytes_ms": 0, "zero": False, "seed": 0, "latency": False, "interval": 0, "format": "text", "target": None}
+    asked = {
+        "block": 64 << 10,
+        "base": 0,
+        "end": 0,
+        "seconds": 10,
+        "warmup": 5,
+        "cooldown": 0,
+        "requests": 2,
+        "threads": 1,
+        "writes": 0,
+        "random": None,
+        "ratio": None,
+        "stride_bytes": None,
+        "stride": 0,
+        "zones": [],
+        "cache": "cached",
+        "through": False,
+        "burst": 0,
+        "think_ms": 0,
+        "rate_iops": 0,
+        "rate_bytes_ms": 0,
+        "zero": False,
+        "seed": 0,
+        "latency": False,
+        "interval": 0,
+        "format": "text",
+        "target": None,
+    }
     # Targets and what belongs to all of them are looked at first, wherever they stand; sizes may be counted in blocks.
     for argument in arguments:
         if not argument.startswith("-"):
@@ -94,7 +154,9 @@ def parse(arguments: list) -> dict:
         try:
             _option(asked, argument)
         except _Bad as bad:
-            raise _Bad("\n".join([*filter(None, [str(bad)]), f"ERROR: incorrectly provided option: '{argument}'"])) from bad
+            raise _Bad(
+                "\n".join([*filter(None, [str(bad)]), f"ERROR: incorrectly provided option: '{argument}'"])
+            ) from bad
     if asked["target"] is None:
         raise _Bad("ERROR: need to provide at least one filename")
     if not re.fullmatch(r"#\d+|[A-Za-z]:\\.+", asked["target"]):
@@ -111,8 +173,14 @@ def _combination(asked: dict) -> None:
         (asked["stride"] and asked["threads"] == 1, "-T has no effect unless multiple threads per target are used"),
         (zones and not random, "random distribution ranges (-rd) do not apply to sequential-only IO patterns"),
         (sum(share for share, _space in zones) > 100, "invalid random distribution IO%: total must be <= 100%"),
-        (zones and sum(space for _share, space in zones) != 100, "invalid random distribution span: Target% must total 100%"),
-        (zones and sum(share for share, _space in zones) < 100, "invalid random distribution: the target is covered with IO left to distribute"),
+        (
+            zones and sum(space for _share, space in zones) != 100,
+            "invalid random distribution span: Target% must total 100%",
+        ),
+        (
+            zones and sum(share for share, _space in zones) < 100,
+            "invalid random distribution: the target is covered with IO left to distribute",
+        ),
     ):
         if broken:
             raise _Bad(f"ERROR: {words}")
@@ -121,7 +189,11 @@ def _combination(asked: dict) -> None:
 def _size(text: str, block: int) -> int:
     found = re.fullmatch(r"(\d+)([KMGTB]?)", text.upper())
     if not found:
-        raise _Bad("Invalid integer" if not text[:1].isdigit() else f"Invalid size '{text[-1]}'. Valid: K - KiB, M - MiB, G - GiB, T - TiB, B - block")
+        raise _Bad(
+            "Invalid integer"
+            if not text[:1].isdigit()
+            else f"Invalid size '{text[-1]}'. Valid: K - KiB, M - MiB, G - GiB, T - TiB, B - block"
+        )
     return int(found[1]) * (block if found[2] == "B" else SUFFIXES[found[2]])
 
 
@@ -134,7 +206,9 @@ def _whole(text: str, least: int = 0, most: int = 1 << 31, words: str = "") -> i
 def _common(asked: dict, letter: str, rest: str) -> None:
     times = {"d": "seconds", "W": "warmup", "C": "cooldown"}
     if letter in times:
-        asked[times[letter]] = _whole(rest, int(letter == "d"), words=f"the stand-in's diskspd takes whole seconds (-{letter}): '{rest}'")
+        asked[times[letter]] = _whole(
+            rest, int(letter == "d"), words=f"the stand-in's diskspd takes whole seconds (-{letter}): '{rest}'"
+        )
     elif letter == "b":
         try:
             asked["block"] = _size(rest, 1)
@@ -145,7 +219,9 @@ def _common(asked: dict, letter: str, rest: str) -> None:
             raise _Bad(f"ERROR: invalid results format (-R): '{rest}'")
         asked["format"] = rest
     elif letter == "z":
-        asked["seed"] = _whole(rest, 0, 1 << 32, f"ERROR: invalid random seed value '{rest}' specified - must be a valid 32 bit integer")
+        asked["seed"] = _whole(
+            rest, 0, 1 << 32, f"ERROR: invalid random seed value '{rest}' specified - must be a valid 32 bit integer"
+        )
 
 
 def _option(asked: dict, argument: str) -> None:
@@ -172,7 +248,9 @@ def _option(asked: dict, argument: str) -> None:
         if not asked["stride"]:
             raise _Bad("ERROR: invalid offset passed to -T")
     elif letter == "w":
-        words = "write ratio passed to -w must be between 0 and 100 (percent)" if rest else "no write ratio passed to -w"
+        words = (
+            "write ratio passed to -w must be between 0 and 100 (percent)" if rest else "no write ratio passed to -w"
+        )
         asked["writes"] = _whole(rest, 0, 101, f"ERROR: {words}")
     elif letter == "g":
         asked.update(rate_iops=0, rate_bytes_ms=0)
@@ -203,7 +281,10 @@ def _random(asked: dict, rest: str, block: int) -> None:
         asked["random"] = asked["random"] or block
     elif rest.startswith("dpct"):
         zones = [zone.partition("/") for zone in rest[4:].split(":")]
-        asked["zones"] = [(_whole(share, 0, 101, f"Invalid IO% {share}"), _whole(space, 1, 101, f"Invalid Target% {space}")) for share, _, space in zones]
+        asked["zones"] = [
+            (_whole(share, 0, 101, f"Invalid IO% {share}"), _whole(space, 1, 101, f"Invalid Target% {space}"))
+            for share, _, space in zones
+        ]
     elif rest.startswith("d"):
         raise _Bad("the stand-in's diskspd knows the distribution pct only")
     else:
@@ -216,7 +297,13 @@ def _random(asked: dict, rest: str, block: int) -> None:
 def _element(name: str, content) -> str:
     """An element of lines, or of one text."""
     if isinstance(content, list):
-        return "\n".join([f"<{name}>", *("  " + line for part in content for line in part.split("\n")), f"</{name.partition(' ')[0]}>"])
+        return "\n".join(
+            [
+                f"<{name}>",
+                *("  " + line for part in content for line in part.split("\n")),
+                f"</{name.partition(' ')[0]}>",
+            ]
+        )
     return f"<{name}>{content}</{name}>"
 
 
@@ -227,26 +314,41 @@ def _truth(value: bool) -> str:
 def _xml(started: Started, asked: dict, time_span: str) -> bytes:
     mask = hex((1 << CPUS) - 1)
     cores = [f'<Core Group="0" Core="{number}" Mask="{1 << number:#x}" EfficiencyClass="0"/>' for number in range(CPUS)]
-    system = _element("System", [
-        _element("ComputerName", f"STAND-IN-{started.host.name}"),
-        _element("Tool", [_element("Version", f"{started.version}-stand-in"), _element("VersionDate", "2024/6/3")]),
-        _element("RunTime", time.strftime("%Y/%m/%d %H:%M:%S UTC", time.gmtime(started.begun))),
-        '<PowerScheme Name="<unknown>" Guid=""/>',
-        _element('ProcessorTopology Heterogeneous="false"', [
-            f'<Group Group="0" MaximumProcessors="{CPUS}" ActiveProcessors="{CPUS}" ActiveProcessorMask="{mask}"/>',
-            _element('Socket Socket="0"', [f'<Group Group="0" Mask="{mask}"/>']), *cores]),
-    ])
+    system = _element(
+        "System",
+        [
+            _element("ComputerName", f"STAND-IN-{started.host.name}"),
+            _element("Tool", [_element("Version", f"{started.version}-stand-in"), _element("VersionDate", "2024/6/3")]),
+            _element("RunTime", time.strftime("%Y/%m/%d %H:%M:%S UTC", time.gmtime(started.begun))),
+            '<PowerScheme Name="<unknown>" Guid=""/>',
+            _element(
+                'ProcessorTopology Heterogeneous="false"',
+                [
+                    f'<Group Group="0" MaximumProcessors="{CPUS}" ActiveProcessors="{CPUS}" ActiveProcessorMask="{mask}"/>',
+                    _element('Socket Socket="0"', [f'<Group Group="0" Mask="{mask}"/>']),
+                    *cores,
+                ],
+            ),
+        ],
+    )
     return _element("Results", [system, _profile(asked), time_span]).replace("\n", "\r\n").encode()
 
 
 def _profile(asked: dict) -> str:
-    target = [_element("Path", asked["target"]), _element("BlockSize", asked["block"]), _element("BaseFileOffset", asked["base"]),
-              *(_element(name, "false") for name in ("SequentialScan", "RandomAccess", "TemporaryFile", "UseLargePages"))]
+    target = [
+        _element("Path", asked["target"]),
+        _element("BlockSize", asked["block"]),
+        _element("BaseFileOffset", asked["base"]),
+        *(_element(name, "false") for name in ("SequentialScan", "RandomAccess", "TemporaryFile", "UseLargePages")),
+    ]
     if asked["cache"] == "none":
         target.append(_element("DisableOSCache", "true"))
     if asked["through"]:
         target.append(_element("WriteThrough", "true"))
-    target += [_element("WriteBufferContent", [_element("Pattern", "zero" if asked["zero"] else "sequential")]), _element("ParallelAsyncIO", "false")]
+    target += [
+        _element("WriteBufferContent", [_element("Pattern", "zero" if asked["zero"] else "sequential")]),
+        _element("ParallelAsyncIO", "false"),
+    ]
     if asked["burst"]:
         target.append(_element("BurstSize", asked["burst"]))
     if asked["think_ms"]:
@@ -259,27 +361,81 @@ def _profile(asked: dict) -> str:
             zones = [f'<Range IO="{share}">{space}</Range>' for share, space in asked["zones"]]
             target.append(_element("Distribution", [_element("Percent", zones)]))
     else:
-        target += [_element("StrideSize", asked["stride_bytes"] or asked["block"]), _element("InterlockedSequential", "false")]
-    rate = f'<Throughput unit="IOPS">{asked["rate_iops"]}</Throughput>' if asked["rate_iops"] else _element("Throughput", asked["rate_bytes_ms"])
-    target += [_element("ThreadStride", asked["stride"]), _element("MaxFileSize", asked["end"]), _element("RequestCount", asked["requests"]),
-               _element("WriteRatio", asked["writes"]), rate, _element("ThreadsPerFile", asked["threads"]), _element("IOPriority", 3), _element("Weight", 1)]
-    return _element("Profile", [
-        _element("Progress", 0), _element("ResultFormat", "xml"), _element("Verbose", "false"),
-        _element("TimeSpans", [_element("TimeSpan", [
-            _element("CompletionRoutines", "false"), _element("MeasureLatency", _truth(asked["latency"])),
-            _element("CalculateIopsStdDev", _truth(asked["interval"] > 0)), _element("DisableAffinity", "false"), _element("Duration", asked["seconds"]),
-            _element("Warmup", asked["warmup"]), _element("Cooldown", asked["cooldown"]), _element("ThreadCount", 0), _element("RequestCount", 0),
-            _element("IoBucketDuration", asked["interval"] or 1000), _element("RandSeed", asked["seed"]),
-            _element("Targets", [_element("Target", target)])])])])
+        target += [
+            _element("StrideSize", asked["stride_bytes"] or asked["block"]),
+            _element("InterlockedSequential", "false"),
+        ]
+    rate = (
+        f'<Throughput unit="IOPS">{asked["rate_iops"]}</Throughput>'
+        if asked["rate_iops"]
+        else _element("Throughput", asked["rate_bytes_ms"])
+    )
+    target += [
+        _element("ThreadStride", asked["stride"]),
+        _element("MaxFileSize", asked["end"]),
+        _element("RequestCount", asked["requests"]),
+        _element("WriteRatio", asked["writes"]),
+        rate,
+        _element("ThreadsPerFile", asked["threads"]),
+        _element("IOPriority", 3),
+        _element("Weight", 1),
+    ]
+    return _element(
+        "Profile",
+        [
+            _element("Progress", 0),
+            _element("ResultFormat", "xml"),
+            _element("Verbose", "false"),
+            _element(
+                "TimeSpans",
+                [
+                    _element(
+                        "TimeSpan",
+                        [
+                            _element("CompletionRoutines", "false"),
+                            _element("MeasureLatency", _truth(asked["latency"])),
+                            _element("CalculateIopsStdDev", _truth(asked["interval"] > 0)),
+                            _element("DisableAffinity", "false"),
+                            _element("Duration", asked["seconds"]),
+                            _element("Warmup", asked["warmup"]),
+                            _element("Cooldown", asked["cooldown"]),
+                            _element("ThreadCount", 0),
+                            _element("RequestCount", 0),
+                            _element("IoBucketDuration", asked["interval"] or 1000),
+                            _element("RandSeed", asked["seed"]),
+                            _element("Targets", [_element("Target", target)]),
+                        ],
+                    )
+                ],
+            ),
+        ],
+    )
 
 
 def _time_span(asked: dict, found: dict, file_size: int) -> str:
     busy = 12.5 + asked["threads"]
-    cpus = [_element("CPU", [
-        _element("Socket", 0), _element("Node", 0), _element("Group", 0), _element("Core", number), _element("EfficiencyClass", 0), _element("Id", number),
-        *_shares(busy + (20 if not number else -20 / (CPUS - 1)))]) for number in range(CPUS)]
-    parts = [_element("TestTimeSeconds", f"{asked['seconds']:.2f}"), _element("ThreadCount", asked["threads"]), _element("RequestCount", 0),
-             _element("ProcCount", CPUS), _element("CpuUtilization", [*cpus, _element("Average", _shares(busy))])]
+    cpus = [
+        _element(
+            "CPU",
+            [
+                _element("Socket", 0),
+                _element("Node", 0),
+                _element("Group", 0),
+                _element("Core", number),
+                _element("EfficiencyClass", 0),
+                _element("Id", number),
+                *_shares(busy + (20 if not number else -20 / (CPUS - 1))),
+            ],
+        )
+        for number in range(CPUS)
+    ]
+    parts = [
+        _element("TestTimeSeconds", f"{asked['seconds']:.2f}"),
+        _element("ThreadCount", asked["threads"]),
+        _element("RequestCount", 0),
+        _element("ProcCount", CPUS),
+        _element("CpuUtilization", [*cpus, _element("Average", _shares(busy))]),
+    ]
     if asked["latency"]:
         parts.append(_latency(found))
     if asked["interval"]:
@@ -291,8 +447,15 @@ def _time_span(asked: dict, found: dict, file_size: int) -> str:
 
 
 def _shares(busy: float) -> list:
-    return [_element(name, f"{value:.2f}") for name, value in (("UsagePercent", busy), ("UserPercent", busy / 5), ("KernelPercent", busy * 4 / 5),
-                                                              ("IdlePercent", 100 - busy))]
+    return [
+        _element(name, f"{value:.2f}")
+        for name, value in (
+            ("UsagePercent", busy),
+            ("UserPercent", busy / 5),
+            ("KernelPercent", busy * 4 / 5),
+            ("IdlePercent", 100 - busy),
+        )
+    ]
 
 
 def _part(one: dict, threads: int, number: int) -> dict:
@@ -303,17 +466,26 @@ def _part(one: dict, threads: int, number: int) -> dict:
 
 def _target(asked: dict, own: dict, file_size: int) -> list:
     count = {name: own.get(name, {"ios": 0, "bytes": 0}) for name in ("read", "write")}
-    parts = [_element("Path", asked["target"]), _element("BytesCount", sum(one["bytes"] for one in count.values())), _element("FileSize", file_size),
-             _element("IOCount", sum(one["ios"] for one in count.values()))]
+    parts = [
+        _element("Path", asked["target"]),
+        _element("BytesCount", sum(one["bytes"] for one in count.values())),
+        _element("FileSize", file_size),
+        _element("IOCount", sum(one["ios"] for one in count.values())),
+    ]
     for name, one in count.items():
-        parts += [_element(f"{name.capitalize()}Bytes", one["bytes"]), _element(f"{name.capitalize()}Count", one["ios"])]
+        parts += [
+            _element(f"{name.capitalize()}Bytes", one["bytes"]),
+            _element(f"{name.capitalize()}Count", one["ios"]),
+        ]
     if asked["zones"]:
         parts.append(_element("Distribution", [_element("Absolute", _zones(asked, file_size))]))
     if asked["latency"]:
         # 2.2 means to tell those of both together, too, but has lost their I/Os by then.
         for title, values in _kinds(own, ("Read", "Write")):
-            parts += [_element(f"Average{title}LatencyMilliseconds", f"{figures.mean(values) / 1000:.3f}"),
-                      _element(f"{title}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}")]
+            parts += [
+                _element(f"Average{title}LatencyMilliseconds", f"{figures.mean(values) / 1000:.3f}"),
+                _element(f"{title}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}"),
+            ]
     return [*parts, _iops(asked, own)] if asked["interval"] else parts
 
 
@@ -321,8 +493,14 @@ def _zones(asked: dict, file_size: int) -> list:
     """Where the zones lie, in bytes from the beginning of the range."""
     align, size = asked["random"], min(file_size, asked["end"] or file_size) - asked["base"]
     size = (size - asked["block"]) // align * align + align
-    edges = [sum(space for _share, space in asked["zones"][:count]) * size // 100 // align * align for count in range(len(asked["zones"]) + 1)]
-    return [f'<Range IO="{share}">{end - begin}</Range>' for (share, _space), begin, end in zip(asked["zones"], edges, edges[1:])]
+    edges = [
+        sum(space for _share, space in asked["zones"][:count]) * size // 100 // align * align
+        for count in range(len(asked["zones"]) + 1)
+    ]
+    return [
+        f'<Range IO="{share}">{end - begin}</Range>'
+        for (share, _space), begin, end in zip(asked["zones"], edges, edges[1:])
+    ]
 
 
 def _kinds(found: dict, titles: tuple) -> list:
@@ -336,12 +514,32 @@ def _latency(found: dict) -> str:
     counts = dict.fromkeys(("Read", "Write", "Total"), 0) | {title: len(values) for title, values in kinds}
     parts = []
     for title, values in kinds:
-        parts += [_element(f"Average{title}Milliseconds", f"{figures.mean(values) / 1000:.3f}"),
-                  _element(f"{title.replace('Total', '')}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}")]
-    for text in ["0", *map(str, range(1, 100)), "99.9", "99.99", "99.999", "99.9999", "99.99999", "99.999999", "99.9999999", "100"]:
+        parts += [
+            _element(f"Average{title}Milliseconds", f"{figures.mean(values) / 1000:.3f}"),
+            _element(f"{title.replace('Total', '')}LatencyStdev", f"{figures.deviation(values) / 1000:.3f}"),
+        ]
+    for text in [
+        "0",
+        *map(str, range(1, 100)),
+        "99.9",
+        "99.99",
+        "99.999",
+        "99.9999",
+        "99.99999",
+        "99.999999",
+        "99.9999999",
+        "100",
+    ]:
         at = {"0": min, "100": max}.get(text, lambda values, percent=float(text): figures.percentile(values, percent))
-        parts.append(_element("Bucket", [_element("Percentile", text), *(_element(f"{title}Milliseconds", f"{at(values) / 1000:.3f}")
-                                                                        for title, values in kinds)]))
+        parts.append(
+            _element(
+                "Bucket",
+                [
+                    _element("Percentile", text),
+                    *(_element(f"{title}Milliseconds", f"{at(values) / 1000:.3f}") for title, values in kinds),
+                ],
+            )
+        )
     return _element("Latency " + " ".join(f'{title}HistoBuckets="{count}"' for title, count in counts.items()), parts)
 
 
@@ -351,17 +549,33 @@ def _iops(asked: dict, found: dict) -> str:
     rows = []
     for number in range(count):
         swing = 1 if number == count - 1 and count % 2 else 1.05 if number % 2 else 0.95
-        rates = {name: found[name]["ios"] / asked["seconds"] * swing if name in found else 0 for name in ("read", "write")}
-        told = [f'SampleMillisecond="{asked["interval"] * (number + 1)}"', f'Read="{rates["read"]:.0f}"', f'Write="{rates["write"]:.0f}"',
-                f'Total="{rates["read"] + rates["write"]:.0f}"']
+        rates = {
+            name: found[name]["ios"] / asked["seconds"] * swing if name in found else 0 for name in ("read", "write")
+        }
+        told = [
+            f'SampleMillisecond="{asked["interval"] * (number + 1)}"',
+            f'Read="{rates["read"]:.0f}"',
+            f'Write="{rates["write"]:.0f}"',
+            f'Total="{rates["read"] + rates["write"]:.0f}"',
+        ]
         for name in ("read", "write"):
             values = found[name]["values"] if name in found else {0: 1}
-            told += [f'{name.capitalize()}{what}="{value / 1000:.3f}"' for what, value in (
-                ("MinLatencyMilliseconds", min(values)), ("MaxLatencyMilliseconds", max(values)), ("AvgLatencyMilliseconds", figures.mean(values)),
-                ("LatencyStdDev", figures.deviation(values)))]
+            told += [
+                f'{name.capitalize()}{what}="{value / 1000:.3f}"'
+                for what, value in (
+                    ("MinLatencyMilliseconds", min(values)),
+                    ("MaxLatencyMilliseconds", max(values)),
+                    ("AvgLatencyMilliseconds", figures.mean(values)),
+                    ("LatencyStdDev", figures.deviation(values)),
+                )
+            ]
         rows.append(f"<Bucket {' '.join(told)}/>")
     spread = 0.05 if count > 1 else 0
     titles = [("ReadIopsStdDev", "read"), ("WriteIopsStdDev", "write")]
-    parts = [_element(title, f"{found[name]['ios'] / asked['seconds'] * spread:.3f}") for title, name in titles if name in found]
+    parts = [
+        _element(title, f"{found[name]['ios'] / asked['seconds'] * spread:.3f}")
+        for title, name in titles
+        if name in found
+    ]
     total = sum(one["ios"] for one in found.values()) / asked["seconds"]
     return _element("Iops", [*parts, _element("IopsStdDev", f"{total * spread:.3f}"), *rows])

@@ -55,7 +55,9 @@ def both(*distributions: dict) -> dict:
     return total
 
 
-def measured(key: str, seconds: float, block_bytes: dict, read_percent: int, outstanding: int, most_iops: float | None = None) -> dict:
+def measured(
+    key: str, seconds: float, block_bytes: dict, read_percent: int, outstanding: int, most_iops: float | None = None
+) -> dict:
     """{read: {ios, bytes, values}, write: …} of what is measured in so many seconds; only directions that are asked for.
 
     block_bytes: {read: mean size, write: …}. The mean latency is what is on its way, divided by I/Os a second.
@@ -70,8 +72,15 @@ def measured(key: str, seconds: float, block_bytes: dict, read_percent: int, out
     slower = 1.1 + 0.4 * drawn(key, "write")
     read_ns = outstanding / iops * 1e9 / (share["read"] + slower * share["write"])
     means = {"read": read_ns, "write": slower * read_ns}
-    return {name: {"ios": ios[name], "bytes": round(ios[name] * block_bytes[name]), "values": latencies(means[name], ios[name], f"{key}{name}")}
-            for name in ios if ios[name]}
+    return {
+        name: {
+            "ios": ios[name],
+            "bytes": round(ios[name] * block_bytes[name]),
+            "values": latencies(means[name], ios[name], f"{key}{name}"),
+        }
+        for name in ios
+        if ios[name]
+    }
 
 
 def written(found: dict) -> int:

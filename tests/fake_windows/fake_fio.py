@@ -17,17 +17,74 @@ from fake_program import Outcome, Started, said
 from refused import Refused
 
 KNOWN = {
-    "ioengine", "thread", "group_reporting", "randrepeat", "randseed", "zero_buffers", "buffer_pattern", "refill_buffers", "buffer_compress_percentage",
-    "buffer_compress_chunk", "dedupe_percentage", "dedupe_mode", "dedupe_global", "dedupe_working_set_percentage", "lat_percentiles", "clat_percentiles",
-    "percentile_list", "filename", "direct", "allow_file_create", "invalidate", "time_based", "runtime", "ramp_time", "loops", "io_size", "norandommap", "rw",
-    "rwmixread", "percentage_random", "blockalign", "random_distribution", "bs", "bsrange", "bssplit", "iodepth", "numjobs", "offset", "offset_increment",
-    "size", "thinktime", "thinktime_blocks", "rate", "rate_iops", "rate_process", "sync", "fsync", "fdatasync", "end_fsync", "verify", "serialize_overlap",
-    "verify_state_save", "cpumask", "cpus_allowed", "cpus_allowed_policy", "iodepth_batch", "iodepth_batch_submit", "iodepth_low", "random_generator",
-    "rw_sequencer", "scramble_buffers", "clocksource",
+    "ioengine",
+    "thread",
+    "group_reporting",
+    "randrepeat",
+    "randseed",
+    "zero_buffers",
+    "buffer_pattern",
+    "refill_buffers",
+    "buffer_compress_percentage",
+    "buffer_compress_chunk",
+    "dedupe_percentage",
+    "dedupe_mode",
+    "dedupe_global",
+    "dedupe_working_set_percentage",
+    "lat_percentiles",
+    "clat_percentiles",
+    "percentile_list",
+    "filename",
+    "direct",
+    "allow_file_create",
+    "invalidate",
+    "time_based",
+    "runtime",
+    "ramp_time",
+    "loops",
+    "io_size",
+    "norandommap",
+    "rw",
+    "rwmixread",
+    "percentage_random",
+    "blockalign",
+    "random_distribution",
+    "bs",
+    "bsrange",
+    "bssplit",
+    "iodepth",
+    "numjobs",
+    "offset",
+    "offset_increment",
+    "size",
+    "thinktime",
+    "thinktime_blocks",
+    "rate",
+    "rate_iops",
+    "rate_process",
+    "sync",
+    "fsync",
+    "fdatasync",
+    "end_fsync",
+    "verify",
+    "serialize_overlap",
+    "verify_state_save",
+    "cpumask",
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "iodepth_batch",
+    "iodepth_batch_submit",
+    "iodepth_low",
+    "random_generator",
+    "rw_sequencer",
+    "scramble_buffers",
+    "clocksource",
 }
 ENGINES = ("windowsaio", "sync", "null")
-WARNING = ("fio: this platform does not support process shared mutexes, forcing use of threads. "
-           "Use the 'thread' option to get rid of this warning.\n")
+WARNING = (
+    "fio: this platform does not support process shared mutexes, forcing use of threads. "
+    "Use the 'thread' option to get rid of this warning.\n"
+)
 FILL_BYTES_S = 2 << 30
 STATISTICS_EVERY_S = 0.5
 
@@ -111,10 +168,20 @@ def _measure(started: Started, name: str, options: dict, bins: bool, output: str
         found = figures.measured(key, seconds, blocks, reads, depth * workers, most)
     if "time_based" not in options:
         # An amount is an amount, whatever time it takes.
-        amount = number(options["io_size"]) * workers if "io_size" in options else size * int(options.get("loops", "1")) * workers
+        amount = (
+            number(options["io_size"]) * workers
+            if "io_size" in options
+            else size * int(options.get("loops", "1")) * workers
+        )
         ios = max(1, round(amount / blocks["write" if not reads else "read"]))
-        found = {direction: {"ios": ios, "bytes": amount, "values": figures.latencies(figures.mean(values["values"]), ios, name)}
-                 for direction, values in found.items()}
+        found = {
+            direction: {
+                "ios": ios,
+                "bytes": amount,
+                "values": figures.latencies(figures.mean(values["values"]), ios, name),
+            }
+            for direction, values in found.items()
+        }
     broken = started.fault == "io_errors"
     text = _document(started, name, options, found, ramp, seconds, bins, 5 if broken else 0)
     if broken:
@@ -123,7 +190,9 @@ def _measure(started: Started, name: str, options: dict, bins: bool, output: str
     return _ended(started, ramp + seconds, before, text, output, 1 if broken else 0, written)
 
 
-def _ended(started: Started, seconds: float, before: str, text: str, output: str, exit_code: int, written: dict) -> Outcome:
+def _ended(
+    started: Started, seconds: float, before: str, text: str, output: str, exit_code: int, written: dict
+) -> Outcome:
     return Outcome(seconds, exit_code, [(seconds, output, (before + text).replace("\n", "\r\n").encode())], written)
 
 
@@ -138,7 +207,10 @@ def _blocks(options: dict) -> dict:
     """{read: mean size, write: mean size}."""
     if "bssplit" in options:
         parts = options["bssplit"].split(",")
-        sizes = [sum(number(part.partition("/")[0]) * int(part.partition("/")[2]) / 100 for part in side.split(":")) for side in parts]
+        sizes = [
+            sum(number(part.partition("/")[0]) * int(part.partition("/")[2]) / 100 for part in side.split(":"))
+            for side in parts
+        ]
         return {"read": sizes[0], "write": sizes[-1]}
     if "bsrange" in options:
         low, high = map(number, options["bsrange"].split("-"))
@@ -154,7 +226,11 @@ def _places(started: Started, options: dict, engine: str, reads: int, last: int,
     for place in places:
         drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d+)", place)
         try:
-            size = started.host.raw_disk(int(drive[1]), reads < 100)["size_bytes"] if drive else started.host.file_size(place)
+            size = (
+                started.host.raw_disk(int(drive[1]), reads < 100)["size_bytes"]
+                if drive
+                else started.host.file_size(place)
+            )
         except Refused as refused:
             return [], f"fio: pid=4242, err=13/file:filesetup.c:814, func=open({place}), error={refused}\n"
         if size is None and options.get("allow_file_create", "1") == "0":
@@ -201,7 +277,13 @@ def binned(values: dict) -> dict:
 def _clock(values: dict, percents: list, bins: bool) -> dict:
     if not values:
         return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
-    found = {"min": min(values), "max": max(values), "mean": figures.mean(values), "stddev": figures.deviation(values), "N": sum(values.values())}
+    found = {
+        "min": min(values),
+        "max": max(values),
+        "mean": figures.mean(values),
+        "stddev": figures.deviation(values),
+        "N": sum(values.values()),
+    }
     if percents:
         counted = binned(values)
         found["percentile"] = {f"{percent:f}": figures.percentile(counted, percent) for percent in percents}
@@ -222,39 +304,98 @@ def _direction(found: dict | None, seconds: float, percents: dict, bins: bool) -
         values = (int(mean * 0.94), int(mean * 1.05), mean, mean * 0.03) if samples else (0, 0, 0.0, 0.0)
         return dict(zip(names, values))
 
-    width, counts = swing(rate / 1024, ("bw_min", "bw_max", "bw_mean", "bw_dev")), swing(iops, ("iops_min", "iops_max", "iops_mean", "iops_stddev"))
+    width, counts = (
+        swing(rate / 1024, ("bw_min", "bw_max", "bw_mean", "bw_dev")),
+        swing(iops, ("iops_min", "iops_max", "iops_mean", "iops_stddev")),
+    )
     return {
-        "io_bytes": size, "io_kbytes": size // 1024, "bw_bytes": int(rate), "bw": int(rate / 1024), "iops": iops, "runtime": ms, "total_ios": ios,
-        "short_ios": 0, "drop_ios": 0, "slat_ns": _clock(submitted, [], bins), "clat_ns": _clock(completed, percents["clat"], bins),
-        "lat_ns": _clock(values, percents["lat"], bins), "bw_min": width["bw_min"], "bw_max": width["bw_max"], "bw_agg": 100.0 if samples else 0.0,
-        "bw_mean": width["bw_mean"], "bw_dev": width["bw_dev"], "bw_samples": samples, **counts, "iops_samples": samples,
+        "io_bytes": size,
+        "io_kbytes": size // 1024,
+        "bw_bytes": int(rate),
+        "bw": int(rate / 1024),
+        "iops": iops,
+        "runtime": ms,
+        "total_ios": ios,
+        "short_ios": 0,
+        "drop_ios": 0,
+        "slat_ns": _clock(submitted, [], bins),
+        "clat_ns": _clock(completed, percents["clat"], bins),
+        "lat_ns": _clock(values, percents["lat"], bins),
+        "bw_min": width["bw_min"],
+        "bw_max": width["bw_max"],
+        "bw_agg": 100.0 if samples else 0.0,
+        "bw_mean": width["bw_mean"],
+        "bw_dev": width["bw_dev"],
+        "bw_samples": samples,
+        **counts,
+        "iops_samples": samples,
     }
 
 
-def _document(started: Started, name: str, options: dict, found: dict, ramp: float, seconds: float, bins: bool, error: int) -> str:
+def _document(
+    started: Started, name: str, options: dict, found: dict, ramp: float, seconds: float, bins: bool, error: int
+) -> str:
     now = started.begun + ramp + seconds
-    listed = [float(part) for part in options.get("percentile_list", "1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99").split(":")]
-    percents = {"lat": listed if options.get("lat_percentiles", "0") != "0" else [], "clat": listed if options.get("clat_percentiles", "1") != "0" else []}
+    listed = [
+        float(part)
+        for part in options.get("percentile_list", "1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99").split(
+            ":"
+        )
+    ]
+    percents = {
+        "lat": listed if options.get("lat_percentiles", "0") != "0" else [],
+        "clat": listed if options.get("clat_percentiles", "1") != "0" else [],
+    }
     values = figures.both(*(one["values"] for one in found.values()))
     depth = int(options.get("iodepth", "1"))
-    level = next((text for text, most in (("1", 1), ("2", 3), ("4", 7), ("8", 15), ("16", 31), ("32", 63)) if depth <= most), ">=64")
+    level = next(
+        (text for text, most in (("1", 1), ("2", 3), ("4", 7), ("8", 15), ("16", 31), ("32", 63)) if depth <= most),
+        ">=64",
+    )
     record = {
-        "jobname": name, "groupid": 0, "job_start": int(started.begun * 1000), "error": error, "eta": 0, "elapsed": int(ramp + seconds) + 1,
+        "jobname": name,
+        "groupid": 0,
+        "job_start": int(started.begun * 1000),
+        "error": error,
+        "eta": 0,
+        "elapsed": int(ramp + seconds) + 1,
         "job options": {"name": name, **options},
-        "read": _direction(found.get("read"), seconds, percents, bins), "write": _direction(found.get("write"), seconds, percents, bins),
-        "trim": _direction(None, 0, {"lat": [], "clat": []}, bins), "sync": {"total_ios": 0, "lat_ns": _clock({}, [], bins)},
-        "job_runtime": int(seconds * 1000), "usr_cpu": 3.0 if found else 0.0, "sys_cpu": 9.0 if found else 0.0, "ctx": 0, "majf": 0, "minf": 0,
-        "iodepth_level": {text: 100.0 if found and text == level else 0.0 for text in ("1", "2", "4", "8", "16", "32", ">=64")},
-        "iodepth_submit": _batches(found), "iodepth_complete": _batches(found),
+        "read": _direction(found.get("read"), seconds, percents, bins),
+        "write": _direction(found.get("write"), seconds, percents, bins),
+        "trim": _direction(None, 0, {"lat": [], "clat": []}, bins),
+        "sync": {"total_ios": 0, "lat_ns": _clock({}, [], bins)},
+        "job_runtime": int(seconds * 1000),
+        "usr_cpu": 3.0 if found else 0.0,
+        "sys_cpu": 9.0 if found else 0.0,
+        "ctx": 0,
+        "majf": 0,
+        "minf": 0,
+        "iodepth_level": {
+            text: 100.0 if found and text == level else 0.0 for text in ("1", "2", "4", "8", "16", "32", ">=64")
+        },
+        "iodepth_submit": _batches(found),
+        "iodepth_complete": _batches(found),
         "latency_ns": _shares(values, [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000], 0, 1),
         "latency_us": _shares(values, [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000], 1000, 1000),
-        "latency_ms": _shares(values, [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000], 1000_000, 1000_000, last=">=2000"),
-        "latency_depth": depth, "latency_target": 0, "latency_target_ns": 0, "latency_percentile": 100.0, "latency_window": 0, "latency_window_us": 0,
+        "latency_ms": _shares(
+            values, [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, 2000], 1000_000, 1000_000, last=">=2000"
+        ),
+        "latency_depth": depth,
+        "latency_target": 0,
+        "latency_target_ns": 0,
+        "latency_percentile": 100.0,
+        "latency_window": 0,
+        "latency_window_us": 0,
     }
     if error:
         record = {**record, "total_err": 1, "first_error": error}
-    document = {"fio version": f"{started.version}-stand-in", "timestamp": int(now), "timestamp_ms": int(now * 1000),
-                "time": time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(now)), "jobs": [record]}
+    document = {
+        "fio version": f"{started.version}-stand-in",
+        "timestamp": int(now),
+        "timestamp_ms": int(now * 1000),
+        "time": time.strftime("%a %b %d %H:%M:%S %Y", time.gmtime(now)),
+        "jobs": [record],
+    }
     return _rendered(document, 0) + "\n"
 
 
@@ -276,7 +417,11 @@ def _shares(values: dict, edges: list, above_ns: int, unit_ns: int, last: str = 
 def _rendered(value, depth: int) -> str:
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, dict):
-        return "{\n" + ",\n".join(f'{inner}"{key}" : {_rendered(each, depth + 1)}' for key, each in value.items()) + f"\n{outer}}}"
+        return (
+            "{\n"
+            + ",\n".join(f'{inner}"{key}" : {_rendered(each, depth + 1)}' for key, each in value.items())
+            + f"\n{outer}}}"
+        )
     if isinstance(value, list):
         return "[\n" + ",\n".join(inner + _rendered(each, depth + 1) for each in value) + f"\n{outer}]"
     if isinstance(value, str):

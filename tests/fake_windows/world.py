@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import copy
 import fcntl
+import functools
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -25,26 +27,57 @@ from engines import Engines
 from refused import Refused
 
 PRODUCT = "Fake Windows Server (a stand-in of the tests)"
-SCRIPTS = Path(__file__).resolve().parents[2] / "plugins" / "module_utils" / "windows" / "scripts"
+WINDOWS = Path(__file__).resolve().parents[2] / "plugins" / "plugin_utils" / "windows"
 FEATURE = "FS-iSCSITarget-Server"
 LUN_FIELDS = ("style", "partitions", "volumes")
 # The types of WT_IDMethod and what their values look like.
-INITIATOR_KINDS = {"IQN": lambda value: value.startswith(("iqn.", "eui.", "naa.")) or value == "*", "DNSName": lambda value: " " not in value,
-                   "IPAddress": lambda value: re.fullmatch(r"\d+(\.\d+){3}", value), "IPv6Address": lambda value: value.count(":") > 1,
-                   "MACAddress": lambda value: re.fullmatch(r"([0-9A-F]{2}-){5}[0-9A-F]{2}", value)}
+INITIATOR_KINDS = {
+    "IQN": lambda value: value.startswith(("iqn.", "eui.", "naa.")) or value == "*",
+    "DNSName": lambda value: " " not in value,
+    "IPAddress": lambda value: re.fullmatch(r"\d+(\.\d+){3}", value),
+    "IPv6Address": lambda value: value.count(":") > 1,
+    "MACAddress": lambda value: re.fullmatch(r"([0-9A-F]{2}-){5}[0-9A-F]{2}", value),
+}
 HOST = {
-    "feature": "Available", "reboot_after_feature": False, "boot": 1, "server": True,
+    "feature": "Available",
+    "reboot_after_feature": False,
+    "boot": 1,
+    "server": True,
     "addresses": ["192.0.2.11", "198.51.100.11"],
     "services": {"MSiSCSI": {"state": "Stopped", "start_mode": "Manual"}},
-    "firewall_rules": {}, "portals": {}, "loopback": None, "loopback_read": None, "page_files": ["C"], "virtual_disks": {}, "targets": {}, "files": [],
-    "folders": {}, "tasks": {},
+    "firewall_rules": {},
+    "portals": {},
+    "loopback": None,
+    "loopback_read": None,
+    "page_files": ["C"],
+    "virtual_disks": {},
+    "targets": {},
+    "files": [],
+    "folders": {},
+    "tasks": {},
     "initiator": {"iqn": "iqn.1991-05.com.microsoft:host", "portals": [], "sessions": {}},
-    "disks": {"0": {"name": "Fake System Disk", "lun": 0, "serial": "SYS0", "unique_id": "FAKE-SYS-0", "size_bytes": 64 << 30, "bus": "SATA", "style": "GPT",
-                    "offline": False, "read_only": False, "boot": True, "system": True, "clustered": False,
-                    "offline_reason": "",
-                    "partitions": [{"number": 1, "type": "Reserved", "size_bytes": 16 << 20, "letter": ""},
-                                   {"number": 2, "type": "Basic", "size_bytes": 63 << 30, "letter": "C"}],
-                    "volumes": {"C": {"label": "", "filesystem": "NTFS", "size_bytes": 63 << 30, "entries": []}}}},
+    "disks": {
+        "0": {
+            "name": "Fake System Disk",
+            "lun": 0,
+            "serial": "SYS0",
+            "unique_id": "FAKE-SYS-0",
+            "size_bytes": 64 << 30,
+            "bus": "SATA",
+            "style": "GPT",
+            "offline": False,
+            "read_only": False,
+            "boot": True,
+            "system": True,
+            "clustered": False,
+            "offline_reason": "",
+            "partitions": [
+                {"number": 1, "type": "Reserved", "size_bytes": 16 << 20, "letter": ""},
+                {"number": 2, "type": "Basic", "size_bytes": 63 << 30, "letter": "C"},
+            ],
+            "volumes": {"C": {"label": "", "filesystem": "NTFS", "size_bytes": 63 << 30, "entries": []}},
+        }
+    },
 }
 
 
@@ -100,7 +133,9 @@ class Host(Aim, Engines):
         short, script = name.rpartition(".")[2], None
         try:
             script = known_script(arguments["script"]) if short == "win_powershell" else None
-            self.world.data["calls"].append({"host": self.name, "module": name, "script": script, "check_mode": check_mode})
+            self.world.data["calls"].append(
+                {"host": self.name, "module": name, "script": script, "check_mode": check_mode}
+            )
             self.world.fault(self.name, script or short)
             handler = getattr(self, f"module_{short}", None)
             if handler is None:
@@ -110,7 +145,13 @@ class Host(Aim, Engines):
             said = f"{refused} (said by a stand-in for Windows)"
             if script:
                 # win_powershell gives no message of its own with what a script throws.
-                return {"failed": True, "changed": True, "result": {}, "output": [], "error": [{"output": f"{said}\r\n", "exception": {"message": said}}]}
+                return {
+                    "failed": True,
+                    "changed": True,
+                    "result": {},
+                    "output": [],
+                    "error": [{"output": f"{said}\r\n", "exception": {"message": said}}],
+                }
             return {"failed": True, "changed": False, "msg": said}
 
     def module_win_powershell(self, arguments: dict, check_mode: bool) -> dict:
@@ -123,7 +164,12 @@ class Host(Aim, Engines):
         if name == "state":
             return {"changed": False, "result": self.state(parameters["Files"]), "output": [], "error": []}
         result = getattr(self, f"script_{name}")(**parameters)
-        return {"changed": "SupportsShouldProcess" not in arguments["script"], "result": result or {}, "output": [], "error": []}
+        return {
+            "changed": "SupportsShouldProcess" not in arguments["script"],
+            "result": result or {},
+            "output": [],
+            "error": [],
+        }
 
     def module_win_feature(self, arguments: dict, check_mode: bool) -> dict:
         if arguments["name"] != [FEATURE]:
@@ -152,8 +198,10 @@ class Host(Aim, Engines):
         service = self.data["services"].get(arguments["name"])
         if service is None:
             raise Refused(f"service {arguments['name']} does not exist")
-        wanted = {"state": {"started": "Running", "restarted": "Running", "stopped": "Stopped"}[arguments["state"]],
-                  "start_mode": arguments.get("start_mode", service["start_mode"]).capitalize()}
+        wanted = {
+            "state": {"started": "Running", "restarted": "Running", "stopped": "Stopped"}[arguments["state"]],
+            "start_mode": arguments.get("start_mode", service["start_mode"]).capitalize(),
+        }
         if service == wanted and arguments["state"] != "restarted":
             return {"changed": False}
         if not check_mode:
@@ -186,7 +234,11 @@ class Host(Aim, Engines):
 
     def module_win_firewall_rule(self, arguments: dict, check_mode: bool) -> dict:
         rules, name = self.data["firewall_rules"], arguments["name"]
-        wanted = None if arguments["state"] == "absent" else {key: arguments[key] for key in ("localport", "remoteip", "protocol", "direction", "action")}
+        wanted = (
+            None
+            if arguments["state"] == "absent"
+            else {key: arguments[key] for key in ("localport", "remoteip", "protocol", "direction", "action")}
+        )
         if rules.get(name) == wanted:
             return {"changed": False}
         if not check_mode:
@@ -208,8 +260,8 @@ class Host(Aim, Engines):
                 self._start(name)
         self._lose_ram_disks()
         self.restart_aim()
-        for key, session in list(self.data["initiator"]["sessions"].items()):
-            self.script_session_logout(session["iqn"], key)
+        for key in list(self.data["initiator"]["sessions"]):
+            self._end_session(key)
 
     def _lose_ram_disks(self) -> None:
         lost = [path for path in self.data["virtual_disks"] if path.startswith("ramdisk:")]
@@ -219,7 +271,11 @@ class Host(Aim, Engines):
             target["luns"] = {path: lun for path, lun in target["luns"].items() if path not in lost}
         # The initiators log in again by themselves, and find no such LUN.
         for host in self.world.data["hosts"].values():
-            gone = [number for number, disk in host["disks"].items() if disk.get("backing", [None])[0] == self.name and disk["backing"][1] in lost]
+            gone = [
+                number
+                for number, disk in host["disks"].items()
+                if disk.get("backing", [None])[0] == self.name and disk["backing"][1] in lost
+            ]
             for number in gone:
                 del host["disks"][number]
             for session in host["initiator"]["sessions"].values():
@@ -234,28 +290,73 @@ class Host(Aim, Engines):
             "about": {"product": PRODUCT, "version": "0.0", "boot": f"2026-11-21T00:00:{data['boot']:02d}Z"},
             "feature": data["feature"] if data["server"] else None,
             "services": [{"name": name, **service} for name, service in data["services"].items()],
-            "virtual_disks": [{"path": path, "status": "NotConnected", "serial": disk.get("serial", digest(path)[:16]),
-                               **{key: disk[key] for key in ("size_bytes", "description")}}
-                              for path, disk in data["virtual_disks"].items()] if target_runs else [],
-            "targets": [{"name": name, "iqn": target["iqn"], "description": target["description"],
-                         "status": "Disabled" if not target["enabled"] else "Connected" if target["sessions"] else "NotConnected",
-                         "initiators": target["initiators"], "luns": [{"path": path, "lun": lun} for path, lun in target["luns"].items()],
-                         "chap": bool(target["chap"]), "chap_user": (target["chap"] or {}).get("user", ""),
-                         "reverse_chap": bool(target["reverse_chap"]), "reverse_chap_user": (target["reverse_chap"] or {}).get("user", ""),
-                         "sessions": target["sessions"]} for name, target in data["targets"].items()] if target_runs else [],
-            "portals": [f"{'+' if portal['enabled'] else '-'}{address}:{portal['port']}" for address, portal in data["portals"].items()] if target_runs else [],
+            "virtual_disks": [
+                {
+                    "path": path,
+                    "status": "NotConnected",
+                    "serial": disk.get("serial", digest(path)[:16]),
+                    **{key: disk[key] for key in ("size_bytes", "description")},
+                }
+                for path, disk in data["virtual_disks"].items()
+            ]
+            if target_runs
+            else [],
+            "targets": [
+                {
+                    "name": name,
+                    "iqn": target["iqn"],
+                    "description": target["description"],
+                    "status": "Disabled"
+                    if not target["enabled"]
+                    else "Connected"
+                    if target["sessions"]
+                    else "NotConnected",
+                    "initiators": target["initiators"],
+                    "luns": [{"path": path, "lun": lun} for path, lun in target["luns"].items()],
+                    "chap": bool(target["chap"]),
+                    "chap_user": (target["chap"] or {}).get("user", ""),
+                    "reverse_chap": bool(target["reverse_chap"]),
+                    "reverse_chap_user": (target["reverse_chap"] or {}).get("user", ""),
+                    "sessions": target["sessions"],
+                }
+                for name, target in data["targets"].items()
+            ]
+            if target_runs
+            else [],
+            "portals": [{"address": address, **portal} for address, portal in data["portals"].items()]
+            if target_runs
+            else [],
             "loopback": data["loopback"],
             "firewall_rules": [name for name in data["firewall_rules"] if name.startswith("storlab")],
-            "initiator": {"iqn": initiator["iqn"] if initiator_runs else None, "portals": initiator["portals"] if initiator_runs else [],
-                          "sessions": [{"id": key, "persistent": False, **session} for key, session in initiator["sessions"].items()]},
-            "disks": [{"number": int(number), "sector_bytes": 512, "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
-                       "offline_reason": "Policy" if disk["offline"] else "",
-                       **{key: value for key, value in disk.items() if key not in ("volumes", "backing")},
-                       "partitions": [{"folders": [], **part} for part in disk["partitions"]]}
-                      for number, disk in data["disks"].items()],
-            "volumes": [{"letter": letter, **volume} for disk in data["disks"].values() for letter, volume in disk["volumes"].items()],
-            "files": [path for path in files
-                      if path in data["files"] or path.rpartition("\\")[2] in data.get("folders", {}).get(path.rpartition("\\")[0], {})],
+            "initiator": {
+                "iqn": initiator["iqn"] if initiator_runs else None,
+                "portals": initiator["portals"] if initiator_runs else [],
+                "sessions": [
+                    {"id": key, "persistent": False, **session} for key, session in initiator["sessions"].items()
+                ],
+            },
+            "disks": [
+                {
+                    "number": int(number),
+                    "sector_bytes": 512,
+                    "page_file": any(letter in data["page_files"] for letter in disk["volumes"]),
+                    "offline_reason": "Policy" if disk["offline"] else "",
+                    **{key: value for key, value in disk.items() if key not in ("volumes", "backing")},
+                    "partitions": [{"folders": [], **part} for part in disk["partitions"]],
+                }
+                for number, disk in data["disks"].items()
+            ],
+            "volumes": [
+                {"letter": letter, **volume}
+                for disk in data["disks"].values()
+                for letter, volume in disk["volumes"].items()
+            ],
+            "files": [
+                path
+                for path in files
+                if path in data["files"]
+                or path.rpartition("\\")[2] in data.get("folders", {}).get(path.rpartition("\\")[0], {})
+            ],
         }
 
     def _runs(self, service: str) -> bool:
@@ -285,8 +386,14 @@ class Host(Aim, Engines):
             self.data["files"].append(Path)
         # A disk that is made anew is another one.
         serial = digest(f"{Path} {len(self.world.data['calls'])}")[:16]
-        self.data["virtual_disks"][Path] = {"size_bytes": SizeBytes, "description": Description, "serial": serial,
-                                            "style": "RAW", "partitions": [], "volumes": {}}
+        self.data["virtual_disks"][Path] = {
+            "size_bytes": SizeBytes,
+            "description": Description,
+            "serial": serial,
+            "style": "RAW",
+            "partitions": [],
+            "volumes": {},
+        }
 
     script_vdisk_new_fixed = script_vdisk_new
 
@@ -317,8 +424,16 @@ class Host(Aim, Engines):
         self._need("WinTarget")
         if Name in self.data["targets"]:
             raise Refused(f"the target {Name} exists")
-        self.data["targets"][Name] = {"iqn": f"iqn.1991-05.com.microsoft:{self.name}-{Name}-target", "description": "", "enabled": True, "initiators": [],
-                                      "luns": {}, "chap": None, "reverse_chap": None, "sessions": []}
+        self.data["targets"][Name] = {
+            "iqn": f"iqn.1991-05.com.microsoft:{self.name}-{Name}-target",
+            "description": "",
+            "enabled": True,
+            "initiators": [],
+            "luns": {},
+            "chap": None,
+            "reverse_chap": None,
+            "sessions": [],
+        }
         self.script_target_initiators(Name, Initiators)
 
     def script_target_initiators(self, Name: str, Initiators: list) -> None:
@@ -403,13 +518,18 @@ class Host(Aim, Engines):
     def script_session_login(self, Iqn: str, Address: str, Port: int, Chap=None) -> None:
         self._need("MSiSCSI")
         server, me = self._at(Address, Port), self.data["initiator"]
-        target = next((target for target in (server.data["targets"].values() if server else []) if target["iqn"] == Iqn), None)
+        target = next(
+            (target for target in (server.data["targets"].values() if server else []) if target["iqn"] == Iqn), None
+        )
         if target is None or {"address": Address, "port": Port} not in me["portals"]:
             raise Refused("the target name is not found")
         if server.name == self.name and self.data["loopback_read"] != 1:
             raise Refused("the target name is not found or is marked as hidden from login")
-        known_as = {f"IQN:{me['iqn']}", f"DNSName:{self.name}",
-                    *(f"{'IPv6Address' if ':' in address else 'IPAddress'}:{address}" for address in self.data["addresses"])}
+        known_as = {
+            f"IQN:{me['iqn']}",
+            f"DNSName:{self.name}",
+            *(f"{'IPv6Address' if ':' in address else 'IPAddress'}:{address}" for address in self.data["addresses"]),
+        }
         if not target["enabled"] or known_as.isdisjoint(target["initiators"]):
             raise Refused("authorization failure")
         given = self._credential(Chap) if Chap else None
@@ -420,7 +540,12 @@ class Host(Aim, Engines):
         numbers: list = []
         self._attach(Iqn, server, target, numbers)
         key = f"session-{digest(Iqn)[:8]}"
-        me["sessions"][key] = {"iqn": Iqn, "connected": True, "authentication": "ONEWAYCHAP" if Chap else "NONE", "disks": numbers}
+        me["sessions"][key] = {
+            "iqn": Iqn,
+            "connected": True,
+            "authentication": "ONEWAYCHAP" if Chap else "NONE",
+            "disks": numbers,
+        }
         target["sessions"].append(me["iqn"])
 
     script_session_login_chap = script_session_login
@@ -429,7 +554,16 @@ class Host(Aim, Engines):
         me = self.data["initiator"]
         if me["sessions"].get(Id, {}).get("iqn") != Iqn:
             raise Refused(f"there is no session {Id} with {Iqn}")
-        session = me["sessions"].pop(Id)
+        online = [number for number in me["sessions"][Id]["disks"] if not self.data["disks"][str(number)]["offline"]]
+        if online:
+            raise Refused(
+                f"The session cannot be logged out since a device on that session is currently being used (disk {online[0]})"
+            )
+        self._end_session(Id)
+
+    def _end_session(self, key: str) -> None:
+        me = self.data["initiator"]
+        session = me["sessions"].pop(key)
         for number in session["disks"]:
             disk = self.data["disks"].pop(str(number))
             name, path = disk["backing"]
@@ -451,6 +585,12 @@ class Host(Aim, Engines):
 
     def script_disk_online(self, Number: int) -> None:
         self._disk(Number, writable=False).update(offline=False, offline_reason="")
+
+    def script_disk_offline(self, Number: int) -> None:
+        disk = self._disk(Number, writable=False)
+        if disk["boot"] or disk["system"]:
+            raise Refused(f"disk {Number} is the system's")
+        disk.update(offline=True, offline_reason="Policy")
 
     def script_disk_writable(self, Number: int) -> None:
         self._disk(Number, writable=False)["read_only"] = False
@@ -475,10 +615,21 @@ class Host(Aim, Engines):
             backing, number = server.data["virtual_disks"][path], max(map(int, self.data["disks"])) + 1
             # The policy of servers: disks on shared buses stay offline.
             self.data["disks"][str(number)] = {
-                "name": "MSFT Virtual HD", "lun": lun, "serial": backing["serial"], "unique_id": digest(backing["serial"])[:32].upper(), "bus": "iSCSI",
-                "size_bytes": backing["size_bytes"], "offline": True, "offline_reason": "Policy", "read_only": True, "boot": False, "system": False,
+                "name": "MSFT Virtual HD",
+                "lun": lun,
+                "serial": backing["serial"],
+                "unique_id": digest(backing["serial"])[:32].upper(),
+                "bus": "iSCSI",
+                "size_bytes": backing["size_bytes"],
+                "offline": True,
+                "offline_reason": "Policy",
+                "read_only": True,
+                "boot": False,
+                "system": False,
                 "clustered": False,
-                "backing": [server.name, path], **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS}}
+                "backing": [server.name, path],
+                **{key: copy.deepcopy(backing[key]) for key in LUN_FIELDS},
+            }
             numbers.append(number)
 
     def script_disk_initialize(self, Number: int, Style: str) -> None:
@@ -496,10 +647,14 @@ class Host(Aim, Engines):
 
     def script_partition_new(self, Number: int, Letter: str) -> None:
         disk = self._disk(Number)
-        if disk["style"] == "RAW" or Letter in {part["letter"] for other in self.data["disks"].values() for part in other["partitions"]}:
+        if disk["style"] == "RAW" or Letter in {
+            part["letter"] for other in self.data["disks"].values() for part in other["partitions"]
+        }:
             raise Refused(f"disk {Number} is not initialized, or {Letter}: is in use")
         size = disk["size_bytes"] - (17 << 20)
-        disk["partitions"].append({"number": len(disk["partitions"]) + 1, "type": "Basic", "size_bytes": size, "letter": Letter})
+        disk["partitions"].append(
+            {"number": len(disk["partitions"]) + 1, "type": "Basic", "size_bytes": size, "letter": Letter}
+        )
         disk["volumes"][Letter] = {"label": "", "filesystem": "", "size_bytes": 0, "entries": []}
 
     def _volume(self, letter: str) -> tuple:
@@ -513,21 +668,36 @@ class Host(Aim, Engines):
         if len(Label) > 32 or disk["system"]:
             raise Refused("the parameter is incorrect")
         size = next(part["size_bytes"] for part in disk["partitions"] if part["letter"] == Letter)
-        volume.update(label=Label, filesystem="NTFS", size_bytes=size, entries=[{"name": "System Volume Information", "size_bytes": None}])
+        volume.update(
+            label=Label,
+            filesystem="NTFS",
+            size_bytes=size,
+            entries=[{"name": "System Volume Information", "size_bytes": None}],
+        )
 
     def script_file_write(self, Path: str, SizeBytes: int) -> None:
         _disk, volume = self._volume(Path[0])
         if volume["filesystem"] != "NTFS" or SizeBytes > volume["size_bytes"]:
             raise Refused("there is not enough space on the disk")
         name = Path[3:]
-        volume["entries"] = [entry for entry in volume["entries"] if entry["name"] != name] + [{"name": name, "size_bytes": SizeBytes}]
+        volume["entries"] = [entry for entry in volume["entries"] if entry["name"] != name] + [
+            {"name": name, "size_bytes": SizeBytes}
+        ]
+
+
+@functools.cache
+def script_text():
+    """The collection's own file that puts scripts together, which imports nothing else of it."""
+    spec = importlib.util.spec_from_file_location("script_text", WINDOWS / "script_text.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def known_script(text: str) -> str:
-    """The name of one of the collection's scripts. The whole text must be that file's: nothing else may reach the host."""
+    """The name of one of the collection's scripts. The whole text must be that script's: nothing else may reach the host."""
     name = text.partition("\n")[0].removeprefix("# storlab: ").strip()
-    path = SCRIPTS / f"{name}.ps1"
-    if not name.isidentifier() or not path.is_file() or path.read_text(encoding="utf-8") != text:
+    if name not in script_text().names() or script_text().script(name) != text:
         raise Refused("the fake Windows host does not know this script")
     return name
 

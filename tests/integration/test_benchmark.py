@@ -20,11 +20,20 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.module_utils import daemon
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
 
 SIZE = 4 << 20
-CEILING = {"name": "ceiling-localhost", "kind": "ceiling", "host": "localhost", "path": None, "parent": None, "purpose": "scratch", "size_bytes": 1 << 30,
-           "identity": {}}
+CEILING = {
+    "name": "ceiling-localhost",
+    "kind": "ceiling",
+    "host": "localhost",
+    "path": None,
+    "parent": None,
+    "purpose": "scratch",
+    "size_bytes": 1 << 30,
+    "identity": {},
+}
 SHORT = {"ramp_s": 0, "runtime_s": 1}
 
 
@@ -40,43 +49,94 @@ def place(tmp_path):
 def loop(tmp_path):
     image = tmp_path / "image"
     image.write_bytes(bytes(SIZE))
-    name = subprocess.run(["losetup", "--find", "--show", str(image)], check=True, capture_output=True, text=True).stdout.strip()
+    name = subprocess.run(
+        ["losetup", "--find", "--show", str(image)], check=True, capture_output=True, text=True
+    ).stdout.strip()
     number = os.stat(name).st_rdev
-    yield {**CEILING, "name": "backing-loop", "kind": "backing", "path": name, "size_bytes": SIZE,
-           "identity": {"major_minor": f"{os.major(number)}:{os.minor(number)}"}}
+    yield {
+        **CEILING,
+        "name": "backing-loop",
+        "kind": "backing",
+        "path": name,
+        "size_bytes": SIZE,
+        "identity": {"major_minor": f"{os.major(number)}:{os.minor(number)}"},
+    }
     subprocess.run(["losetup", "--detach", name], check=True)
 
 
 def others_measure() -> bool:
     base = Path(daemon.base_dir())
-    return any(daemon.alive(str(folder)) for folder in base.glob("*/bench/*") if not folder.parts[-3].startswith("test-"))
+    return any(
+        daemon.alive(str(folder)) for folder in base.glob("*/bench/*") if not folder.parts[-3].startswith("test-")
+    )
 
 
 def task(place, *layers, run_id="one", **options):
     folder, testbed = place
-    return {"storlab.testbed.benchmark": {"testbed_id": testbed, "run_id": run_id, "results_dir": str(folder / "results"), "layers": list(layers) or [CEILING],
-                                          "progress": "none", "workload": SHORT, **options}}
+    return {
+        "storlab.testbed.benchmark": {
+            "testbed_id": testbed,
+            "run_id": run_id,
+            "results_dir": str(folder / "results"),
+            "layers": list(layers) or [CEILING],
+            "progress": "none",
+            "workload": SHORT,
+            **options,
+        }
+    }
 
 
 def command(folder, tasks, *options) -> list:
     """ansible-playbook of a play that writes what each task returned into answer-<n>.json."""
-    tasks = [one for number, given in enumerate(tasks) for one in (
-        {**given, "register": "answer", "ignore_errors": True},
-        {"ansible.builtin.copy": {"dest": f"{folder}/answer-{number}.json", "content": "{{ answer | to_json }}", "mode": "0600"}, "check_mode": False})]
+    tasks = [
+        one
+        for number, given in enumerate(tasks)
+        for one in (
+            {**given, "register": "answer", "ignore_errors": True},
+            {
+                "ansible.builtin.copy": {
+                    "dest": f"{folder}/answer-{number}.json",
+                    "content": "{{ answer | to_json }}",
+                    "mode": "0600",
+                },
+                "check_mode": False,
+            },
+        )
+    ]
     # ansible-lint has no say here: the play is the test's own.
     path = folder / f"play-{uuid.uuid4().hex[:6]}.yml"
     path.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
-    return ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", *options, str(path)]
+    return [
+        "ansible-playbook",
+        "-i",
+        "localhost,",
+        "-c",
+        "local",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+        *options,
+        str(path),
+    ]
 
 
 def play(folder, tasks, *options, **variables):
     """(answers of the tasks, what was shown). A host is measured by one at a time: what else runs here, such as other tests, is waited for."""
     until(lambda: not others_measure(), 120)
-    done = subprocess.run(command(folder, tasks, *options), cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False,
-                          env={**os.environ, "ANSIBLE_NOCOLOR": "1", **variables})
+    done = subprocess.run(
+        command(folder, tasks, *options),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", **variables},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    answers = [json.loads((folder / f"answer-{number}.json").read_text(encoding="utf-8")) for number in range(len(tasks))]
-    assert [one["msg"] for one in answers if one.get("failure", {}).get("code") == "run_active"] == [], "something else is being measured here"
+    answers = [
+        json.loads((folder / f"answer-{number}.json").read_text(encoding="utf-8")) for number in range(len(tasks))
+    ]
+    assert [one["msg"] for one in answers if one.get("failure", {}).get("code") == "run_active"] == [], (
+        "something else is being measured here"
+    )
     return answers, done.stdout + done.stderr
 
 
@@ -85,10 +145,10 @@ def run_dir(place, run_id="one") -> Path:
 
 
 def results(place, run_id="one") -> dict:
-    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in run_dir(place, run_id).glob("points/*/result.json")}
+    return dict(run_folder.results(str(run_dir(place, run_id))))
 
 
-def until(condition, seconds=30.0):
+def until(condition, seconds=180.0):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "this did not happen in time"
@@ -99,10 +159,15 @@ def until(condition, seconds=30.0):
 
 
 def test_check_mode_lists_the_points_and_measures_nothing(place):
-    [answer], shown = play(place[0], [task(place, workload={**SHORT, "queue_depth": [1, 8]}, repetitions=2, progress="auto")], "--check")
-    assert [(point["order"], point["point_id"], point["status"], point["duration_s"]) for point in answer["points"]] == [
+    [answer], shown = play(
+        place[0], [task(place, workload={**SHORT, "queue_depth": [1, 8]}, repetitions=2, progress="auto")], "--check"
+    )
+    assert [
+        (point["order"], point["point_id"], point["status"], point["duration_s"]) for point in answer["points"]
+    ] == [
         (number, f"ceiling-localhost.4k-r100-rnd100-qd{depth}-w1.r{repetition}", "planned", 1.5)
-        for number, (depth, repetition) in enumerate([(1, 1), (8, 1), (1, 2), (8, 2)], start=1)]
+        for number, (depth, repetition) in enumerate([(1, 1), (8, 1), (1, 2), (8, 2)], start=1)
+    ]
     assert (answer["changed"], answer["estimated_s"]) == (True, 6)
     assert "[localhost] 3 ceiling-localhost 4k-r100-rnd100-qd1-w1 rep 2/2 2 s" in shown
     assert "[localhost] 4 points to measure, about 6 s\n" in shown
@@ -114,19 +179,25 @@ def test_a_second_time_nothing_is_measured(place, loop):
     again = task(place, loop, CEILING)
     answers, _shown = play(place[0], [again, again, task(place, loop, CEILING, sweep={"queue_depth": [1, 4]})])
     assert [(one["changed"], [point["status"] for point in one["points"]]) for one in answers[:2]] == [
-        (True, ["measured", "measured"]), (False, ["measured", "measured"])]
+        (True, ["measured", "measured"]),
+        (False, ["measured", "measured"]),
+    ]
     assert answers[0]["ansible_facts"] == answers[1]["ansible_facts"]
     found = results(place)
     first, later = (found[f"backing-loop.4k-r100-rnd100-qd{depth}-w1.r1"] for depth in (1, 4))
     assert answers[2]["changed"] and later["started_utc"] > first["started_utc"]
     assert first["prepared"] == later["prepared"]
-    [written] = json.loads((run_dir(place) / "preparation" / "fill-backing-loop" / "fio.json").read_text(encoding="utf-8"))["jobs"]
+    [written] = json.loads(
+        (run_dir(place) / "preparation" / "fill-backing-loop" / "fio.json").read_text(encoding="utf-8")
+    )["jobs"]
     assert written["write"]["io_bytes"] == SIZE
     for summary in answers[2]["ansible_facts"]["storlab_benchmarks"]["one"]["points"].values():
         assert len(json.dumps(summary)) <= 2048
     asked = json.loads((run_dir(place) / "run.json").read_text(encoding="utf-8"))
     assert [(one["order"], one["hosts"], len(one["workloads"])) for one in asked["requests"]] == [
-        ("interleaved", ["localhost"], 1), ("interleaved", ["localhost"], 2)]
+        ("interleaved", ["localhost"], 1),
+        ("interleaved", ["localhost"], 2),
+    ]
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", asked["collection_version"])
 
 
@@ -136,7 +207,9 @@ def test_what_the_generator_alone_can_do_is_held_against_a_point(place, loop):
     ceiling = found["ceiling-localhost.4k-r100-rnd100-qd1-w1.r1"]["total"]["iops"]
     checks = {check["name"]: check for check in found["backing-loop.4k-r100-rnd100-qd1-w1.r1"]["checks"]}
     assert checks["ceiling"]["ceiling_iops"] == ceiling
-    assert checks["generator"]["share_percent"] == pytest.approx(100 * found["backing-loop.4k-r100-rnd100-qd1-w1.r1"]["total"]["iops"] / ceiling, abs=0.01)
+    assert checks["generator"]["share_percent"] == pytest.approx(
+        100 * found["backing-loop.4k-r100-rnd100-qd1-w1.r1"]["total"]["iops"] / ceiling, abs=0.01
+    )
 
 
 def test_results_that_cannot_be_kept_are_not_measured(place):
@@ -156,9 +229,16 @@ def test_async_is_refused_in_words(place):
 
 def test_facts_are_cached(place):
     """A later playbook finds the results in the fact cache."""
-    cache = {"ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(place[0] / "cache")}
+    cache = {
+        "ANSIBLE_CACHE_PLUGIN": "ansible.builtin.jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(place[0] / "cache"),
+    }
     play(place[0], [task(place)], **cache)
-    [answer], _shown = play(place[0], [{"ansible.builtin.debug": {"msg": "{{ ansible_facts['storlab_benchmarks']['one']['points'] | list }}"}}], **cache)
+    [answer], _shown = play(
+        place[0],
+        [{"ansible.builtin.debug": {"msg": "{{ ansible_facts['storlab_benchmarks']['one']['points'] | list }}"}}],
+        **cache,
+    )
     assert answer["msg"] == ["ceiling-localhost.4k-r100-rnd100-qd1-w1.r1"]
 
 
@@ -168,6 +248,7 @@ def test_a_terminal_is_shown_a_bar(place):
     def read(descriptor):
         shown.append(os.read(descriptor, 4096))
         return shown[-1]
+
     argv = command(place[0], [task(place, progress="auto")])
     # pty.spawn takes this process's own input and environment.
     with open(os.devnull, encoding="utf-8") as null, contextlib.ExitStack() as stack:
@@ -180,21 +261,47 @@ def test_a_terminal_is_shown_a_bar(place):
 
 def test_a_log_is_shown_lines(place):
     _answers, shown = play(place[0], [task(place, progress="auto")])
-    assert re.search(r"^\[localhost\] 1 point to measure, about 2 s, until \d{4}-\d\d-\d\d \d\d:\d\d UTC$", shown, re.MULTILINE)
-    assert re.search(r"^\[localhost\] 1/1 ceiling-localhost 4k-r100-rnd100-qd1-w1 measure \d/1 s .*left$", shown, re.MULTILINE)
+    assert re.search(
+        r"^\[localhost\] 1 point to measure, about 2 s, until \d{4}-\d\d-\d\d \d\d:\d\d UTC$", shown, re.MULTILINE
+    )
+    assert re.search(
+        r"^\[localhost\] 1/1 ceiling-localhost 4k-r100-rnd100-qd1-w1 measure \d/1 s .*left$", shown, re.MULTILINE
+    )
     assert "\r" not in shown and "#" not in shown.replace("##", "")[:200]
 
 
 def test_hosts_that_take_turns_for_want_of_forks_are_told(place):
     """Two hosts and one fork; with two forks, or a throttle that asks for turns, nothing is said."""
+
     def shown(*options, **keywords):
-        argv = command(place[0], [{**task(place, progress="none", layers=[{**CEILING, "host": "{{ inventory_hostname }}",
-                                                                           "name": "ceiling-{{ inventory_hostname }}"}]), **keywords}], *options)
+        argv = command(
+            place[0],
+            [
+                {
+                    **task(
+                        place,
+                        progress="none",
+                        layers=[
+                            {**CEILING, "host": "{{ inventory_hostname }}", "name": "ceiling-{{ inventory_hostname }}"}
+                        ],
+                    ),
+                    **keywords,
+                }
+            ],
+            *options,
+        )
         play_file = Path(argv[-1])
-        play_file.write_text(play_file.read_text(encoding="utf-8").replace("hosts: localhost", "hosts: all"), encoding="utf-8")
+        play_file.write_text(
+            play_file.read_text(encoding="utf-8").replace("hosts: localhost", "hosts: all"), encoding="utf-8"
+        )
         argv[argv.index("localhost,")] = "one,two,"
         until(lambda: not others_measure(), 120)
-        return " ".join(subprocess.run(argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stderr.split())
+        return " ".join(
+            subprocess.run(
+                argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+            ).stderr.split()
+        )
+
     warning = "2 hosts are to measure at once, but forks is 1: they take turns."
     assert warning in shown("--forks", "1")
     shutil.rmtree(run_dir(place))
@@ -218,15 +325,23 @@ def engine(place) -> int | None:
     """The process of fio that works in this run's folder."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
-            if os.readlink(f"/proc/{name}/cwd").startswith(f"{state_dir(place)}/") and Path(f"/proc/{name}/comm").read_text(encoding="ascii") == "fio\n":
+            if (
+                os.readlink(f"/proc/{name}/cwd").startswith(f"{state_dir(place)}/")
+                and Path(f"/proc/{name}/comm").read_text(encoding="ascii") == "fio\n"
+            ):
                 return int(name)
     return None
 
 
 def interrupted(place, tasks, point) -> None:
     """Ctrl-C while this point is measured."""
-    process = subprocess.Popen(command(place[0], tasks), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               start_new_session=True)
+    process = subprocess.Popen(
+        command(place[0], tasks),
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     until(lambda: measuring(place, point))
     # A terminal sends it to the whole group.
     os.killpg(process.pid, signal.SIGINT)
@@ -256,7 +371,8 @@ def test_what_failed_is_said_and_measured_again_alone(place):
     assert process.wait(60) == 0
     answer = json.loads((place[0] / "answer-0.json").read_text(encoding="utf-8"))
     assert answer["failed"] and answer["msg"].startswith(
-        "1 of 2 points on localhost failed, first ceiling-localhost.4k-r100-rnd100-qd1-w1.r1: fio left 0 results and was ended by signal 9 (Killed).")
+        "1 of 2 points on localhost failed, first ceiling-localhost.4k-r100-rnd100-qd1-w1.r1: fio left 0 results and was ended by signal 9 (Killed)."
+    )
     assert [point["status"] for point in answer["points"]] == ["failed", "measured"]
     assert "ansible_facts" not in answer
     first = results(place)["ceiling-localhost.4k-r100-rnd100-qd2-w1.r1"]
@@ -269,7 +385,9 @@ def test_after_ctrl_c_it_can_be_stopped(place):
     tasks = [task(place, workload={**SHORT, "runtime_s": 600})]
     interrupted(place, tasks, 1)
     supervisor = json.loads((state_dir(place) / "supervisor.json").read_text(encoding="utf-8"))["pid"]
-    answers, _shown = play(place[0], [{"storlab.testbed.benchmark_run": {"action": "stop", "testbed_id": place[1], "remove": True}}] * 2)
+    answers, _shown = play(
+        place[0], [{"storlab.testbed.benchmark_run": {"action": "stop", "testbed_id": place[1], "remove": True}}] * 2
+    )
     assert [one["changed"] for one in answers] == [True, False]
     assert not state_dir(place).exists()
     # An ended process stands there until whoever took it over has looked.
@@ -284,8 +402,14 @@ def test_a_search_ends_with_an_answer_and_is_not_repeated(place, loop):
     once = task(place, loop, search={"max_iops_at": {"limit_ms": 10_000, "high": 4}})
     answers, _shown = play(place[0], [once, once])
     [found] = answers[0]["search"]
-    assert (found["outcome"], found["found"]["load"], [one["load"] for one in found["steps"]]) == ("highest_within_limit", 4, [1, 2, 4])
-    assert found["found"]["iops"] == pytest.approx(results(place)["backing-loop.4k-r100-rnd100-qd4-w1.r1"]["total"]["iops"], rel=0.01)
+    assert (found["outcome"], found["found"]["load"], [one["load"] for one in found["steps"]]) == (
+        "highest_within_limit",
+        4,
+        [1, 2, 4],
+    )
+    assert found["found"]["iops"] == pytest.approx(
+        results(place)["backing-loop.4k-r100-rnd100-qd4-w1.r1"]["total"]["iops"], rel=0.01
+    )
     assert (answers[1]["changed"], answers[1]["search"]) == (False, answers[0]["search"])
     kept = json.loads((run_dir(place) / "search.json").read_text(encoding="utf-8"))
     assert kept["backing-loop.4k-r100-rnd100-qd1-w1.max_iops_at"]["found"]["load"] == 4
@@ -322,22 +446,49 @@ def test_variants_take_turns(place, loop):
     folder, testbed = place
     setting = f"/sys/block/{os.path.basename(loop['path'])}/queue/read_ahead_kb"
     before = Path(setting).read_text(encoding="utf-8").strip()
-    (folder / "read_ahead.yml").write_text(yaml.safe_dump([{
-        "ansible.builtin.shell": "echo {{ benchmark_variant_vars.read_ahead_kb }} > " + setting, "changed_when": True}]), encoding="utf-8")
-    role = {"ansible.builtin.include_role": {"name": "storlab.testbed.benchmark"}, "vars": {
-        "benchmark_testbed_id": testbed, "benchmark_run_id": "one", "benchmark_results_dir": str(folder / "results"), "benchmark_ceiling": False,
-        "benchmark_layers": {"backing-loop": loop}, "benchmark_workloads": [{**SHORT, "random_percent": 0, "direct": False}], "benchmark_repetitions": 2,
-        "benchmark_progress": "none",
-        "benchmark_variants": [{"name": name, "tasks_file": "read_ahead.yml", "vars": {"read_ahead_kb": size}}
-                               for name, size in (("short", 64), ("long", 512))]}}
+    (folder / "read_ahead.yml").write_text(
+        yaml.safe_dump(
+            [
+                {
+                    "ansible.builtin.shell": "echo {{ benchmark_variant_vars.read_ahead_kb }} > " + setting,
+                    "changed_when": True,
+                }
+            ]
+        ),
+        encoding="utf-8",
+    )
+    role = {
+        "ansible.builtin.include_role": {"name": "storlab.testbed.benchmark"},
+        "vars": {
+            "benchmark_testbed_id": testbed,
+            "benchmark_run_id": "one",
+            "benchmark_results_dir": str(folder / "results"),
+            "benchmark_ceiling": False,
+            "benchmark_layers": {"backing-loop": loop},
+            "benchmark_workloads": [{**SHORT, "random_percent": 0, "direct": False}],
+            "benchmark_repetitions": 2,
+            "benchmark_progress": "none",
+            "benchmark_variants": [
+                {"name": name, "tasks_file": "read_ahead.yml", "vars": {"read_ahead_kb": size}}
+                for name, size in (("short", 64), ("long", 512))
+            ],
+        },
+    }
     play(folder, [role])
     found = sorted(results(place).values(), key=lambda one: one["started_utc"])
     assert [(one["variant"], one["repetition"], one["status"]) for one in found] == [
-        ("short", 1, "measured"), ("long", 1, "measured"), ("long", 2, "measured"), ("short", 2, "measured")]
+        ("short", 1, "measured"),
+        ("long", 1, "measured"),
+        ("long", 2, "measured"),
+        ("short", 2, "measured"),
+    ]
     assert found[0]["point_id"] == "backing-loop." + found[0]["workload_id"] + ".short.r1"
     assert Path(setting).read_text(encoding="utf-8").strip() == "64" != before
     asked = json.loads((run_dir(place) / "run.json").read_text(encoding="utf-8"))
     assert asked["variants"] == ["short", "long"]
     assert len({json.dumps(one["prepared"]) for one in found}) == 1, "the layer was written again between the turns"
     host = json.loads((run_dir(place) / "hosts" / "localhost.json").read_text(encoding="utf-8"))
-    assert {name: of["devices"]["backing-loop"]["queue"]["read_ahead_kb"] for name, of in host["variants"].items()} == {"short": "64", "long": "512"}
+    assert {name: of["devices"]["backing-loop"]["queue"]["read_ahead_kb"] for name, of in host["variants"].items()} == {
+        "short": "64",
+        "long": "512",
+    }

@@ -28,27 +28,43 @@ def browser():
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> Path:
     """A page with every verdict, a gate that was met, differences, and something left out; and its comparison.json."""
-    from ansible_collections.storlab.testbed.plugins.module_utils import comparison
-    from ansible_collections.storlab.testbed.plugins.module_utils.report import compare_render, load
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
     from fixtures.compare import make_runs
 
     base = tmp_path_factory.mktemp("results")
     small, large = make_runs.WORKLOADS
-    rates = {("backing-a", small): 20_000, ("backing-a", large): 7_000, ("backing-b", small): 11_000, ("backing-b", large): 3_000}
+    rates = {
+        ("backing-a", small): 20_000,
+        ("backing-a", large): 7_000,
+        ("backing-b", small): 11_000,
+        ("backing-b", large): 3_000,
+    }
     factors = {("backing-a", small): 0.8, ("backing-b", small): 1.3}
     before = make_runs.results(5, rates, 2.0)
-    after = make_runs.results(5, {key: rate * factors.get(key, 1.0) for key, rate in rates.items()}, 2.0, seed=2, run_id="after")
+    after = make_runs.results(
+        5, {key: rate * factors.get(key, 1.0) for key, rate in rates.items()}, 2.0, seed=2, run_id="after"
+    )
     for one in [*before, *after]:
         if one["layer"] == "backing-b":
-            one["total"]["latency_p99_9_ns"] = round(one["total"]["latency_p99_9_ns"] * (1 + 0.7 * (one["repetition"] % 3)))
+            one["total"]["latency_p99_9_ns"] = round(
+                one["total"]["latency_p99_9_ns"] * (1 + 0.7 * (one["repetition"] % 3))
+            )
     after[-1].update(status="failed", failures=[{"code": "io_errors", "message": "3 I/O errors."}])
     after[-5].update(status="failed", failures=[{"code": "io_errors", "message": "5 I/O errors."}])
-    runs = [load.read_run(str(make_runs.write_run(base, results, host))) for results, host in
-            ((before, None), (after, make_runs.environment("none [mq-deadline]", load=4.0)))]
+    runs = [
+        load.read_run(str(make_runs.write_run(base, results, host)))
+        for results, host in ((before, None), (after, make_runs.environment("none [mq-deadline]", load=4.0)))
+    ]
     selector = {"layer": None, "variant": None, "workload": None}
-    found = comparison.compare_runs(*({"run": run, "selector": selector, "label": run.run_id} for run in runs), ["*.queue.scheduler", "*.kernel.*"])
+    found = comparison.compare_runs(
+        *({"run": run, "selector": selector, "label": run.run_id} for run in runs), ["*.queue.scheduler", "*.kernel.*"]
+    )
     found.update(fail_on=["regression > 5 %"], hits=comparison.hits(found, comparison.rules(["regression > 5 %"])))
-    assert set(found["counts"].values()) != {0} and {row["verdict"] for row in found["rows"]} == set(comparison.VERDICTS)
+    assert set(found["counts"].values()) != {0} and {row["verdict"] for row in found["rows"]} == set(
+        comparison.VERDICTS
+    )
     for name, text in compare_render.render(found).items():
         (base / name).write_text(text, encoding="utf-8")
     return base / "index.html"
@@ -70,8 +86,14 @@ def test_the_page_says_what_the_comparison_says(browser, compared):
     rows = browser.run("""[...document.querySelectorAll('.effects tbody tr')].map((row) => [row.closest('section').dataset.metric, row.dataset.point,
       row.dataset.verdict, Number(row.querySelector('td[data-label="Change"] data')?.value ?? NaN)])""")
     wanted = {(row["metric"], row["point"]): row for row in found["rows"]}
-    assert {(metric, point): verdict for metric, point, verdict, _change in rows} == {key: row["verdict"] for key, row in wanted.items()}
-    judged = [(wanted[metric, point]["change_percent"], change) for metric, point, _verdict, change in rows if change is not None]
+    assert {(metric, point): verdict for metric, point, verdict, _change in rows} == {
+        key: row["verdict"] for key, row in wanted.items()
+    }
+    judged = [
+        (wanted[metric, point]["change_percent"], change)
+        for metric, point, _verdict, change in rows
+        if change is not None
+    ]
     assert len(judged) > 15 and all(ours == pytest.approx(theirs) for ours, theirs in judged)
     assert browser.run("Number(document.querySelector('.tile.v-worse data').value)") == found["counts"]["worse"] == 7
 
@@ -103,7 +125,12 @@ def test_labels_of_an_axis_stand_apart(browser, compared):
 def test_readable_with_scripts_off_and_in_print(browser, compared):
     browser.open(compared, scripts=False)
     assert browser.run("document.getElementById('theme').hidden") is True
-    assert browser.run("[...document.querySelectorAll('.verdict-cell')].filter((cell) => cell.getBoundingClientRect().height < 10).length") == 0
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('.verdict-cell')].filter((cell) => cell.getBoundingClientRect().height < 10).length"
+        )
+        == 0
+    )
     assert browser.run("document.querySelectorAll('#left-out li').length") == 2
     browser.open(compared, theme="dark", media="print")
     assert browser.run(BACKGROUND) == "rgb(255, 255, 255)"
@@ -111,17 +138,32 @@ def test_readable_with_scripts_off_and_in_print(browser, compared):
 
 def test_verdicts_can_be_sorted_by(browser, compared):
     browser.open(compared)
-    browser.run("[...document.querySelectorAll('#m1 thead button')].find((button) => button.textContent === 'Estimate').click()")
-    values = browser.run("[...document.querySelectorAll('#m1 td[data-label=\"Change\"] data')].map((cell) => Number(cell.value))")
+    browser.run(
+        "[...document.querySelectorAll('#m1 thead button')].find((button) => button.textContent === 'Estimate').click()"
+    )
+    values = browser.run(
+        "[...document.querySelectorAll('#m1 td[data-label=\"Change\"] data')].map((cell) => Number(cell.value))"
+    )
     assert len(values) == 3 and values == sorted(values)
 
 
 def test_names_and_headings_for_screen_readers(browser, compared):
     browser.open(compared)
     levels = browser.run("[...document.querySelectorAll('h1, h2, h3')].map((heading) => Number(heading.tagName[1]))")
-    assert levels[0] == 1 and levels.count(1) == 1 and all(after - before <= 1 for before, after in zip(levels, levels[1:]))
-    assert browser.run("[...document.querySelectorAll('a, button')].filter((element) => !element.textContent.trim()).length") == 0
-    assert browser.run("[...document.querySelectorAll('.scroll')].filter((element) => element.tabIndex !== 0).length") == 0
+    assert (
+        levels[0] == 1
+        and levels.count(1) == 1
+        and all(after - before <= 1 for before, after in zip(levels, levels[1:]))
+    )
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('a, button')].filter((element) => !element.textContent.trim()).length"
+        )
+        == 0
+    )
+    assert (
+        browser.run("[...document.querySelectorAll('.scroll')].filter((element) => element.tabIndex !== 0).length") == 0
+    )
     colours = "['--bad', '--good', '--link', '--warn'].map((name) => getComputedStyle(document.body).getPropertyValue(name).trim())"
     assert len(set(browser.run(colours))) == 4
 
@@ -137,24 +179,80 @@ def test_axe_finds_no_serious_violation(browser, compared, width, theme):
 
 def test_real_runs_are_alike_and_a_real_difference_is_found(tmp_path):
     """fio's null engine, paced so that a machine under load does not matter: the same rate twice, and two rates in turns."""
-    layer = {"name": "ceiling-localhost", "kind": "ceiling", "host": "localhost", "path": None, "parent": None, "purpose": "scratch", "size_bytes": 1 << 30,
-             "identity": {}}
+    layer = {
+        "name": "ceiling-localhost",
+        "kind": "ceiling",
+        "host": "localhost",
+        "path": None,
+        "parent": None,
+        "purpose": "scratch",
+        "size_bytes": 1 << 30,
+        "identity": {},
+    }
     results = {"results_dir": str(tmp_path / "results"), "testbed_id": "compared"}
-    measure = {"storlab.testbed.benchmark": {
-        **results, "run_id": "{{ item }}", "layers": [layer], "workload": {"ramp_s": 0, "runtime_s": 1}, "sweep": {"rate_iops": [2000, 3000]},
-        "repetitions": 6, "progress": "none"}, "loop": ["first", "second"], "register": "measured", "until": "measured is not failed",
+    measure = {
+        "storlab.testbed.benchmark": {
+            **results,
+            "run_id": "{{ item }}",
+            "layers": [layer],
+            "workload": {"ramp_s": 0, "runtime_s": 1},
+            "sweep": {"rate_iops": [2000, 3000]},
+            "repetitions": 6,
+            "progress": "none",
+        },
+        "loop": ["first", "second"],
+        "register": "measured",
+        "until": "measured is not failed",
         # Another run on this machine is waited for.
-        "retries": 20, "delay": 3}
-    again = {"storlab.testbed.compare": {"baseline": {**results, "run_id": "first"}, "candidate": {**results, "run_id": "second"}, "metrics": ["iops"],
-                                           "fail_on": ["regression > 10 %", "missing"]}}
-    rates = [{**results, "run_id": "first", "workload": f"{{{{ measured.results[0].points | map(attribute='workload_id') | unique | sort | {which} }}}}"}
-             for which in ("first", "last")]
+        "retries": 20,
+        "delay": 3,
+    }
+    again = {
+        "storlab.testbed.compare": {
+            "baseline": {**results, "run_id": "first"},
+            "candidate": {**results, "run_id": "second"},
+            "metrics": ["iops"],
+            "fail_on": ["regression > 10 %", "missing"],
+        }
+    }
+    rates = [
+        {
+            **results,
+            "run_id": "first",
+            "workload": f"{{{{ measured.results[0].points | map(attribute='workload_id') | unique | sort | {which} }}}}",
+        }
+        for which in ("first", "last")
+    ]
     apart = {"storlab.testbed.compare": {"baseline": rates[0], "candidate": rates[1], "metrics": ["iops"]}}
-    steps = [measure, {**again, "register": "again"}, {**apart, "register": "apart"}, {"ansible.builtin.copy": {
-        "content": "{{ [again, apart] | to_json }}", "dest": str(tmp_path / "out.json"), "mode": "0600"}}]
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": steps}]))
-    done = subprocess.run(["ansible-playbook", "-i", "localhost,", "-e", f"ansible_python_interpreter={sys.executable}", tmp_path / "play.yml"], cwd=ROOT,
-                          capture_output=True, text=True, check=False)
+    steps = [
+        measure,
+        {**again, "register": "again"},
+        {**apart, "register": "apart"},
+        {
+            "ansible.builtin.copy": {
+                "content": "{{ [again, apart] | to_json }}",
+                "dest": str(tmp_path / "out.json"),
+                "mode": "0600",
+            }
+        },
+    ]
+    (tmp_path / "play.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": steps}])
+    )
+    done = subprocess.run(
+        [
+            "ansible-playbook",
+            "-i",
+            "localhost,",
+            "-e",
+            f"ansible_python_interpreter={sys.executable}",
+            tmp_path / "play.yml",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     same, other = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (same["design"], len(same["rows"]), same["differences"], same["hits"]) == ("apart", 2, [], [])

@@ -21,8 +21,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 from ansible_collections.storlab.testbed.plugins.action.esxi_counters import utc
-from ansible_collections.storlab.testbed.plugins.module_utils import run_folder
-from ansible_collections.storlab.testbed.plugins.module_utils.report import load, model, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, run_folder
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
 
@@ -42,13 +42,26 @@ class Lab:
     def __init__(self, kind: str, folder: Path, ready: dict):
         self.kind, self.folder, self.ready = kind, folder, ready
         self.address, _colon, self.port = ready["address"].partition(":")
-        self.instance = SmartConnect(host=self.address, port=int(self.port), user="root", pwd=PASSWORD,
-                                     sslContext=ssl.create_default_context(cafile=ready["certificate"]))
+        self.instance = SmartConnect(
+            host=self.address,
+            port=int(self.port),
+            user="root",
+            pwd=PASSWORD,
+            sslContext=ssl.create_default_context(cafile=ready["certificate"]),
+        )
         self.content = self.instance.RetrieveContent()
         self.host = next(host for host in self.objects(vim.HostSystem) if host.name == HOSTS[kind])
-        self.disk = next(lun.canonicalName for lun in self.host.configManager.storageSystem.storageDeviceInfo.scsiLun if isinstance(lun, vim.host.ScsiDisk))
+        self.disk = next(
+            lun.canonicalName
+            for lun in self.host.configManager.storageSystem.storageDeviceInfo.scsiLun
+            if isinstance(lun, vim.host.ScsiDisk)
+        )
         self.machine = self._machine()
-        self.uuid = next(device.backing.uuid for device in self.machine.config.hardware.device if isinstance(device, vim.vm.device.VirtualDisk))
+        self.uuid = next(
+            device.backing.uuid
+            for device in self.machine.config.hardware.device
+            if isinstance(device, vim.vm.device.VirtualDisk)
+        )
         self.run_dir = folder / "run"
         self.measured_s = time.time() - 200
         self._run()
@@ -61,13 +74,30 @@ class Lab:
         while not isinstance(above, vim.Datacenter):
             above = above.parent
         controller = vim.vm.device.ParaVirtualSCSIController(key=1000, busNumber=0, sharedBus="noSharing")
-        disk = vim.vm.device.VirtualDisk(key=2000, controllerKey=1000, unitNumber=3, capacityInKB=1024,
-                                         backing=vim.vm.device.VirtualDisk.FlatVer2BackingInfo(fileName="", diskMode="persistent"))
-        changes = [vim.vm.device.VirtualDeviceSpec(operation="add", device=controller),
-                   vim.vm.device.VirtualDeviceSpec(operation="add", fileOperation="create", device=disk)]
-        made = self.done(above.vmFolder.CreateVM_Task(vim.vm.ConfigSpec(
-            name="vm01", numCPUs=1, memoryMB=64, files=vim.vm.FileInfo(vmPathName=f"[{self.host.datastore[0].name}]"), deviceChange=changes),
-            pool=self.host.parent.resourcePool, host=self.host))
+        disk = vim.vm.device.VirtualDisk(
+            key=2000,
+            controllerKey=1000,
+            unitNumber=3,
+            capacityInKB=1024,
+            backing=vim.vm.device.VirtualDisk.FlatVer2BackingInfo(fileName="", diskMode="persistent"),
+        )
+        changes = [
+            vim.vm.device.VirtualDeviceSpec(operation="add", device=controller),
+            vim.vm.device.VirtualDeviceSpec(operation="add", fileOperation="create", device=disk),
+        ]
+        made = self.done(
+            above.vmFolder.CreateVM_Task(
+                vim.vm.ConfigSpec(
+                    name="vm01",
+                    numCPUs=1,
+                    memoryMB=64,
+                    files=vim.vm.FileInfo(vmPathName=f"[{self.host.datastore[0].name}]"),
+                    deviceChange=changes,
+                ),
+                pool=self.host.parent.resourcePool,
+                host=self.host,
+            )
+        )
         self.done(made.PowerOnVM_Task())
         return made
 
@@ -79,52 +109,141 @@ class Lab:
         return task.info.result
 
     def _run(self) -> None:
-        layers = {"backing-a": {"host": "target01", "kind": "backing", "parent": None, "identity": {}},
-                  "initiator-a": {"host": "esxi01", "kind": "initiator", "parent": "backing-a", "identity": {"naa": self.disk}},
-                  "guest-vm01": {"host": "guest01", "kind": "guest", "parent": "initiator-a", "identity": {"serial": self.uuid.replace("-", "")}}}
-        run_folder.add_layers(str(self.run_dir), {name: {"name": name, "path": None, "purpose": "data", "size_bytes": 1 << 20, **layer}
-                                                  for name, layer in layers.items()})
+        layers = {
+            "backing-a": {"host": "target01", "kind": "backing", "parent": None, "identity": {}},
+            "initiator-a": {
+                "host": "esxi01",
+                "kind": "initiator",
+                "parent": "backing-a",
+                "identity": {"naa": self.disk},
+            },
+            "guest-vm01": {
+                "host": "guest01",
+                "kind": "guest",
+                "parent": "initiator-a",
+                "identity": {"serial": self.uuid.replace("-", "")},
+            },
+        }
+        run_folder.add_layers(
+            str(self.run_dir),
+            {
+                name: {"name": name, "path": None, "purpose": "data", "size_bytes": 1 << 20, **layer}
+                for name, layer in layers.items()
+            },
+        )
         for host in ("guest01", "target01"):
             run_folder.remember_clock(str(self.run_dir), host, {"offset_s": 0.0, "uncertain_s": 0.001})
-        for name, layer, kind, host, length_s in (("long", "guest-vm01", "guest", "guest01", 100), ("brief", "guest-vm01", "guest", "guest01", 5),
-                                                  ("below", "backing-a", "backing", "target01", 100)):
+        for name, layer, kind, host, length_s in (
+            ("long", "guest-vm01", "guest", "guest01", 100),
+            ("brief", "guest-vm01", "guest", "guest01", 5),
+            ("below", "backing-a", "backing", "target01", 100),
+        ):
             made = make_fixture.result(make_fixture.LAYERS[1], make_fixture.WORKLOADS[0], 1, 0)
-            counted = {"interval_s": length_s, "started_utc": utc(self.measured_s), "finished_utc": utc(self.measured_s + length_s)}
+            counted = {
+                "interval_s": length_s,
+                "started_utc": utc(self.measured_s),
+                "finished_utc": utc(self.measured_s + length_s),
+            }
             (self.run_dir / "points" / name).mkdir(parents=True)
-            run_folder.write_result(str(self.run_dir), name, {**made, "point_id": name, "layer": layer, "layer_kind": kind, "host": host, "path": "/dev/sdb",
-                                                              "workload_id": f"{made['workload_id']}-{name}", "counters": counted})
+            run_folder.write_result(
+                str(self.run_dir),
+                name,
+                {
+                    **made,
+                    "point_id": name,
+                    "layer": layer,
+                    "layer_kind": kind,
+                    "host": host,
+                    "path": "/dev/sdb",
+                    "workload_id": f"{made['workload_id']}-{name}",
+                    "counters": counted,
+                },
+            )
 
     def task(self, *options: str, password: str = PASSWORD, **arguments) -> dict:
-        given = {"hostname": self.address, "port": int(self.port), "username": "root", "password": password, "ca_path": self.ready["certificate"],
-                 "esxi_host": HOSTS[self.kind], **arguments}
+        given = {
+            "hostname": self.address,
+            "port": int(self.port),
+            "username": "root",
+            "password": password,
+            "ca_path": self.ready["certificate"],
+            "esxi_host": HOSTS[self.kind],
+            **arguments,
+        }
         done = subprocess.run(
-            ["ansible", "esxi01", "-i", "esxi01,", "-c", "local", "-m", "storlab.testbed.esxi_counters", "-a", json.dumps(given), "-e",
-             f"ansible_python_interpreter={sys.executable}", *options],
-            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
-                 "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"},
-            cwd=ROOT, capture_output=True, text=True)
+            [
+                "ansible",
+                "esxi01",
+                "-i",
+                "esxi01,",
+                "-c",
+                "local",
+                "-m",
+                "storlab.testbed.esxi_counters",
+                "-a",
+                json.dumps(given),
+                "-e",
+                f"ansible_python_interpreter={sys.executable}",
+                *options,
+            ],
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+                "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+            },
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         assert password not in done.stdout + done.stderr
         # Other callbacks may have their say after it.
-        return json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"]["esxi01"]
+        return json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"][
+            "esxi01"
+        ]
 
     def own_mean(self, name: str, instance: str, entity=None) -> float:
         """A counter over the long point's time, asked for by the test itself."""
         manager = self.content.perfManager
-        number = next(info.key for info in manager.perfCounter if f"{info.groupInfo.key}.{info.nameInfo.key}.{info.rollupType}" == name)
-        told = manager.QueryPerf([vim.PerformanceManager.QuerySpec(entity=entity or self.host, intervalId=20, format="normal", metricId=[
-            vim.PerformanceManager.MetricId(counterId=number, instance=instance)])])[0]
-        shares = [max(0.0, min(sample.timestamp.timestamp(), self.measured_s + 100) - max(sample.timestamp.timestamp() - 20, self.measured_s))
-                  for sample in told.sampleInfo]
+        number = next(
+            info.key
+            for info in manager.perfCounter
+            if f"{info.groupInfo.key}.{info.nameInfo.key}.{info.rollupType}" == name
+        )
+        told = manager.QueryPerf(
+            [
+                vim.PerformanceManager.QuerySpec(
+                    entity=entity or self.host,
+                    intervalId=20,
+                    format="normal",
+                    metricId=[vim.PerformanceManager.MetricId(counterId=number, instance=instance)],
+                )
+            ]
+        )[0]
+        shares = [
+            max(
+                0.0,
+                min(sample.timestamp.timestamp(), self.measured_s + 100)
+                - max(sample.timestamp.timestamp() - 20, self.measured_s),
+            )
+            for sample in told.sampleInfo
+        ]
         return sum(value * share for value, share in zip(told.value[0].value, shares)) / sum(shares)
 
     def contents(self) -> dict:
-        return {str(path.relative_to(self.run_dir)): path.read_bytes() for path in sorted(self.run_dir.rglob("*")) if path.is_file()}
+        return {
+            str(path.relative_to(self.run_dir)): path.read_bytes()
+            for path in sorted(self.run_dir.rglob("*"))
+            if path.is_file()
+        }
 
 
 @pytest.fixture(scope="module", params=["esx", "vpx"])
 def lab(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
-    with esxsim_process.running(folder / "home", PASSWORD, request.param) as ready:
+    # The other way is tried below.
+    lenient = ("short-latencies",)
+    with esxsim_process.running(folder / "home", PASSWORD, request.param, lenient) as ready:
         made = Lab(request.param, folder, ready)
         yield made
         Disconnect(made.instance)
@@ -133,9 +252,16 @@ def lab(request, tmp_path_factory):
 def test_a_run_gets_what_the_simulated_host_counted(lab):
     before = lab.contents()
     foreseen = lab.task("--check", run_dir=str(lab.run_dir))
-    assert foreseen["changed"] and foreseen["added"] == ["long"] and "20 s" in foreseen["missed"]["brief"] and lab.contents() == before
+    assert (
+        foreseen["changed"]
+        and foreseen["added"] == ["long"]
+        and "20 s" in foreseen["missed"]["brief"]
+        and lab.contents() == before
+    )
     done = lab.task(run_dir=str(lab.run_dir))
-    assert {key: done[key] for key in ("changed", "added", "missed")} == {key: foreseen[key] for key in ("changed", "added", "missed")}
+    assert {key: done[key] for key in ("changed", "added", "missed")} == {
+        key: foreseen[key] for key in ("changed", "added", "missed")
+    }
     # The simulator runs on this machine.
     assert abs(done["clock"]["offset_s"]) < 0.5
     found = dict(run_folder.results(str(lab.run_dir)))
@@ -143,25 +269,57 @@ def test_a_run_gets_what_the_simulated_host_counted(lab):
     for result in found.values():
         jsonschema.Draft202012Validator(SCHEMA).validate(result)
     esxi, host = found["long"]["counters"]["esxi"], found["long"]["counters"]["hosts"]["esxi01"]
-    assert (esxi["simulated"], host["simulated"], esxi["device"], esxi["virtual_disk"]["name"]) == (True, True, lab.disk, "vm01:scsi0:3")
+    assert (esxi["simulated"], host["simulated"], esxi["device"], esxi["virtual_disk"]["name"]) == (
+        True,
+        True,
+        lab.disk,
+        "vm01:scsi0:3",
+    )
     assert (esxi["samples"], esxi["partial_samples"]) in ((4, 2), (5, 0))
     # Clocks of one machine agree to a fraction of a millisecond, but results say times in them.
     assert esxi["device_iops"] == pytest.approx(lab.own_mean("disk.commandsAveraged.average", lab.disk), rel=1e-3)
     assert host["cpu"]["used_mhz"] == pytest.approx(lab.own_mean("cpu.usagemhz.average", ""), rel=1e-3)
-    assert host["cpu"]["vm_mhz"] == {"vm01": pytest.approx(lab.own_mean("cpu.usagemhz.average", "", lab.machine), rel=1e-3)}
-    assert esxi["virtual_disk"]["read_iops"] == pytest.approx(lab.own_mean("virtualDisk.numberReadAveraged.average", "scsi0:3", lab.machine), rel=1e-3)
-    assert host["cpu"]["mhz_per_iops"] == pytest.approx(host["cpu"]["used_mhz"] / found["long"]["total"]["iops"], rel=1e-3)
-    assert esxi["gavg_ns"] == pytest.approx(esxi["kavg_ns"] + esxi["davg_ns"]) and esxi["below_resolution"] == ["qavg_ns"]
+    assert host["cpu"]["vm_mhz"] == {
+        "vm01": pytest.approx(lab.own_mean("cpu.usagemhz.average", "", lab.machine), rel=1e-3)
+    }
+    assert esxi["virtual_disk"]["read_iops"] == pytest.approx(
+        lab.own_mean("virtualDisk.numberReadAveraged.average", "scsi0:3", lab.machine), rel=1e-3
+    )
+    assert host["cpu"]["mhz_per_iops"] == pytest.approx(
+        host["cpu"]["used_mhz"] / found["long"]["total"]["iops"], rel=1e-3
+    )
+    assert esxi["gavg_ns"] == pytest.approx(esxi["kavg_ns"] + esxi["davg_ns"]) and esxi["below_resolution"] == [
+        "qavg_ns"
+    ]
     raw = (lab.run_dir / "points" / "long" / esxi["raw"]["file"]).read_bytes()
-    assert hashlib.sha256(raw).hexdigest() == esxi["raw"]["sha256"] and PASSWORD not in "".join(map(str, lab.contents().values()))
+    assert hashlib.sha256(raw).hexdigest() == esxi["raw"]["sha256"] and PASSWORD not in "".join(
+        map(str, lab.contents().values())
+    )
     after = lab.contents()
     again = lab.task(run_dir=str(lab.run_dir))
     assert (again["changed"], again["added"]) == (False, []) and lab.contents() == after
 
 
+def test_latencies_below_a_millisecond_are_said_to_be_that_and_are_never_0(tmp_path):
+    with esxsim_process.running(tmp_path / "home", PASSWORD, "esx") as ready:
+        fast = Lab("esx", tmp_path, ready)
+        assert fast.task(run_dir=str(fast.run_dir))["added"] == ["long"]
+        esxi = dict(run_folder.results(str(fast.run_dir)))["long"]["counters"]["esxi"]
+        assert set(esxi["below_resolution"]) == {"gavg_ns", "kavg_ns", "davg_ns", "qavg_ns"}
+        assert not {"gavg_ns", "kavg_ns", "davg_ns", "qavg_ns"} & set(esxi)
+        assert fast.own_mean("disk.totalLatency.average", fast.disk) == 0
+        # Virtual disks are counted in microseconds.
+        assert 0 < esxi["virtual_disk"]["read_latency_mean_ns"] < 1_000_000
+        Disconnect(fast.instance)
+
+
 def test_the_report_of_the_run_shows_it_as_simulated(lab):
     built = model.build(load.read_run(str(lab.run_dir)))
-    pages = "".join(view(waterfall, views.Choices(built)) for waterfall in built.waterfalls for view in (views.esxi_split, views.cpu_cost))
+    pages = "".join(
+        view(waterfall, views.Choices(built))
+        for waterfall in built.waterfalls
+        for view in (views.esxi_split, views.cpu_cost)
+    )
     assert "guest-vm01 (simulated)" in pages and "esxi01 (simulated)" in pages and "MHz an IOPS" in pages
     assert any("esxi01: simulated" in flag["text"] for flag in built.flags)
 
@@ -174,13 +332,23 @@ def test_samples_that_were_kept_do_for_points_that_come_later(lab):
 
 def test_any_time_can_be_asked_for(lab):
     told = lab.task(started_utc=utc(lab.measured_s), finished_utc=utc(lab.measured_s + 100))
-    assert told["changed"] is False and told["figures"]["cpu"]["used_mhz"] == pytest.approx(lab.own_mean("cpu.usagemhz.average", ""), rel=1e-3)
+    assert told["changed"] is False and told["figures"]["cpu"]["used_mhz"] == pytest.approx(
+        lab.own_mean("cpu.usagemhz.average", ""), rel=1e-3
+    )
 
 
-@pytest.mark.parametrize(("arguments", "code"), [
-    ({"run_dir": "/nonexistent/run"}, "run_missing"), ({"state": "recorded"}, "bad_value"), ({"started_utc": "noon"}, "bad_value"),
-    ({"started_utc": "2026-11-21T10:00:10Z", "finished_utc": "2026-11-21T10:00:10Z"}, "bad_value"), ({"password": "other"}, "login_refused"),
-    ({"esxi_host": "none"}, "bad_value"), ({"started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T01:00:00Z"}, "not_observed")])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"run_dir": "/nonexistent/run"}, "run_missing"),
+        ({"state": "recorded"}, "bad_value"),
+        ({"started_utc": "noon"}, "bad_value"),
+        ({"started_utc": "2026-11-21T10:00:10Z", "finished_utc": "2026-11-21T10:00:10Z"}, "bad_value"),
+        ({"password": "other"}, "login_refused"),
+        ({"esxi_host": "none"}, "bad_value"),
+        ({"started_utc": "2026-01-01T00:00:00Z", "finished_utc": "2026-01-01T01:00:00Z"}, "not_observed"),
+    ],
+)
 @pytest.mark.parametrize("lab", ["esx"], indirect=True)
 def test_what_cannot_be_done_is_a_failure_with_a_remedy(lab, arguments, code):
     told = lab.task(**arguments)
@@ -191,9 +359,13 @@ def test_what_cannot_be_done_is_a_failure_with_a_remedy(lab, arguments, code):
 def test_what_the_host_refuses_is_said_and_nothing_is_written(lab):
     before = lab.contents()
     fault = json.dumps({"method": "QueryPerf", "fault": "NoPermission", "times": 1}).encode()
-    urllib.request.urlopen(urllib.request.Request(f"http://{lab.ready['control']}/fault", data=fault, method="POST")).close()
+    urllib.request.urlopen(
+        urllib.request.Request(f"http://{lab.ready['control']}/fault", data=fault, method="POST")
+    ).close()
     told = lab.task(run_dir=str(lab.run_dir), state="recorded")
-    assert told["failure"]["code"] == "no_permission" and "read its counters" in told["msg"] and lab.contents() == before
+    assert (
+        told["failure"]["code"] == "no_permission" and "read its counters" in told["msg"] and lab.contents() == before
+    )
 
 
 def test_one_session_and_one_request_do(lab):

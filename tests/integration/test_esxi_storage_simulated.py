@@ -9,6 +9,7 @@ What has happened is read with pyVmomi. The scenario molecule/esxi tries the rol
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import ssl
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -27,48 +29,28 @@ from pyVmomi import vim
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import esxsim_process
+import tgt_process
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-0816", "secret-in-0817", "secret-out-0818"
 IQN = "iqn.2026-11.test.storlab:storage"
 BIG, SMALL = "600000000000000000c0ffee00081601", "600000000000000000c0ffee00081602"
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
-def portal(tmp_path_factory):
+def array(tmp_path_factory):
     """A real target with a LUN of 256 MiB and one of 32 MiB, which wants CHAP and can prove itself."""
-    port, control, folder = free_port(), str(21000 + os.getpid() % 10000), tmp_path_factory.mktemp("luns")
-    daemon = subprocess.Popen(["tgtd", "-f", "-C", control, "--iscsi", f"portal=127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
+    with tgt_process.Array(tmp_path_factory.mktemp("luns"), IQN, IN, OUT) as array:
+        array.add(1, 256, BIG, "SN0816A")
+        array.add(2, 32, SMALL, "SN0816B")
+        yield array
 
-    def admin(*arguments: str, check: bool = True) -> int:
-        return subprocess.run(["tgtadm", "-C", control, "--lld", "iscsi", *arguments], check=check, capture_output=True).returncode
 
-    try:
-        deadline = time.monotonic() + 20
-        while admin("--mode", "target", "--op", "show", check=False):
-            assert time.monotonic() < deadline, "tgtd does not answer"
-            time.sleep(0.05)
-        admin("--mode", "target", "--op", "new", "--tid", "1", "--targetname", IQN)
-        for lun, size_mib, naa, serial in (("1", 256, BIG, "SN0816A"), ("2", 32, SMALL, "SN0816B")):
-            backing = folder / lun
-            with open(backing, "wb") as handle:
-                handle.truncate(size_mib << 20)
-            admin("--mode", "logicalunit", "--op", "new", "--tid", "1", "--lun", lun, "--backing-store", str(backing))
-            admin("--mode", "logicalunit", "--op", "update", "--tid", "1", "--lun", lun, "--params", f"scsi_id={naa[16:]},scsi_sn={serial}")
-        admin("--mode", "target", "--op", "bind", "--tid", "1", "--initiator-address", "ALL")
-        for user, secret, extra in (("esx", IN, ()), ("array", OUT, ("--outgoing",))):
-            admin("--mode", "account", "--op", "new", "--user", user, "--password", secret)
-            admin("--mode", "account", "--op", "bind", "--tid", "1", "--user", user, *extra)
-        yield {"address": "127.0.0.1", "port": port}
-        admin("--mode", "target", "--op", "delete", "--force", "--tid", "1", check=False)
-    finally:
-        # It ignores a polite signal.
-        daemon.kill()
-        daemon.wait()
+@pytest.fixture
+def portal(array):
+    """Its address, with nothing of an earlier test on its LUNs."""
+    for lun in (1, 2):
+        array.blank(lun)
+    return array.portal
 
 
 class Host:
@@ -76,7 +58,13 @@ class Host:
         self.home = home
         self.ready = ready
         address, port = ready["address"].split(":")
-        self.login = {"hostname": address, "port": int(port), "username": "root", "password": PASSWORD, "ca_path": ready["certificate"]}
+        self.login = {
+            "hostname": address,
+            "port": int(port),
+            "username": "root",
+            "password": PASSWORD,
+            "ca_path": ready["certificate"],
+        }
         context = ssl.create_default_context(cafile=ready["certificate"])
         self.instance = SmartConnect(host=address, port=int(port), user="root", pwd=PASSWORD, sslContext=context)
         content = self.instance.RetrieveContent()
@@ -105,15 +93,44 @@ def host(tmp_path):
 
 
 def iscsi(host: Host, portal: dict, **changes) -> dict:
-    target = {"iqn": IQN, "portal": portal, "chap_user": "esx", "chap_password": IN, "mutual_chap_user": "array", "mutual_chap_password": OUT,
-              "luns": [{"lun": 1, "name": "big", "serial": "SN0816A"}, {"lun": 2, "name": "small"}], **changes.pop("target", {})}
-    return {"testbed_id": "tb-st", "state_dir": str(host.home / "state"), "initiator_name": "iqn.2026-11.test.storlab:esx-st", "wait_s": 2,
-            "targets": [target], **changes}
+    target = {
+        "iqn": IQN,
+        "portal": portal,
+        "chap_user": "esx",
+        "chap_password": IN,
+        "mutual_chap_user": "array",
+        "mutual_chap_password": OUT,
+        "luns": [{"lun": 1, "name": "big", "serial": "SN0816A"}, {"lun": 2, "name": "small"}],
+        **changes.pop("target", {}),
+    }
+    return {
+        "testbed_id": "tb-st",
+        "state_dir": str(host.home / "state"),
+        "initiator_name": "iqn.2026-11.test.storlab:esx-st",
+        "wait_s": 60,
+        "targets": [target],
+        **changes,
+    }
 
 
 def store(**changes) -> dict:
-    return {"testbed_id": "tb-st", "layers": {"initiator-big": {"identity": {"naa": BIG}}, "initiator-small": {"identity": {"naa": SMALL}}},
-            "datastores": [{"name": "tb-ds", "layer": "initiator-big"}], **changes}
+    return {
+        "testbed_id": "tb-st",
+        "layers": {"initiator-big": {"identity": {"naa": BIG}}, "initiator-small": {"identity": {"naa": SMALL}}},
+        "datastores": [{"name": "tb-ds", "layer": "initiator-big"}],
+        **changes,
+    }
+
+
+def software_adapter(host: Host):
+    """The adapter, once the host shows it."""
+    deadline = time.monotonic() + 30
+    while True:
+        for shown in host.host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter:
+            if isinstance(shown, vim.host.InternetScsiHba):
+                return shown
+        assert time.monotonic() < deadline, "there is no adapter"
+        time.sleep(0.05)
 
 
 def code(answer: dict) -> str:
@@ -123,7 +140,10 @@ def code(answer: dict) -> str:
 
 @pytest.mark.parametrize("discovery", ["dynamic", "static"])
 def test_check_mode_tells_what_then_happens_and_teardown_gives_it_back(host, portal, discovery):
-    before, wanted = host.state(), iscsi(host, portal, target={"discovery": discovery}, options={"DelayedAck": False}, port_binding=["vmk0"])
+    before, wanted = (
+        host.state(),
+        iscsi(host, portal, target={"discovery": discovery}, options={"DelayedAck": False}, port_binding=["vmk0"]),
+    )
     told = host.call(esxi_iscsi, check=True, **wanted)
     assert host.state() == before
     done = host.call(esxi_iscsi, **wanted)
@@ -151,10 +171,25 @@ def test_a_lun_that_is_too_small_takes_no_datastore(host, portal):
     assert host.state() == before
 
 
-@pytest.mark.parametrize("wrong", [{"chap_password": "secret-wrong-0819"}, {"mutual_chap_password": "secret-wrong-0820"}, {"chap_user": "nobody"}])
+def test_a_serial_in_other_words_is_a_warning_where_the_identifier_proves_the_lun(host, portal, monkeypatch):
+    warnings: list = []
+    # Where parts of the controller are loaded, too, Ansible shows them and leaves them out of the answer.
+    monkeypatch.setattr(esxi_iscsi.AnsibleModule, "warn", lambda _module, text, **_more: warnings.append(text))
+    odd = {"lun": 1, "name": "big", "serial": "the array's own words"}
+    assert code(host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [odd]}))) == "wrong_serial"
+    assert warnings == []
+    assert not host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [{**odd, "naa": BIG}]})).get("failed")
+    assert len(warnings) == 1
+    assert "SN0816A" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"chap_password": "secret-wrong-0819"}, {"mutual_chap_password": "secret-wrong-0820"}, {"chap_user": "nobody"}],
+)
 def test_a_login_that_fails_leaves_nothing(host, portal, wrong):
     before = host.state()
-    answer = host.call(esxi_iscsi, **iscsi(host, portal, target=wrong))
+    answer = host.call(esxi_iscsi, **iscsi(host, portal, target=wrong, wait_s=2))
     assert code(answer) == "lun_missing"
     assert "CHAP" in answer["msg"]
     assert "secret-wrong" not in answer["msg"]
@@ -165,12 +200,18 @@ def test_a_login_that_fails_leaves_nothing(host, portal, wrong):
 def test_what_fails_on_an_adapter_in_use_is_taken_back_as_well(host, portal):
     storage = host.host.configManager.storageSystem
     storage.UpdateSoftwareInternetScsiEnabled(True)
+    software_adapter(host)
     before = host.state()
     none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))
-    wanted = iscsi(host, portal, target={**none, "discovery": "static"}, adapter_chap={"chap_user": "esx", "chap_password": "secret-wrong-0821"})
-    assert code(host.call(esxi_iscsi, **wanted)) == "lun_missing"
+    wanted = iscsi(
+        host,
+        portal,
+        target={**none, "discovery": "static"},
+        adapter_chap={"chap_user": "esx", "chap_password": "secret-wrong-0821"},
+    )
+    assert code(host.call(esxi_iscsi, **{**wanted, "wait_s": 2})) == "lun_missing"
     assert host.state() == before
-    adapter = next(each for each in storage.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba))
+    adapter = software_adapter(host)
     assert adapter.authenticationProperties.chapAuthEnabled is False
     assert not list(host.home.glob("state/esxi/*.json"))
 
@@ -181,12 +222,13 @@ def test_a_target_added_in_vain_is_not_remembered(host, portal):
     record = next(host.home.glob("state/esxi/*.json"))
     kept = json.loads(record.read_text())
     vain = {**good["targets"][0], "iqn": "iqn.2026-11.test.storlab:nowhere"}
-    assert code(host.call(esxi_iscsi, **{**good, "targets": [*good["targets"], vain]})) == "lun_missing"
+    assert code(host.call(esxi_iscsi, **{**good, "targets": [*good["targets"], vain], "wait_s": 2})) == "lun_missing"
     assert json.loads(record.read_text()) == kept
     assert host.call(esxi_iscsi, **good)["changed"] is False
-    # A wrong secret at a target that is there stays set; the next build with the right one sets it again.
+    # A wrong secret at a target that is there stays set, and may stay unnoticed as long as its session lives; the next build with the right one
+    # sets it again.
     wrong = {**good["targets"][0], "chap_password": "secret-wrong-0822"}
-    assert code(host.call(esxi_iscsi, **{**good, "targets": [wrong]})) == "lun_missing"
+    host.call(esxi_iscsi, **{**good, "targets": [wrong]})
     assert host.call(esxi_iscsi, **good)["changed"] is True
     assert host.call(esxi_iscsi, **good)["changed"] is False
 
@@ -194,12 +236,20 @@ def test_a_target_added_in_vain_is_not_remembered(host, portal):
 def test_chap_of_the_adapter_serves_targets_without_their_own_and_is_taken_back(host, portal):
     before = host.state()
     none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))
-    wanted = iscsi(host, portal, target={**none, "discovery": "static"}, adapter_chap={"chap_user": "esx", "chap_password": IN})
+    wanted = iscsi(
+        host, portal, target={**none, "discovery": "static"}, adapter_chap={"chap_user": "esx", "chap_password": IN}
+    )
     assert host.call(esxi_iscsi, **wanted)["changed"] is True
-    adapter = next(each for each in host.host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba))
-    assert (adapter.authenticationProperties.chapAuthEnabled, adapter.authenticationProperties.chapName) == (True, "esx")
+    adapter = software_adapter(host)
+    assert (adapter.authenticationProperties.chapAuthEnabled, adapter.authenticationProperties.chapName) == (
+        True,
+        "esx",
+    )
     assert host.call(esxi_iscsi, **wanted)["changed"] is False
-    assert code(host.call(esxi_iscsi, **{**wanted, "adapter_chap": {"chap_user": "esx", "chap_password": "short"}})) == "bad_value"
+    assert (
+        code(host.call(esxi_iscsi, **{**wanted, "adapter_chap": {"chap_user": "esx", "chap_password": "short"}}))
+        == "bad_value"
+    )
     assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])["changed"] is True
     assert host.state() == before
 
@@ -207,9 +257,13 @@ def test_chap_of_the_adapter_serves_targets_without_their_own_and_is_taken_back(
 def test_a_target_that_somebody_else_has_configured_is_left_to_him(host, portal):
     storage = host.host.configManager.storageSystem
     storage.UpdateSoftwareInternetScsiEnabled(True)
-    adapter = next(each for each in storage.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba))
-    storage.AddInternetScsiSendTargets(adapter.device, [vim.host.InternetScsiHba.SendTarget(address=portal["address"], port=portal["port"])])
-    before = host.state()
+    adapter = software_adapter(host)
+    storage.AddInternetScsiSendTargets(
+        adapter.device, [vim.host.InternetScsiHba.SendTarget(address=portal["address"], port=portal["port"])]
+    )
+    deadline = time.monotonic() + 30
+    while not (before := host.state())["iscsi targets"]:
+        assert time.monotonic() < deadline, "the target does not show"
     assert code(host.call(esxi_iscsi, **iscsi(host, portal, initiator_name=adapter.iScsiName))) == "target_foreign"
     assert host.state() == before
 
@@ -228,11 +282,54 @@ def test_nfs_is_mounted_and_let_go_of(host):
     assert "tb-nfs" not in [each.name for each in host.host.datastore]
 
 
+def test_a_proxy_of_the_environment_is_not_used_for_calls_and_not_for_files(host, portal, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        for name in ("https_proxy", "HTTPS_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{nobody.getsockname()[1]}")
+        monkeypatch.setenv("no_proxy", "")
+        monkeypatch.setenv("NO_PROXY", "")
+        host.call(esxi_iscsi, **iscsi(host, portal))
+        # Its stamp is a file, which goes another way than the calls.
+        assert host.call(esxi_datastore, timeout_s=5, **store())["changed"] is True
+        nobody.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            nobody.accept()
+
+
+def test_the_fingerprint_of_its_certificate_is_enough_for_calls_and_files(host, portal):
+    certificate = ssl.PEM_cert_to_DER_cert(Path(host.ready["certificate"]).read_text())
+    host.login.update(ca_path=None, thumbprint=hashlib.sha256(certificate).hexdigest())
+    host.call(esxi_iscsi, **iscsi(host, portal))
+    made = host.call(esxi_datastore, **store())
+    assert made.get("changed") is True, made
+    host.login["thumbprint"] = "ab" * 32
+    assert code(host.call(esxi_state)) == "certificate_untrusted"
+
+
 def test_no_secret_is_in_the_most_talkative_output(host, portal):
     given = {**host.login, **iscsi(host, portal)}
     done = subprocess.run(
-        ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-vvvv", "--diff", "-m", "storlab.testbed.esxi_iscsi", "-a", json.dumps(given),
-         "-e", f"ansible_python_interpreter={sys.executable}"], capture_output=True, text=True, check=True, cwd=Path(__file__).resolve().parents[2])
+        [
+            "ansible",
+            "localhost",
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            "-vvvv",
+            "--diff",
+            "-m",
+            "storlab.testbed.esxi_iscsi",
+            "-a",
+            json.dumps(given),
+            "-e",
+            f"ansible_python_interpreter={sys.executable}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).resolve().parents[2],
+    )
     assert "chap_found" in done.stdout
     for secret in (PASSWORD, IN, OUT):
         assert secret not in done.stdout + done.stderr
@@ -241,7 +338,145 @@ def test_no_secret_is_in_the_most_talkative_output(host, portal):
 def test_the_simulators_own_tests():
     """Its iSCSI initiator against a real target, in Go."""
     go = Path(sys.executable).with_name("go")
-    done = subprocess.run([str(go), "test", "./..."], cwd=esxsim_process.SOURCE, capture_output=True, text=True, check=False,
-                          env={**os.environ, "GOTOOLCHAIN": "local"})
+    done = subprocess.run(
+        [str(go), "test", "./..."],
+        cwd=esxsim_process.SOURCE,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "GOTOOLCHAIN": "local"},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ok" in done.stdout
+
+
+def control(simulated: Host, path: str, **body):
+    """Ask the simulation itself, not the host that it plays."""
+    request = urllib.request.Request(
+        f"http://{simulated.ready['control']}/{path}", data=json.dumps(body).encode() if body else None
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310, the address is the simulation's
+        return json.loads(answer.read())
+
+
+def in_force(host: Host) -> dict:
+    """The options that the running host goes by."""
+    return next(iter(control(host, "options").values()))
+
+
+def test_an_option_that_needs_a_restart_is_pending_until_then_on_every_run(host, portal):
+    wanted = iscsi(host, portal, host_options={"ISCSI.MaxIoSizeKB": "512"}, queue_depth=77)
+    first = host.call(esxi_iscsi, **wanted)
+    again = host.call(esxi_iscsi, **wanted)
+    assert (first["changed"], again["changed"]) == (True, False)
+    assert in_force(host)["ISCSI.MaxIoSizeKB"] == "128"
+    for answer in (first, again, host.call(esxi_iscsi, check=True, **wanted)):
+        assert answer["reboot_required"] is True
+        assert {item["option"]: (item["running"], item["configured"]) for item in answer["restart_pending"]} == {
+            "ISCSI.MaxIoSizeKB": (128, 512),
+            "iscsi_vmk": ("", "iscsivmk_LunQDepth=77"),
+        }
+        assert len(answer["layers"][0]["detail"]["restart_pending"]) == 2
+    control(host, "restart", host="")
+    after = host.call(esxi_iscsi, **wanted)
+    assert (after["changed"], after["reboot_required"], after["restart_pending"]) == (False, False, [])
+    assert "restart_pending" not in after["layers"][0]["detail"]
+    assert in_force(host)["ISCSI.MaxIoSizeKB"] == "512"
+    # What a teardown sets back holds from the next start on, too.
+    gone = host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+    assert gone["reboot_required"] is True
+    assert in_force(host)["ISCSI.MaxIoSizeKB"] == "512"
+    less = {key: value for key, value in wanted.items() if key not in ("host_options", "queue_depth")}
+    assert host.call(esxi_iscsi, **less)["reboot_required"] is True
+    control(host, "restart", host="")
+    assert host.call(esxi_iscsi, **less)["reboot_required"] is False
+
+
+def test_an_option_of_the_adapter_is_pending_only_when_sessions_were_there(host, portal):
+    first = host.call(esxi_iscsi, **iscsi(host, portal, options={"LoginTimeout": "17"}))
+    assert (first["changed"], first["reboot_required"]) == (True, False)
+    assert host.call(esxi_iscsi, **iscsi(host, portal, options={"LoginTimeout": 17}))["changed"] is False
+    second = host.call(esxi_iscsi, **iscsi(host, portal, options={"LoginTimeout": 17, "DelayedAck": "no"}))
+    assert [(item["option"], item["running"]) for item in second["restart_pending"]] == [("DelayedAck", True)]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"options": {"DelayedAck": "perhaps"}},
+        {"options": {"NoSuchOption": 1}},
+        {"host_options": {"ISCSI.MaxIoSizeKB": "much"}},
+        {"host_options": {"ISCSI.MaxIo": 512}},
+    ],
+)
+def test_an_options_value_that_cannot_be_is_refused_and_nothing_has_changed(host, portal, wrong):
+    before = host.state()
+    assert code(host.call(esxi_iscsi, **iscsi(host, portal, **wrong))) == "bad_value"
+    assert host.state() == before
+    assert not list(host.home.glob("state/esxi/*.json"))
+
+
+def test_a_slow_rescan_does_not_undo_a_build(host, portal):
+    control(host, "slow", method="RescanHba", seconds=5)
+    control(host, "slow", method="RescanVmfs", seconds=5)
+    done = host.call(esxi_iscsi, timeout_s=3, **iscsi(host, portal))
+    assert done.get("changed") is True, done
+    control(host, "slow", method="CreateVmfsDatastore", seconds=5)
+    control(host, "slow", method="RemoveDatastore", seconds=5)
+    made = host.call(esxi_datastore, timeout_s=3, **store())
+    assert made.get("changed") is True, made
+    assert host.call(esxi_datastore, timeout_s=3, **store(state="absent"))["changed"] is True
+
+
+def test_a_line_that_is_lost_leaves_what_is_built_to_the_next_run(host, portal):
+    control(host, "slow", method="RescanHba", seconds=20)
+    broken = host.call(esxi_iscsi, long_timeout_s=2, **iscsi(host, portal))
+    assert code(broken) == "connection_lost"
+    control(host, "slow", method="RescanHba", seconds=0)
+    assert any(line.startswith("send ") for line in host.state()["iscsi targets"])
+    done = host.call(esxi_iscsi, **iscsi(host, portal))
+    assert "add_target" not in [step["op"] for step in done["steps"]]
+    assert {lun["naa"] for lun in done["luns"]} == {BIG, SMALL}
+
+
+def test_disabling_gives_back_name_alias_and_options_and_the_adapter_stays_listed_until_a_restart(host, portal):
+    before = host.state()
+    wanted = iscsi(host, portal, options={"LoginTimeout": 17})
+    told = host.call(esxi_iscsi, **wanted)
+    assert software_adapter(host).iScsiName == "iqn.2026-11.test.storlab:esx-st"
+    gone = host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+    assert [step["op"] for step in gone["steps"]][-1] == "disable"
+    left = software_adapter(host)
+    assert left.device == told["adapter"]
+    assert left.iScsiName.startswith("iqn.1998-01.com.vmware:")
+    assert left.iScsiAlias in (None, "")
+    assert {option.key: option.value for option in left.advancedOptions}["LoginTimeout"] == 5
+    assert (left.configuredSendTarget, left.configuredStaticTarget) == ([], [])
+    assert host.state() == before
+    assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])["changed"] is False
+    # Enabled again before and after a restart it is the testbed's once more, and is given back once more.
+    for restart in (False, True):
+        if restart:
+            control(host, "restart", host="")
+        assert host.call(esxi_iscsi, **wanted)["changed"] is True
+        host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+        assert software_adapter(host).iScsiName == left.iScsiName
+        assert host.state() == before
+
+
+def test_every_address_that_a_portal_tells_of_is_logged_in_to_and_removed(host, portal):
+    host.call(esxi_iscsi, **iscsi(host, portal))
+    deadline, wanted = time.monotonic() + 60, {BIG: 2, SMALL: 2}
+    while True:
+        info = host.host.configManager.storageSystem.storageDeviceInfo
+        names = {lun.key: lun.canonicalName.partition("naa.")[2] for lun in info.scsiLun}
+        ways = {names[unit.lun]: len(unit.path) for unit in info.multipathInfo.lun if names.get(unit.lun) in wanted}
+        if ways == wanted:
+            break
+        assert time.monotonic() < deadline, ways
+        time.sleep(0.1)
+    addresses = {target.address for target in software_adapter(host).configuredStaticTarget}
+    assert len(addresses) == 2
+    assert host.call(esxi_iscsi, **iscsi(host, portal))["changed"] is False
+    assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=str(host.home / "state"))["changed"]
+    assert software_adapter(host).configuredStaticTarget == []

@@ -66,29 +66,65 @@ class Simulated:
         return Path(store.summary.url) / path
 
     def disks(self, name: str) -> list:
-        return [device for device in self.vm(name).config.hardware.device if isinstance(device, vim.vm.device.VirtualDisk)]
+        return [
+            device for device in self.vm(name).config.hardware.device if isinstance(device, vim.vm.device.VirtualDisk)
+        ]
 
     def order(self, what: str, **order) -> None:
-        request = urllib.request.Request(f"http://{self.ready['control']}/{what}", data=json.dumps(order).encode(), method="POST")
+        request = urllib.request.Request(
+            f"http://{self.ready['control']}/{what}", data=json.dumps(order).encode(), method="POST"
+        )
         urllib.request.urlopen(request).close()  # noqa: S310, of this machine
 
     def upstream(self, module: str, **arguments) -> dict:
         given = {"hostname": self.address, "port": self.port, "username": "root", "password": PASSWORD, **arguments}
         done = subprocess.run(
-            ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-m", module, "-a", json.dumps(given), "-e",
-             f"ansible_python_interpreter={sys.executable}"],
-            env={**os.environ, "SSL_CERT_FILE": self.ready["certificate"], "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
-                 "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}, capture_output=True, text=True, check=False)
+            [
+                "ansible",
+                "localhost",
+                "-i",
+                "localhost,",
+                "-c",
+                "local",
+                "-m",
+                module,
+                "-a",
+                json.dumps(given),
+                "-e",
+                f"ansible_python_interpreter={sys.executable}",
+            ],
+            env={
+                **os.environ,
+                "SSL_CERT_FILE": self.ready["certificate"],
+                "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         # Other callbacks may print after it.
-        answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"]["localhost"]
+        answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"][
+            "localhost"
+        ]
         assert not answer.get("failed"), answer
         return answer
 
     def call(self, check: bool = False, **arguments) -> dict:
         """What the module answers."""
-        given = {"hostname": self.address, "port": self.port, "username": "root", "password": PASSWORD, "ca_path": self.ready["certificate"],
-                 "esxi_host": self.host_name, "testbed_id": "tb-vm", "_ansible_check_mode": check, "_ansible_remote_tmp": str(self.home),
-                 **({"datastore": self.store.name} if arguments.get("state", "present") == "present" else {}), **arguments}
+        given = {
+            "hostname": self.address,
+            "port": self.port,
+            "username": "root",
+            "password": PASSWORD,
+            "ca_path": self.ready["certificate"],
+            "esxi_host": self.host_name,
+            "testbed_id": "tb-vm",
+            "_ansible_check_mode": check,
+            "_ansible_remote_tmp": str(self.home),
+            **({"datastore": self.store.name} if arguments.get("state", "present") == "present" else {}),
+            **arguments,
+        }
         output = io.StringIO()
         with patch_module_args(given), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
             esxi_vm.main()
@@ -147,7 +183,14 @@ DISKS = [
 
 
 def test_machine_with_all_controllers_is_made_as_asked_for(sim, vm_name):
-    asked = {"name": vm_name, **GUEST, "disks": DISKS, "nics": [{"network": sim.network}], "extra_config": {"guestinfo.one": "two"}, "power": "on"}
+    asked = {
+        "name": vm_name,
+        **GUEST,
+        "disks": DISKS,
+        "nics": [{"network": sim.network}],
+        "extra_config": {"guestinfo.one": "two"},
+        "power": "on",
+    }
     foreseen = sim.done(check=True, **asked)
     assert sim.vm(vm_name) is None
     made = sim.done(**asked)
@@ -165,10 +208,21 @@ def test_machine_with_all_controllers_is_made_as_asked_for(sim, vm_name):
     assert (extra["storlab.testbed"], extra["disk.EnableUUID"], extra["guestinfo.one"]) == ("tb-vm", "TRUE", "two")
     assert "storlab.building" not in extra
     controllers = {device.key: type(device).__name__.rsplit(".", 1)[-1] for device in config.hardware.device}
-    found = {disk.capacityInKB // 1024: (controllers[disk.controllerKey], disk.unitNumber, disk.backing.thinProvisioned, disk.backing.eagerlyScrub)
-             for disk in sim.disks(vm_name)}
-    assert found == {11: ("VirtualLsiLogicController", 0, False, True), 13: ("ParaVirtualSCSIController", 0, False, False),
-                     17: ("VirtualIDEController", 0, True, False), 19: ("VirtualNVMEController", 3, False, True)}
+    found = {
+        disk.capacityInKB // 1024: (
+            controllers[disk.controllerKey],
+            disk.unitNumber,
+            disk.backing.thinProvisioned,
+            disk.backing.eagerlyScrub,
+        )
+        for disk in sim.disks(vm_name)
+    }
+    assert found == {
+        11: ("VirtualLsiLogicController", 0, False, True),
+        13: ("ParaVirtualSCSIController", 0, False, False),
+        17: ("VirtualIDEController", 0, True, False),
+        19: ("VirtualNVMEController", 3, False, True),
+    }
 
     uuids = {disk.capacityInKB // 1024: disk.backing.uuid for disk in sim.disks(vm_name)}
     told = {disk["name"]: disk for disk in made["disks"]}
@@ -186,8 +240,13 @@ def test_machine_with_all_controllers_is_made_as_asked_for(sim, vm_name):
 @pytest.mark.parametrize("sim", ["vpx"], indirect=True)
 def test_upstream_module_sees_the_same(sim, vm_name):
     sim.done(name=vm_name, **GUEST, disks=DISKS[:2], nics=[{"network": sim.network}])
-    seen = sim.upstream("community.vmware.vmware_guest_info", name=vm_name, datacenter="DC0",
-                        schema="vsphere", properties=["config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device"])["instance"]
+    seen = sim.upstream(
+        "community.vmware.vmware_guest_info",
+        name=vm_name,
+        datacenter="DC0",
+        schema="vsphere",
+        properties=["config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device"],
+    )["instance"]
     hardware = seen["config"]["hardware"]
     assert (hardware["numCPU"], hardware["memoryMB"]) == (3, 1028)
     assert sorted(device["capacityInKB"] for device in hardware["device"] if "capacityInKB" in device) == [11264, 13312]
@@ -196,7 +255,12 @@ def test_upstream_module_sees_the_same(sim, vm_name):
 def test_drift_is_repaired_and_a_running_machine_is_not_touched_unasked(sim, vm_name):
     first = {"name": vm_name, **GUEST, "disks": DISKS[:1], "nics": [{"network": sim.network}], "power": "on"}
     sim.done(**first)
-    more = {**first, "vcpus": 5, "memory_mib": 2052, "disks": [*DISKS[:1], {"name": "second", "size_mib": 23, "controller": "lsilogic"}]}
+    more = {
+        **first,
+        "vcpus": 5,
+        "memory_mib": 2052,
+        "disks": [*DISKS[:1], {"name": "second", "size_mib": 23, "controller": "lsilogic"}],
+    }
     failure = sim.refused(**more)
     assert (failure["code"], failure["details"]["steps"]) == ("needs_power_off", ["vcpus", "memory_mib"])
     assert len(sim.disks(vm_name)) == 1
@@ -256,7 +320,12 @@ def test_zeroing_names_what_it_fills_and_wants_the_machine_off(sim, vm_name):
     assert ops(done) == ["power_off", "zero", "power_on"]
     with urllib.request.urlopen(f"http://{sim.ready['control']}/calls") as answer:
         assert json.load(answer)["ZeroFillVirtualDisk_Task"] == 1
-    assert ops(sim.done(check=True, name=vm_name, state="zeroed", restart=True)) == ["power_off", "zero", "zero", "power_on"]
+    assert ops(sim.done(check=True, name=vm_name, state="zeroed", restart=True)) == [
+        "power_off",
+        "zero",
+        "zero",
+        "power_on",
+    ]
 
 
 def test_iso_is_uploaded_once_and_goes_with_the_last_machine(sim, vm_name, tmp_path):
@@ -267,7 +336,9 @@ def test_iso_is_uploaded_once_and_goes_with_the_last_machine(sim, vm_name, tmp_p
     sim.done(**asked)
     there = sim.path(f"[{sim.store.name}] tb-boot.iso")
     assert there.read_bytes() == image.read_bytes()
-    drive = next(device for device in sim.vm(vm_name).config.hardware.device if isinstance(device, vim.vm.device.VirtualCdrom))
+    drive = next(
+        device for device in sim.vm(vm_name).config.hardware.device if isinstance(device, vim.vm.device.VirtualCdrom)
+    )
     assert (drive.backing.fileName, drive.connectable.startConnected) == (f"[{sim.store.name}] tb-boot.iso", True)
     assert sim.done(**asked)["changed"] is False
     image.write_bytes(os.urandom(300_001))
@@ -292,16 +363,25 @@ def test_iso_of_others_is_not_overwritten(sim, vm_name, tmp_path):
     assert there.read_bytes() == b"old"
     there.unlink()
     assert sim.refused(name=vm_name, **GUEST, iso={"path": "foreign.iso"})["code"] == "iso_missing"
-    assert sim.refused(name=vm_name, **GUEST, iso={"path": "no-folder/foreign.iso"})["code"] == "refused"
+    assert sim.refused(name=vm_name, **GUEST, iso={"path": "no-folder/foreign.iso"})["code"] == "iso_missing"
     assert sim.vm(vm_name) is None
 
 
 def test_creation_that_fails_half_way_leaves_nothing(sim, vm_name, tmp_path):
     image = tmp_path / "boot.iso"
     image.write_bytes(b"image")
-    asked = {"name": vm_name, **GUEST, "disks": DISKS[:1], "iso": {"src": str(image), "path": "half.iso"}, "power": "on"}
-    for method, fault, code in (("ReconfigVM_Task", "NoPermission", "no_permission"), ("PowerOnVM_Task", "ResourceInUse", "in_use"),
-                                ("ReconfigVM_Task", "NotAuthenticated", "session_lost")):
+    asked = {
+        "name": vm_name,
+        **GUEST,
+        "disks": DISKS[:1],
+        "iso": {"src": str(image), "path": "half.iso"},
+        "power": "on",
+    }
+    for method, fault, code in (
+        ("ReconfigVM_Task", "NoPermission", "no_permission"),
+        ("PowerOnVM_Task", "ResourceInUse", "in_use"),
+        ("ReconfigVM_Task", "NotAuthenticated", "session_lost"),
+    ):
         sim.order("fault", method=method, fault=fault, times=1)
         assert sim.refused(**asked)["code"] == code
         assert sim.vm(vm_name) is None
@@ -326,19 +406,40 @@ def test_raw_mapping_of_a_lun(sim, vm_name):
     lun = next(lun for lun in sim.host.configManager.storageSystem.storageDeviceInfo.scsiLun if lun.lunType == "disk")
     size = lun.capacity.block * lun.capacity.blockSize
     layers = {"datastore-raw": {"identity": {"naa": lun.canonicalName, "serial": "LUN-4711"}}}
-    asked = {"name": vm_name, **GUEST, "layers": layers, "disks": [
-        {"name": "file", "size_mib": 7}, {"name": "raw", "controller": "lsilogic", "rdm": {"layer": "datastore-raw"}}]}
+    asked = {
+        "name": vm_name,
+        **GUEST,
+        "layers": layers,
+        "disks": [
+            {"name": "file", "size_mib": 7},
+            {"name": "raw", "controller": "lsilogic", "rdm": {"layer": "datastore-raw"}},
+        ],
+    }
     made = sim.done(**asked)
     told = {disk["name"]: disk for disk in made["disks"]}["raw"]
-    assert (told["naa"], told["serial"], told["compatibility"], told["size_bytes"]) == (lun.canonicalName, "LUN-4711", "physical", size)
+    assert (told["naa"], told["serial"], told["compatibility"], told["size_bytes"]) == (
+        lun.canonicalName,
+        "LUN-4711",
+        "physical",
+        size,
+    )
     backing = next(disk.backing for disk in sim.disks(vm_name) if disk.capacityInBytes == size)
-    assert (backing.compatibilityMode, backing.lunUuid, backing.diskMode) == ("physicalMode", lun.uuid, "independent_persistent")
+    assert (backing.compatibilityMode, backing.lunUuid, backing.diskMode) == (
+        "physicalMode",
+        lun.uuid,
+        "independent_persistent",
+    )
     assert sim.done(**asked)["changed"] is False
     assert sim.refused(name=vm_name, state="zeroed")["code"] == "disk_raw"
-    assert sim.refused(name=f"{vm_name}-2", **{key: asked[key] for key in asked if key != "name"})["code"] == "device_in_use"
+    assert (
+        sim.refused(name=f"{vm_name}-2", **{key: asked[key] for key in asked if key != "name"})["code"]
+        == "device_in_use"
+    )
     virtual = [asked["disks"][0], {**asked["disks"][1], "rdm": {"layer": "datastore-raw", "compatibility": "virtual"}}]
     assert sim.refused(**{**asked, "disks": virtual})["code"] == "disk_differs"
-    assert sim.refused(**{**asked, "disks": [{"name": "none", "rdm": {"naa": "naa.6000dead"}}]})["code"] == "lun_missing"
+    assert (
+        sim.refused(**{**asked, "disks": [{"name": "none", "rdm": {"naa": "naa.6000dead"}}]})["code"] == "lun_missing"
+    )
 
 
 def test_address_is_waited_for(sim, vm_name):
@@ -352,17 +453,30 @@ def test_address_is_waited_for(sim, vm_name):
 
 
 def test_template_is_cloned_by_a_vcenter_only(sim, vm_name):
-    asked = {"name": f"{vm_name}-clone", "template": vm_name, "vcpus": 2, "disks": [{"name": "data", "size_mib": 31, "controller": "lsilogic"}]}
+    asked = {
+        "name": f"{vm_name}-clone",
+        "template": vm_name,
+        "vcpus": 2,
+        "disks": [{"name": "data", "size_mib": 31, "controller": "lsilogic"}],
+    }
     if sim.kind == "esx":
         assert sim.refused(**asked)["code"] == "template_needs_vcenter"
         return
-    sim.done(name=vm_name, **GUEST, disks=[{"name": "system", "size_mib": 37, "controller": "lsilogic"}], nics=[{"network": sim.network}])
+    sim.done(
+        name=vm_name,
+        **GUEST,
+        disks=[{"name": "system", "size_mib": 37, "controller": "lsilogic"}],
+        nics=[{"network": sim.network}],
+    )
     sim.vm(vm_name).MarkAsTemplate()
     foreseen = sim.done(check=True, **asked)
     made = sim.done(**asked)
     assert foreseen["steps"] == made["steps"]
     assert ops(made)[0] == "create"
-    assert sorted((disk.unitNumber, disk.capacityInKB // 1024) for disk in sim.disks(asked["name"])) == [(0, 37), (1, 31)]
+    assert sorted((disk.unitNumber, disk.capacityInKB // 1024) for disk in sim.disks(asked["name"])) == [
+        (0, 37),
+        (1, 31),
+    ]
     extra = sim.settings(asked["name"])
     assert "storlab.disk.system" not in extra
     assert sim.vm(asked["name"]).config.hardware.numCPU == 2
@@ -394,10 +508,14 @@ OVF = """<?xml version="1.0" encoding="UTF-8"?>
 
 def ova(path: Path, disk: bytes, manifest: str | None = None, leave_out: bool = False) -> str:
     descriptor = OVF.format(size=len(disk)).encode()
-    said = manifest or "".join(f"SHA256({name})= {hashlib.sha256(content).hexdigest()}\n" for name, content in
-                               (("vm.ovf", descriptor), ("system.vmdk", disk)))
+    said = manifest or "".join(
+        f"SHA256({name})= {hashlib.sha256(content).hexdigest()}\n"
+        for name, content in (("vm.ovf", descriptor), ("system.vmdk", disk))
+    )
     with tarfile.open(path, "w") as tar:
-        for name, content in (("vm.ovf", descriptor), ("vm.mf", said.encode()), ("system.vmdk", disk))[:2 if leave_out else 3]:
+        for name, content in (("vm.ovf", descriptor), ("vm.mf", said.encode()), ("system.vmdk", disk))[
+            : 2 if leave_out else 3
+        ]:
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
@@ -406,7 +524,12 @@ def ova(path: Path, disk: bytes, manifest: str | None = None, leave_out: bool = 
 
 def test_ova_is_imported(sim, vm_name, tmp_path):
     file = ova(tmp_path / "vm.ova", os.urandom(3_000_017))
-    asked = {"name": vm_name, "ova": file, "disks": [{"name": "data", "size_mib": 43, "controller": "lsilogic"}], "nics": [{"network": sim.network}]}
+    asked = {
+        "name": vm_name,
+        "ova": file,
+        "disks": [{"name": "data", "size_mib": 43, "controller": "lsilogic"}],
+        "nics": [{"network": sim.network}],
+    }
     foreseen = sim.done(check=True, **asked)
     assert sim.vm(vm_name) is None
     made = sim.done(**asked)
@@ -422,7 +545,11 @@ def test_bad_ova_leaves_nothing(sim, vm_name, tmp_path):
     text = tmp_path / "no.ova"
     text.write_text("this is no archive")
     wrong = f"SHA256(system.vmdk)= {'0' * 64}\n"
-    for file in (str(text), ova(tmp_path / "wrong.ova", b"disk" * 999, manifest=wrong), ova(tmp_path / "short.ova", b"disk", leave_out=True)):
+    for file in (
+        str(text),
+        ova(tmp_path / "wrong.ova", b"disk" * 999, manifest=wrong),
+        ova(tmp_path / "short.ova", b"disk", leave_out=True),
+    ):
         assert sim.refused(name=vm_name, ova=file)["code"] == "ova_damaged", file
         assert sim.vm(vm_name) is None
     assert sim.refused(name=vm_name, ova=str(tmp_path / "none.ova"))["code"] == "bad_value"
@@ -433,3 +560,54 @@ def test_what_the_host_lacks_is_named_before_anything_is_made(sim, vm_name):
     assert sim.refused(name=vm_name, **GUEST, datastore="no-such")["code"] == "bad_value"
     assert sim.refused(name=vm_name, **GUEST, disks=[{"name": "big", "size_mib": 1 << 34}])["code"] == "datastore_full"
     assert sim.vm(vm_name) is None
+
+
+# ---------------------------------------------------------------- moved by a cluster, images in folders
+
+
+@pytest.mark.parametrize("sim", ["vpx"], indirect=True)
+def test_a_machine_that_the_cluster_has_moved_is_brought_back(sim, vm_name):
+    asked = {"name": vm_name, **GUEST, "disks": DISKS[:1], "power": "on"}
+    sim.done(**asked)
+    sim.order("move", name=vm_name, host="DC0_H0")
+    assert sim.vm(vm_name).runtime.host.name == "DC0_H0"
+    foreseen = sim.done(check=True, **asked)
+    assert sim.vm(vm_name).runtime.host.name == "DC0_H0"
+    assert sim.refused(**asked, testbed_id="another")["code"] == "vm_foreign"
+    assert sim.vm(vm_name).runtime.host.name == "DC0_H0"
+    done = sim.done(**asked)
+    assert done["steps"] == foreseen["steps"]
+    assert [(step["op"], step["was"], step["will"]) for step in done["steps"]] == [("move", "DC0_H0", "DC0_H1")]
+    assert sim.vm(vm_name).runtime.host.name == "DC0_H1"
+    assert sim.vm(vm_name).runtime.powerState == "poweredOn"
+    assert sim.done(**asked)["changed"] is False
+
+
+@pytest.mark.parametrize("sim", ["vpx"], indirect=True)
+def test_a_machine_that_the_cluster_has_moved_is_removed_where_it_is(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, power="on")
+    sim.order("move", name=vm_name, host="DC0_H0")
+    assert ops(sim.done(name=vm_name, state="absent")) == ["kill", "destroy"]
+    assert sim.vm(vm_name) is None
+
+
+def test_an_image_goes_into_folders_that_are_made_for_it_and_go_with_it(sim, vm_name, tmp_path):
+    image = tmp_path / "setup.iso"
+    image.write_bytes(b"an image of its own " * 1000)
+    asked = {"name": vm_name, **GUEST, "iso": {"src": str(image), "path": "tb-images/deep/setup.iso"}}
+    folder = Path(sim.store.summary.url) / "tb-images"
+    foreseen = sim.done(check=True, **asked)
+    assert not folder.exists()
+    made = sim.done(**asked)
+    assert made["steps"] == foreseen["steps"]
+    assert (folder / "deep" / "setup.iso").read_bytes() == image.read_bytes()
+    assert sim.done(**asked)["changed"] is False
+    # What somebody has put there meanwhile stays, and so does its folder.
+    (folder / "theirs").write_text("keep")
+    sim.done(name=vm_name, state="absent", datastore=sim.store.name, iso=asked["iso"])
+    assert [path.name for path in folder.rglob("*")] == ["theirs"]
+    (folder / "theirs").unlink()
+    folder.rmdir()
+    sim.done(**asked)
+    sim.done(name=vm_name, state="absent", datastore=sim.store.name, iso=asked["iso"])
+    assert not folder.exists()

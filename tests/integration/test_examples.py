@@ -18,14 +18,35 @@ PLACE = "/tmp/storlab-example"
 
 def examples(root, module: str) -> str:
     tree = ast.parse((root / "plugins" / "modules" / f"{module}.py").read_text(encoding="utf-8"))
-    return next(ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "EXAMPLES")
+    return next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "EXAMPLES"
+    )
 
 
 def play(root, folder, tasks: str, *options: str) -> str:
     """Run the tasks on a host called target01, with the examples' folder put elsewhere."""
-    plays = [{"name": "Examples", "hosts": "target01", "gather_facts": False, "tasks": yaml.safe_load(tasks.replace(PLACE, str(folder)))}]
+    plays = [
+        {
+            "name": "Examples",
+            "hosts": "target01",
+            "gather_facts": False,
+            "tasks": yaml.safe_load(tasks.replace(PLACE, str(folder))),
+        }
+    ]
     (folder / "play.yml").write_text(yaml.safe_dump(plays, sort_keys=False))
-    command = ["ansible-playbook", "-i", "target01,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", *options, folder / "play.yml"]
+    command = [
+        "ansible-playbook",
+        "-i",
+        "target01,",
+        "-c",
+        "local",
+        "-e",
+        f"ansible_python_interpreter={sys.executable}",
+        *options,
+        folder / "play.yml",
+    ]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
@@ -71,7 +92,9 @@ def test_examples_of_compare_run(root, tmp_path):
         shutil.copytree(folder, tmp_path / "results" / "embedded" / run_id)
     play(root, tmp_path, examples(root, "compare"))
     assert sorted(path.name for path in (tmp_path / "results" / "embedded" / "compare").iterdir()) == [
-        "after-vs-before", "after.initiator-bench-vs-after.target-bench"]
+        "after-vs-before",
+        "after.initiator-bench-vs-after.target-bench",
+    ]
 
 
 def test_examples_of_benchmark_list_their_points(root, tmp_path):

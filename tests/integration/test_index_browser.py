@@ -27,8 +27,8 @@ def browser():
 @pytest.fixture(scope="module")
 def page(tmp_path_factory) -> Path:
     """Three runs with a change of the environment before the last; the second has a report."""
-    from ansible_collections.storlab.testbed.plugins.module_utils.report import index
-    from test_report_index import testbed
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import index
+    from run_history import testbed
 
     folder = testbed(tmp_path_factory.mktemp("lab"), "2026-11-19", "2026-11-20", "2026-11-21")
     for name, text in index.files(index.build(str(folder), {"run-2026-11-20"})).items():
@@ -63,13 +63,19 @@ def test_readable_with_scripts_off(browser, page):
 def test_another_trend_is_drawn_with_its_own_figures(browser, page):
     browser.open(page)
     trends = json.loads((page.parent / "index.json").read_text(encoding="utf-8"))["trends"][WORKLOAD]
-    for layer, metric, factor in (("guest-guest01", "iops", 1), ("target-bench", "latency_mean_ns", 1), ("backing-bench", "latency_p99_ns", 1)):
+    for layer, metric, factor in (
+        ("guest-guest01", "iops", 1),
+        ("target-bench", "latency_mean_ns", 1),
+        ("backing-bench", "latency_p99_ns", 1),
+    ):
         choose(browser, "layer", layer)
         choose(browser, "figure", metric)
         line = trends[layer][metric]
         values = browser.run("[...document.querySelectorAll('#numbers tbody data')].map((cell) => Number(cell.value))")
         assert values[::3] == pytest.approx([point[1] * factor for point in line], rel=1e-3)
-        heights = browser.run("[...document.querySelectorAll('.plot circle')].map((dot) => 260 - parseFloat(dot.getAttribute('cy')))")
+        heights = browser.run(
+            "[...document.querySelectorAll('.plot circle')].map((dot) => 260 - parseFloat(dot.getAttribute('cy')))"
+        )
         assert heights == pytest.approx([heights[0] * point[1] / line[0][1] for point in line], rel=2e-3)
         assert browser.run("document.querySelector('#trended h3').textContent").endswith(layer)
         assert browser.run("document.querySelectorAll('.plot .changed').length") == 1
@@ -107,7 +113,9 @@ def test_a_dot_tells_its_figure_under_the_pointer_before_and_after(browser, page
 
 def test_what_was_not_measured_cannot_be_chosen(browser, page):
     browser.open(page)
-    assert browser.run("[...document.getElementById('figure').options].filter((option) => option.disabled).map((option) => option.value)") == ["us_per_io"]
+    assert browser.run(
+        "[...document.getElementById('figure').options].filter((option) => option.disabled).map((option) => option.value)"
+    ) == ["us_per_io"]
 
 
 def test_the_runs_sort_and_lead_to_their_reports(browser, page):
@@ -116,7 +124,9 @@ def test_the_runs_sort_and_lead_to_their_reports(browser, page):
     assert browser.run(names) == ["run-2026-11-21", "run-2026-11-20", "run-2026-11-19"]
     browser.run("document.querySelector('.runs thead button').click()")
     assert browser.run(names) == ["run-2026-11-19", "run-2026-11-20", "run-2026-11-21"]
-    assert browser.run("[...document.querySelectorAll('.runs a')].map((link) => link.getAttribute('href'))") == ["run-2026-11-20/report/index.html"]
+    assert browser.run("[...document.querySelectorAll('.runs a')].map((link) => link.getAttribute('href'))") == [
+        "run-2026-11-20/report/index.html"
+    ]
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (1280, "dark"), (360, "light")])
@@ -128,6 +138,11 @@ def test_axe_finds_no_serious_violation(browser, page, width, theme):
 def test_paper_is_light_and_has_the_chart(browser, page):
     browser.open(page, width=1040, theme="dark", media="print")
     assert browser.run(BACKGROUND) == "rgb(255, 255, 255)"
-    assert browser.run("[...document.querySelectorAll('#theme, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length") == 0
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('#theme, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length"
+        )
+        == 0
+    )
     assert browser.run("document.querySelector('.plot').getBoundingClientRect().height") > 100
     assert len(base64.b64decode(browser.send("Page.printToPDF", printBackground=True)["data"])) > 20_000

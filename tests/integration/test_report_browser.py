@@ -31,8 +31,20 @@ sys.path.insert(0, str(ROOT / "tests"))  # for those who run this file by itself
 import synthetic_run  # noqa: E402
 
 DEADLINE_S = 90
-FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-         "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars", "--force-prefers-reduced-motion", "--remote-debugging-pipe")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--force-prefers-reduced-motion",
+    "--remote-debugging-pipe",
+)
 
 
 class Browser:
@@ -51,8 +63,13 @@ class Browser:
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
-        self.process = subprocess.Popen([program, *FLAGS, f"--user-data-dir={self.profile}", "about:blank"], preexec_fn=wire, pass_fds=(3, 4),
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [program, *FLAGS, f"--user-data-dir={self.profile}", "about:blank"],
+            preexec_fn=wire,
+            pass_fds=(3, 4),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         for descriptor in (theirs_in, theirs_out, *high):
             os.close(descriptor)
         self.number, self.rest, self.events, self.session = 0, b"", [], None
@@ -66,7 +83,12 @@ class Browser:
 
     def send(self, method: str, **parameters) -> dict:
         self.number += 1
-        message = {"id": self.number, "method": method, "params": parameters, **({"sessionId": self.session} if self.session else {})}
+        message = {
+            "id": self.number,
+            "method": method,
+            "params": parameters,
+            **({"sessionId": self.session} if self.session else {}),
+        }
         os.write(self.pipe_in, json.dumps(message).encode() + b"\0")
         return self.wait(lambda answer: answer.get("id") == self.number, method)
 
@@ -92,8 +114,12 @@ class Browser:
         self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
-        self.send("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": theme}])
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+        )
+        self.send(
+            "Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": theme}]
+        )
         self.send("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.events.clear()
         self.send("Page.navigate", url=path.as_uri())
@@ -112,7 +138,14 @@ class Browser:
 
     def point(self, box: dict, across: float, down: float, kind: str = "mouseMoved", **more) -> None:
         """The mouse at a share of the box."""
-        self.send("Input.dispatchMouseEvent", type=kind, x=box["x"] + box["width"] * across, y=box["y"] + box["height"] * down, pointerType="mouse", **more)
+        self.send(
+            "Input.dispatchMouseEvent",
+            type=kind,
+            x=box["x"] + box["width"] * across,
+            y=box["y"] + box["height"] * down,
+            pointerType="mouse",
+            **more,
+        )
 
     def press(self, key: str) -> None:
         for kind in ("keyDown", "keyUp"):
@@ -123,20 +156,32 @@ class Browser:
         clip = self.run(f"""(({{x, y, width, height}}) => ({{x, y: y + scrollY, width, height, scale: 1}}))
                             (document.querySelector({json.dumps(part)}).getBoundingClientRect())""")
         clip["height"] = height or clip["height"]
-        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]))
+        path.write_bytes(
+            base64.b64decode(self.send("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"])
+        )
 
     def troubles(self) -> list:
         """Console messages, exceptions and log entries of the page."""
-        return [event["params"] for event in self.events if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")]
+        return [
+            event["params"]
+            for event in self.events
+            if event["method"] in ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
+        ]
 
     def violations(self) -> list:
         """What axe-core finds serious, critical or moderate: [rule, impact, how often, first element]."""
-        self.run(importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
-        found = self.run("axe.run().then(({violations}) => violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))")
+        self.run(
+            importlib.resources.files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0"
+        )
+        found = self.run(
+            "axe.run().then(({violations}) => violations.map(({id, impact, nodes}) => [id, impact, nodes.length, nodes[0].html]))"
+        )
         return [violation for violation in found if violation[1] in ("serious", "critical", "moderate")]
 
     def requested(self) -> list:
-        return [event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"]
+        return [
+            event["params"]["request"]["url"] for event in self.events if event["method"] == "Network.requestWillBeSent"
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +204,8 @@ def views(tmp_path_factory) -> Path:
 
 
 def rendered(run: str) -> Path:
-    from ansible_collections.storlab.testbed.plugins.module_utils.report import load, model, render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 
     folder = Path(run)
     (folder / "report").mkdir()
@@ -209,8 +255,15 @@ def test_readable_with_scripts_off(browser, index):
     # The debugger may still ask; only the page's own script is off.
     assert browser.run("document.getElementById('theme').hidden") is True
     assert browser.run("document.querySelectorAll('.waterfall tbody tr').length") == 18
-    assert browser.run("[...document.querySelectorAll('svg.chart.wide')].every((chart) => chart.getBoundingClientRect().height > 100)") is True
-    assert browser.run("document.querySelector('.waterfall data').textContent") == browser.run("document.querySelector('.waterfall data').innerText")
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('svg.chart.wide')].every((chart) => chart.getBoundingClientRect().height > 100)"
+        )
+        is True
+    )
+    assert browser.run("document.querySelector('.waterfall data').textContent") == browser.run(
+        "document.querySelector('.waterfall data').innerText"
+    )
 
 
 @pytest.mark.parametrize(("width", "seen", "hidden"), [(1280, "wide", "narrow"), (400, "narrow", "wide")])
@@ -239,8 +292,12 @@ def test_names_in_the_chain_stay_in_their_boxes(browser, index):
 
 def test_tables_sort_by_the_exact_number(browser, index):
     browser.open(index)
-    browser.run("[...document.querySelectorAll('.points thead button')].find((button) => button.textContent === 'IOPS').click()")
-    values = browser.run("[...document.querySelectorAll('.points tbody tr')].map((row) => Number(row.cells[3].querySelector('data').value))")
+    browser.run(
+        "[...document.querySelectorAll('.points thead button')].find((button) => button.textContent === 'IOPS').click()"
+    )
+    values = browser.run(
+        "[...document.querySelectorAll('.points tbody tr')].map((row) => Number(row.cells[3].querySelector('data').value))"
+    )
     assert len(values) == 36 and values == sorted(values)
     assert browser.run("document.querySelector('.points th[aria-sort]').textContent") == "IOPS"
 
@@ -258,16 +315,46 @@ def test_accessible_names_and_order_of_headings(browser, index):
     browser.open(index)
     assert browser.run("document.documentElement.lang") == "en"
     levels = browser.run("[...document.querySelectorAll('h1, h2, h3')].map((heading) => Number(heading.tagName[1]))")
-    assert levels[0] == 1 and levels.count(1) == 1 and all(after - before <= 1 for before, after in zip(levels, levels[1:]))
-    assert browser.run("[...document.querySelectorAll('svg[role=img]')].filter((chart) => !chart.querySelector('title').textContent).length") == 0
-    assert browser.run("[...document.querySelectorAll('a, button')].filter((element) => !element.textContent.trim()).length") == 0
-    assert browser.run("[...document.querySelectorAll('.scroll')].filter((element) => element.tabIndex !== 0).length") == 0
+    assert (
+        levels[0] == 1
+        and levels.count(1) == 1
+        and all(after - before <= 1 for before, after in zip(levels, levels[1:]))
+    )
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('svg[role=img]')].filter((chart) => !chart.querySelector('title').textContent).length"
+        )
+        == 0
+    )
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('a, button')].filter((element) => !element.textContent.trim()).length"
+        )
+        == 0
+    )
+    assert (
+        browser.run("[...document.querySelectorAll('.scroll')].filter((element) => element.tabIndex !== 0).length") == 0
+    )
 
 
 # -- every view ------------------------------------------------------------------------------------------------------
 
-SECTIONS = ("chain", "overview", "w1", "blocks", "workers", "matrix", "load", "installations", "published", "steady",
-            "findings", "environment", "points", "reading")
+SECTIONS = (
+    "chain",
+    "overview",
+    "w1",
+    "blocks",
+    "workers",
+    "matrix",
+    "load",
+    "installations",
+    "published",
+    "steady",
+    "findings",
+    "environment",
+    "points",
+    "reading",
+)
 TIP = "document.getElementById('tip').hidden ? null : document.getElementById('tip').textContent"
 
 
@@ -280,7 +367,12 @@ def test_every_view_fits_and_says_nothing_wrong(browser, views, width, theme):
     assert browser.run("document.documentElement.scrollWidth") <= width
     assert browser.run(CUT_OFF) == []
     assert browser.run(f"{json.dumps(SECTIONS)}.filter((id) => !document.getElementById(id))") == []
-    assert browser.run("Math.min(...[...document.querySelectorAll('svg.plot')].map((chart) => Math.min(chart.clientHeight, chart.clientWidth)))") >= 90
+    assert (
+        browser.run(
+            "Math.min(...[...document.querySelectorAll('svg.plot')].map((chart) => Math.min(chart.clientHeight, chart.clientWidth)))"
+        )
+        >= 90
+    )
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -296,19 +388,43 @@ def test_labels_of_an_axis_stand_apart(browser, views, width):
 
 def test_scripts_off_leaves_every_view_readable(browser, views):
     browser.open(views, scripts=False)
-    assert browser.run(f"{json.dumps(SECTIONS)}.filter((id) => document.getElementById(id).getBoundingClientRect().height < 60)") == []
+    assert (
+        browser.run(
+            f"{json.dumps(SECTIONS)}.filter((id) => document.getElementById(id).getBoundingClientRect().height < 60)"
+        )
+        == []
+    )
     assert browser.run("document.getElementById('choose').hidden") is True
-    assert browser.run("[...document.querySelectorAll('#blocks circle, #load circle.dot')].filter((dot) => !dot.querySelector('title')).length") == 0
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('#blocks circle, #load circle.dot')].filter((dot) => !dot.querySelector('title')).length"
+        )
+        == 0
+    )
 
 
 def test_the_figures_of_the_sweeps_are_those_of_the_results(browser, views):
     """Worked out here from the files of the points, by other means than the report's."""
     browser.open(views)
-    results = [json.loads(path.read_text(encoding="utf-8")) for path in (views.parent.parent / "points").glob("*/result.json")]
+    results = [
+        json.loads(path.read_text(encoding="utf-8")) for path in (views.parent.parent / "points").glob("*/result.json")
+    ]
     wanted_of = {"read_percent": 100, "random_percent": 100, "queue_depth": 16, "workers": 1}
-    sweep = [result for result in results if result["layer"] == "target-bench" and all(result["workload"][key] == value for key, value in wanted_of.items())]
-    wanted = sorted((size, statistics.median(result["total"]["iops"] for result in sweep if result["workload"]["block_size_bytes"] == size))
-                    for size in {result["workload"]["block_size_bytes"] for result in sweep})
+    sweep = [
+        result
+        for result in results
+        if result["layer"] == "target-bench"
+        and all(result["workload"][key] == value for key, value in wanted_of.items())
+    ]
+    wanted = sorted(
+        (
+            size,
+            statistics.median(
+                result["total"]["iops"] for result in sweep if result["workload"]["block_size_bytes"] == size
+            ),
+        )
+        for size in {result["workload"]["block_size_bytes"] for result in sweep}
+    )
     assert len(wanted) == 3
     seen = browser.run("""[...document.querySelector('#blocks figure table').tBodies[0].rows].filter((row) => row.cells[0].textContent === 'target-bench')
       .map((row) => [Number(row.cells[1].querySelector('data').value), Number(row.cells[3].querySelector('data').value)])""")
@@ -324,8 +440,15 @@ def test_the_knee_is_where_the_synthetic_device_has_it(browser, views):
     assert browser.run("document.querySelectorAll('#load circle.knee').length") >= 2
 
 
-@pytest.mark.parametrize(("chart", "said"), [
-    ("#blocks .M-iops .plot", "KiB: "), ("#load .plot", "IOPS at"), (".times .M-iops .plot", "IOPS"), (".times .M-latency_mean_ns .plot", "s, ")])
+@pytest.mark.parametrize(
+    ("chart", "said"),
+    [
+        ("#blocks .M-iops .plot", "KiB: "),
+        ("#load .plot", "IOPS at"),
+        (".times .M-iops .plot", "IOPS"),
+        (".times .M-latency_mean_ns .plot", "s, "),
+    ],
+)
 def test_charts_tell_the_value_under_the_pointer_and_by_keys(browser, views, chart, said):
     browser.open(views)
     box = browser.box(chart)
@@ -343,7 +466,9 @@ def test_charts_tell_the_value_under_the_pointer_and_by_keys(browser, views, cha
 
 def test_what_is_said_of_a_dot_is_what_stands_in_it_without_scripts(browser, views):
     browser.open(views, scripts=False)
-    titles = browser.run("[...document.querySelectorAll('#load .plot circle.dot title')].map((title) => title.textContent)")
+    titles = browser.run(
+        "[...document.querySelectorAll('#load .plot circle.dot title')].map((title) => title.textContent)"
+    )
     browser.open(views)
     browser.run("document.querySelector('#load .plot').focus()")
     browser.press("ArrowRight")
@@ -355,7 +480,9 @@ def test_layers_patterns_and_metrics_can_be_chosen(browser, views):
     visible = "[...document.querySelectorAll('%s')].filter((element) => element.getClientRects().length > 0).length"
     choose = """((element, value) => { if (element.type === 'checkbox') { element.checked = value; } else { element.value = value; }
       element.dispatchEvent(new Event('change', {bubbles: true})); })(%s)"""
-    number = browser.run("[...document.querySelectorAll('#choose input')].find((box) => box.parentNode.textContent.trim() === 'target-bench').value")
+    number = browser.run(
+        "[...document.querySelectorAll('#choose input')].find((box) => box.parentNode.textContent.trim() === 'target-bench').value"
+    )
     before = browser.run(visible % f"main .{number}:not(label)")
     browser.run(choose % f"document.querySelector('#choose input[value={number}]'), false")
     assert before > 20 and browser.run(visible % f"main .{number}:not(label)") == 0
@@ -363,7 +490,9 @@ def test_layers_patterns_and_metrics_can_be_chosen(browser, views):
     assert browser.run(visible % f"main .{number}:not(label)") == before
     browser.run(choose % "document.getElementById('metric'), 'M-iops'")
     assert browser.run(visible % ".M-bandwidth_bytes_s") == 0 and browser.run(visible % "#blocks .M-iops") == 2
-    pattern = browser.run("[...document.getElementById('pattern').options].find((option) => option.textContent === 'random write').value")
+    pattern = browser.run(
+        "[...document.getElementById('pattern').options].find((option) => option.textContent === 'random write').value"
+    )
     browser.run(choose % f"document.getElementById('pattern'), '{pattern}'")
     assert browser.run(visible % "#blocks .M-iops") == 1
     left = """[...document.querySelectorAll('#blocks figure')].filter((figure) => figure.getClientRects().length)
@@ -385,17 +514,28 @@ def test_a_drag_zooms_and_the_button_shows_all_again(browser, views):
       .map((text) => text.textContent)"""
     assert browser.run(ticks) == ["10", "15"]
     browser.run("document.querySelector('.reset').click()")
-    assert browser.run(ticks)[0] == "0" and browser.run(f"document.querySelector('{chart} .area').getAttribute('viewBox')") == "0 0 1000 9999"
+    assert (
+        browser.run(ticks)[0] == "0"
+        and browser.run(f"document.querySelector('{chart} .area').getAttribute('viewBox')") == "0 0 1000 9999"
+    )
 
 
 def test_tables_are_copied_as_exact_tab_separated_values(browser, views):
     browser.open(views)
-    browser.run("navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); };"
-                "document.querySelector('#blocks details').open = true;"
-                "document.querySelector('#blocks .tools button').click()")
+    browser.run(
+        "navigator.clipboard.writeText = (text) => { window.copied = text; return Promise.resolve(); };"
+        "document.querySelector('#blocks details').open = true;"
+        "document.querySelector('#blocks .tools button').click()"
+    )
     lines = [line.split("\t") for line in browser.run("copied").split("\n")]
-    assert lines[0][:4] == ["Layer", "Block size", "MB/s", "IOPS"] and len({len(line) for line in lines}) == 1 and len(lines) == 7
-    assert {line[1] for line in lines[1:]} == {"4096", "32768", "262144"} and all(float(line[3]) > 1000 for line in lines[1:])
+    assert (
+        lines[0][:4] == ["Layer", "Block size", "MB/s", "IOPS"]
+        and len({len(line) for line in lines}) == 1
+        and len(lines) == 7
+    )
+    assert {line[1] for line in lines[1:]} == {"4096", "32768", "262144"} and all(
+        float(line[3]) > 1000 for line in lines[1:]
+    )
 
 
 def test_raw_job_and_samples_are_linked_at_every_point(browser, views):
@@ -418,8 +558,18 @@ def test_axe_finds_no_serious_violation(browser, index, views, width, theme):
 
 def test_paper_shows_every_section_and_no_tools(browser, views):
     browser.open(views, width=1040, theme="dark", media="print")
-    assert browser.run(f"{json.dumps(SECTIONS)}.filter((id) => document.getElementById(id).getBoundingClientRect().height < 40)") == []
-    assert browser.run("[...document.querySelectorAll('#theme, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length") == 0
+    assert (
+        browser.run(
+            f"{json.dumps(SECTIONS)}.filter((id) => document.getElementById(id).getBoundingClientRect().height < 40)"
+        )
+        == []
+    )
+    assert (
+        browser.run(
+            "[...document.querySelectorAll('#theme, #choose, .tools')].filter((element) => element.getClientRects().length > 0).length"
+        )
+        == 0
+    )
     heads = "[...document.querySelectorAll('#steady thead th, #points thead th')].filter((head) => !head.getClientRects().length || !head.innerText).length"
     assert browser.run(heads) == 0
     assert len(base64.b64decode(browser.send("Page.printToPDF", printBackground=True)["data"])) > 50_000
@@ -428,7 +578,11 @@ def test_paper_shows_every_section_and_no_tools(browser, views):
 def main(report: str, folder: str) -> None:
     browser = Browser()
     try:
-        for name, width, theme, height in (("report-light", 1280, "light", 2300), ("report-dark", 1280, "dark", 2300), ("report-phone", 390, "light", 2600)):
+        for name, width, theme, height in (
+            ("report-light", 1280, "light", 2300),
+            ("report-dark", 1280, "dark", 2300),
+            ("report-phone", 390, "light", 2600),
+        ):
             browser.open(Path(report).resolve(), width, theme)
             browser.picture(Path(folder) / f"{name}.png", height)
         with tempfile.TemporaryDirectory() as base:

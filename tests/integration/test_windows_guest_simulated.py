@@ -40,26 +40,86 @@ class Lab:
             self.world.add("guest01", server=False)
         address, port = ready["address"].split(":")
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": {
-            "esxi01": local, "guest01": {"ansible_connection": "fake_windows", "ansible_fake_windows_world": str(self.world.path),
-                                         "ansible_fake_windows_host": "guest01", "testbed_windows": True}}}}))
-        self.login = {"hostname": address, "port": int(port), "username": "root", "password": PASSWORD, "ca_path": ready["certificate"]}
+        (folder / "hosts.yml").write_text(
+            yaml.safe_dump(
+                {
+                    "all": {
+                        "hosts": {
+                            "esxi01": local,
+                            "guest01": {
+                                "ansible_connection": "fake_windows",
+                                "ansible_fake_windows_world": str(self.world.path),
+                                "ansible_fake_windows_host": "guest01",
+                                "testbed_windows": True,
+                            },
+                        }
+                    }
+                }
+            )
+        )
+        self.login = {
+            "hostname": address,
+            "port": int(port),
+            "username": "root",
+            "password": PASSWORD,
+            "ca_path": ready["certificate"],
+        }
 
     def run(self, find_disk: bool, *options: str, state: str = "present") -> tuple:
         """(the guest's layer, how many tasks changed something on the ESXi host)."""
-        guest = {"name": "one", "host": "guest01", "vcpus": 2, "memory_mib": 1024, "esxi": {
-            "datastore": "LocalDS_0", "guest_id": "windows2019srv_64Guest", "disks": [{"name": "data", "size_mib": 13, "controller": "pvscsi"}],
-            "find_disk": find_disk}}
+        guest = {
+            "name": "one",
+            "host": "guest01",
+            "vcpus": 2,
+            "memory_mib": 1024,
+            "esxi": {
+                "datastore": "LocalDS_0",
+                "guest_id": "windows2019srv_64Guest",
+                "disks": [{"name": "data", "size_mib": 13, "controller": "pvscsi"}],
+                "find_disk": find_disk,
+            },
+        }
         told = self.folder / "layers.json"
-        (self.folder / "play.yml").write_text(yaml.safe_dump([{
-            "hosts": "esxi01", "gather_facts": False, "module_defaults": {"group/storlab.testbed.esxi": self.login},
-            "tasks": [{"import_role": {"name": "storlab.testbed.guest_vm"},
-                       "vars": {"guest_vm_provider": "esxi", "guest_vm_testbed_id": "tb-win", "guest_vm_state": state, "guest_vm_guests": [guest],
-                                "guest_vm_state_dir": str(self.folder / "state")}},
-                      {"copy": {"content": "{{ ansible_facts.storlab_layers | to_json }}", "dest": str(told), "mode": "0600"}, "changed_when": False,
-                       "check_mode": False}]}]))
-        done = subprocess.run(["ansible-playbook", "-i", self.folder / "hosts.yml", *options, self.folder / "play.yml"], cwd=TESTS.parent, text=True,
-                              env={**os.environ, "ANSIBLE_CONNECTION_PLUGINS": str(TESTS / "fake_windows" / "connection")}, capture_output=True, check=False)
+        (self.folder / "play.yml").write_text(
+            yaml.safe_dump(
+                [
+                    {
+                        "hosts": "esxi01",
+                        "gather_facts": False,
+                        "module_defaults": {"group/storlab.testbed.esxi": self.login},
+                        "tasks": [
+                            {
+                                "import_role": {"name": "storlab.testbed.guest_vm"},
+                                "vars": {
+                                    "guest_vm_provider": "esxi",
+                                    "guest_vm_testbed_id": "tb-win",
+                                    "guest_vm_state": state,
+                                    "guest_vm_guests": [guest],
+                                    "guest_vm_state_dir": str(self.folder / "state"),
+                                },
+                            },
+                            {
+                                "copy": {
+                                    "content": "{{ ansible_facts.storlab_layers | to_json }}",
+                                    "dest": str(told),
+                                    "mode": "0600",
+                                },
+                                "changed_when": False,
+                                "check_mode": False,
+                            },
+                        ],
+                    }
+                ]
+            )
+        )
+        done = subprocess.run(
+            ["ansible-playbook", "-i", self.folder / "hosts.yml", *options, self.folder / "play.yml"],
+            cwd=TESTS.parent,
+            text=True,
+            env={**os.environ, "ANSIBLE_CONNECTION_PLUGINS": str(TESTS / "fake_windows" / "connection")},
+            capture_output=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(told.read_text()).get("guest-one"), int(re.search(r"esxi01 .*changed=(\d+)", done.stdout)[1])
 
@@ -73,11 +133,27 @@ def test_disk_of_a_windows_guest_is_published_with_path_and_unique_id(lab):
     assert layer["path"] is None
     serial = layer["identity"]["serial"]
     # So the guest shows it: with another notation of the serial, and offline.
-    unlike = {"serial": f"{serial[:8]}-{serial[8:]}".upper(), "offline": True, "read_only": True, "offline_reason": "Policy"}
+    unlike = {
+        "serial": f"{serial[:8]}-{serial[8:]}".upper(),
+        "offline": True,
+        "read_only": True,
+        "offline_reason": "Policy",
+    }
     with lab.world.open():
         lab.world.data["hosts"]["guest01"]["disks"]["1"] = {
-            "name": "VMware Virtual disk", "lun": 0, "unique_id": "EUI-OF-VMWARE", "size_bytes": SIZE, "bus": "SAS", "style": "RAW", "boot": False,
-            "system": False, "clustered": False, "partitions": [], "volumes": {}, **unlike}
+            "name": "VMware Virtual disk",
+            "lun": 0,
+            "unique_id": "EUI-OF-VMWARE",
+            "size_bytes": SIZE,
+            "bus": "SAS",
+            "style": "RAW",
+            "boot": False,
+            "system": False,
+            "clustered": False,
+            "partitions": [],
+            "volumes": {},
+            **unlike,
+        }
     _layer, changed = lab.run(True, "--check")
     assert changed == 1
     assert lab.disk()["offline"] is True

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import testinfra
+from report_page import Page
 
 HOME = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 RUN = HOME / "results" / "molecule" / "molecule"
@@ -32,17 +33,25 @@ def layer(name: str) -> dict:
 
 def test_target_exports_the_ram_disks(machine):
     target = machine("target01")
-    devices = {path.split("/")[-2]: target.file(path).content_string.strip()
-               for path in target.check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/udev_path").split()}
+    devices = {
+        path.split("/")[-2]: target.file(path).content_string.strip()
+        for path in target.check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/udev_path").split()
+    }
     assert devices == {"storlab-molecule-bench": "/dev/ram0", "storlab-molecule-ds1": "/dev/ram1"}
     for name in ("ram0", "ram1"):
         assert int(target.file(f"/sys/block/{name}/size").content_string) * 512 == 128 * MIB
 
 
 def test_initiator_sees_what_the_target_exports(machine):
-    serials = {name: machine("target01").file(path).content_string.split(":")[1].strip() for name, path in (
-        (path.split("/")[-3].rsplit("-", 1)[1], path)
-        for path in machine("target01").check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/wwn/vpd_unit_serial").split())}
+    serials = {
+        name: machine("target01").file(path).content_string.split(":")[1].strip()
+        for name, path in (
+            (path.split("/")[-3].rsplit("-", 1)[1], path)
+            for path in machine("target01")
+            .check_output("ls -d /sys/kernel/config/target/core/iblock_*/*/wwn/vpd_unit_serial")
+            .split()
+        )
+    }
     for name, serial in serials.items():
         disk = layer(f"initiator-{name}")["path"].rsplit("/", 1)[1]
         assert serial.encode() in machine("hypervisor01").file(f"/sys/block/{disk}/device/vpd_pg80").content
@@ -57,28 +66,47 @@ def test_datastore_is_on_the_data_lun(machine):
 def test_guests_disk_is_a_file_on_the_datastore(machine):
     """What the guest writes is read back from the file that the datastore's host has."""
     disk, mark = layer("guest-guest01")["path"], "storlab-mark-4711"
-    machine("guest01").check_output("sh -c 'printf %%s %s | dd of=%s bs=512 seek=8 conv=notrunc,sync,fsync'", mark, disk)
+    machine("guest01").check_output(
+        "sh -c 'printf %%s %s | dd of=%s bs=512 seek=8 conv=notrunc,sync,fsync'", mark, disk
+    )
     files = machine("hypervisor01").check_output("find /srv/storlab/ds1 -name '*.img'").split()
     assert len(files) == 1
-    found = machine("hypervisor01").check_output("dd if=%s bs=512 skip=8 count=1 iflag=direct status=none | tr --delete '\\0'", files[0])
+    found = machine("hypervisor01").check_output(
+        "dd if=%s bs=512 skip=8 count=1 iflag=direct status=none | tr --delete '\\0'", files[0]
+    )
     assert found == mark
 
 
 def test_parents_are_what_the_io_goes_through():
-    expected = {"backing-bench": None, "target-bench": "backing-bench", "initiator-bench": "target-bench", "backing-ds1": None,
-                "target-ds1": "backing-ds1", "initiator-ds1": "target-ds1", "datastore-ds1": "initiator-ds1", "guest-guest01": "datastore-ds1"}
+    expected = {
+        "backing-bench": None,
+        "target-bench": "backing-bench",
+        "initiator-bench": "target-bench",
+        "backing-ds1": None,
+        "target-ds1": "backing-ds1",
+        "initiator-ds1": "target-ds1",
+        "datastore-ds1": "initiator-ds1",
+        "guest-guest01": "datastore-ds1",
+    }
     for name, parent in expected.items():
         assert layer(name)["parent"] == parent
 
 
 def test_rebuilt_testbed_is_the_same():
-    """What the run before the machine died was measured on, and what was built since, cannot be told apart by name."""
+    """What the run before the machine died was measured on, and what was built since, has the same names; its disks are new, and say so."""
     before = json.loads((RUN / "layers.json").read_text())
     names = [name for name in before if not name.startswith(("backing-", "ceiling-"))]
     assert len(names) == 6
     for name in names:
-        for key in ("serial", "naa", "target_iqn", "lun", "uuid", "mount_point"):
+        for key in ("target_iqn", "lun", "uuid", "mount_point"):
             assert before[name]["identity"].get(key) == layer(name)["identity"].get(key), (name, key)
+    luns = {name for name in names if name.startswith(("target-", "initiator-"))}
+    assert len(luns) == 4
+    for name in names:
+        for key in {"serial", "naa"} & set(before[name]["identity"]):
+            same = before[name]["identity"][key] == layer(name)["identity"][key]
+            assert same is (name not in luns), (name, key)
+        assert (before[name]["detail"].get("generation") != layer(name)["detail"].get("generation")) is (name in luns)
 
 
 def points() -> list[dict]:
@@ -107,20 +135,32 @@ def test_results_say_what_fio_said():
         assert document["jobs"][0]["read"]["total_ios"] == point["read"]["ios"]
 
 
-def test_layers_that_are_slower_below_are_not_faster_above():
-    """A guest that beats its own RAM disk by more than noise reads from somewhere else."""
-    iops = {}
+def test_io_of_a_layer_went_through_the_device_of_that_layer():
+    """What fio claims the kernel's counters of the very device have seen, so nothing was read from a cache or from elsewhere."""
+    counted = {}
     for point in points():
-        iops.setdefault(point["layer_kind"], []).append(point["total"]["iops"])
-    assert min(iops["ceiling"]) > max(iops["backing"]) > max(iops["initiator"])
-    assert min(iops["backing"]) > max(iops["guest"])
+        for check in point.get("checks", []):
+            if check["name"] == "device_counters":
+                counted.setdefault(point["layer_kind"], []).append((point, check))
+    # A RAM disk of this kernel keeps no counters, and a file has none of its own.
+    assert {"target", "initiator", "guest"} <= set(counted)
+    for measured in counted.values():
+        for point, check in measured:
+            for direction in ("read", "write"):
+                claimed = point[direction]["bytes"]
+                assert claimed > 0 and check[direction]["device_bytes_max"] >= 0.98 * claimed
 
 
-def test_report_shows_every_layer():
-    page = (RUN / "report" / "index.html").read_text()
-    for kind in KINDS:
-        assert kind in page
-    assert "emulated" in page.lower()
+def test_report_shows_every_layer_with_what_was_measured_there():
+    page = Page((RUN / "report" / "index.html").read_text())
+    kinds = {point["layer"]: point["layer_kind"] for point in points()}
+    assert sorted({kinds[name] for name in page.waterfall}, key=KINDS.index) == KINDS
+    for name, row in page.waterfall.items():
+        iops = [point["total"]["iops"] for point in points() if point["layer"] == name]
+        assert len(iops) == 2
+        assert min(iops) * 0.999 <= row["iops"] <= max(iops) * 1.001
+    for host in {point["host"] for point in points()}:
+        assert f"{host} (emulated)" in page.text
 
 
 def test_no_secret_is_in_results_or_published_layers():

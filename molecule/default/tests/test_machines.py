@@ -14,7 +14,9 @@ def test_machine_is_the_one_that_was_asked_for(host):
     assert host.check_output("hostname") == host.backend.get_pytest_id().removeprefix("ssh://")
 
 
-@pytest.mark.parametrize("module", ["brd", "zram", "loop", "target_core_iblock", "iscsi_target_mod", "iscsi_tcp", "sd_mod", "ext4", "xfs"])
+@pytest.mark.parametrize(
+    "module", ["brd", "zram", "loop", "target_core_iblock", "iscsi_target_mod", "iscsi_tcp", "sd_mod", "ext4", "xfs"]
+)
 def test_kernel_has_what_the_roles_need(host, module):
     assert host.run("modprobe --dry-run %s", module).rc == 0
 

@@ -18,19 +18,28 @@ RESULTS = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / "results" / "molecule
 def point(run: str) -> tuple[dict, Path]:
     """The result of the only point of a run, and its folder."""
     (path,) = (RESULTS / run / "points").glob("*/result.json")
-    return json.loads(path.read_text()), path.parent
+    result = json.loads(path.read_text())
+    hosts = result.setdefault("counters", {}).setdefault("hosts", {})
+    # What the other hosts counted is added beside it.
+    for added in (RESULTS / run / "added").glob("observer.*.json"):
+        addition = json.loads(added.read_text())["points"].get(path.parent.name, {})
+        assert addition.get("of", result["raw"]["sha256"]) == result["raw"]["sha256"]
+        hosts.update(addition.get("counters", {}).get("hosts", {}))
+    return result, path.parent
 
 
 def said(folder: Path) -> list[dict]:
     """What fio's client reports of each server, without its own sum."""
     text = (folder / "fio.json").read_text()
-    return [row for row in json.loads(text[text.index("\n{"):])["client_stats"] if row["jobname"] != "All clients"]
+    return [row for row in json.loads(text[text.index("\n{") :])["client_stats"] if row["jobname"] != "All clients"]
 
 
 def test_nothing_that_measured_is_left(host):
     assert host.run("pgrep -f -- --server=").rc == 1
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        listening = [line.split()[1] for line in host.file(path).content_string.splitlines()[1:] if line.split()[3] == "0A"]
+        listening = [
+            line.split()[1] for line in host.file(path).content_string.splitlines()[1:] if line.split()[3] == "0A"
+        ]
         assert [address for address in listening if address.endswith(":223D")] == [], "8765 is 0x223D"
     assert not host.file("/run/storlab/molecule/server").exists
     assert not host.file("/run/storlab/molecule/observer").exists
@@ -47,13 +56,18 @@ def test_one_result_is_the_sum_of_both_machines():
         assert result[name]["bytes"] == sum(row[name]["io_bytes"] for row in rows)
         assert result[name]["iops"] == pytest.approx(sum(row[name]["iops"] for row in rows))
         bins = [row[name]["lat_ns"]["bins"] for row in rows]
-        assert result[name]["histogram"]["bins"] == {key: sum(one.get(key, 0) for one in bins) for key in sorted({*bins[0], *bins[1]}, key=int)}
+        assert result[name]["histogram"]["bins"] == {
+            key: sum(one.get(key, 0) for one in bins) for key in sorted({*bins[0], *bins[1]}, key=int)
+        }
     assert [client["host"] for client in result["clients"]] == ["target01", "hypervisor01"]
 
 
 def test_each_machine_was_told_its_own_disk():
     job = (point("engine")[1] / "job.fio").read_text()
-    assert [line for line in job.splitlines() if line.startswith("; ")] == ["; target01, layer backing-target01", "; hypervisor01, layer backing-hypervisor01"]
+    assert [line for line in job.splitlines() if line.startswith("; ")] == [
+        "; target01, layer backing-target01",
+        "; hypervisor01, layer backing-hypervisor01",
+    ]
     assert [int(line[5:]) for line in job.splitlines() if line.startswith("size=")] == [9 << 20, 7 << 20]
 
 
@@ -64,7 +78,9 @@ def test_the_other_machine_counted_what_it_cost():
     assert list(hosts) == ["target01"]
     assert hosts["target01"]["cpu"]["host_busy_percent"] > 20
     assert hosts["target01"]["cpu"]["us_per_io"] == pytest.approx(
-        1e6 * hosts["target01"]["cpu"]["host_busy_s"] / hosts["target01"]["interval_s"] / result["total"]["iops"], rel=0.01)
+        1e6 * hosts["target01"]["cpu"]["host_busy_s"] / hosts["target01"]["interval_s"] / result["total"]["iops"],
+        rel=0.01,
+    )
     clocks = json.loads((RESULTS / "engine" / "clocks.json").read_text())
     assert sorted(clocks) == ["hypervisor01", "target01"]
 

@@ -28,12 +28,34 @@ def upstream(instance: str, module: str, **arguments) -> dict:
     host, port = ready["address"].split(":")
     given = {"hostname": host, "port": int(port), "username": "root", "password": PASSWORD, **arguments}
     done = subprocess.run(
-        ["ansible", "localhost", "-i", "localhost,", "-c", "local", "-m", module, "-a", json.dumps(given),
-         "-e", f"ansible_python_interpreter={sys.executable}"],
-        env={**os.environ, "SSL_CERT_FILE": ready["certificate"], "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1", "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"},
-        capture_output=True, text=True, check=False)
+        [
+            "ansible",
+            "localhost",
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            "-m",
+            module,
+            "-a",
+            json.dumps(given),
+            "-e",
+            f"ansible_python_interpreter={sys.executable}",
+        ],
+        env={
+            **os.environ,
+            "SSL_CERT_FILE": ready["certificate"],
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     # Other callbacks may print after it.
-    answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"]["localhost"]
+    answer = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]["plays"][0]["tasks"][0]["hosts"][
+        "localhost"
+    ]
     assert not answer.get("failed"), answer
     return answer
 
@@ -49,21 +71,33 @@ def target():
 
 def serials(target) -> dict:
     """{LUN name: unit serial} by the target's kernel."""
-    paths = target.check_output("ls -d /sys/kernel/config/target/core/iblock_*/storlab-mesxi-*/wwn/vpd_unit_serial").split()
-    return {path.split("/")[-3].rsplit("-", 1)[1]: target.file(path).content_string.split(":")[1].strip() for path in paths}
+    paths = target.check_output(
+        "ls -d /sys/kernel/config/target/core/iblock_*/storlab-mesxi-*/wwn/vpd_unit_serial"
+    ).split()
+    return {
+        path.split("/")[-3].rsplit("-", 1)[1]: target.file(path).content_string.split(":")[1].strip() for path in paths
+    }
 
 
 def test_layers_carry_the_serials_that_the_targets_kernel_gives(target):
-    found = {name: layer(f"initiator-{name}{suffix}")["identity"]["serial"] for name, suffix in (("ea0", ""), ("ea5", ""), ("eb2", "-vc1"))}
+    found = {
+        name: layer(f"initiator-{name}{suffix}")["identity"]["serial"]
+        for name, suffix in (("ea0", ""), ("ea5", ""), ("eb2", "-vc1"))
+    }
     assert found == serials(target)
     assert len(set(found.values())) == 3
 
 
 def test_others_see_the_same_datastores_on_the_same_luns():
-    for instance, host, name, lun in (("esx", "localhost.localdomain", "mesxi-ds1", "initiator-ea0"), ("vpx", "DC0_H0", "mesxi-shared", "initiator-eb2-vc1")):
+    for instance, host, name, lun in (
+        ("esx", "localhost.localdomain", "mesxi-ds1", "initiator-ea0"),
+        ("vpx", "DC0_H0", "mesxi-shared", "initiator-eb2-vc1"),
+    ):
         info = upstream(instance, "community.vmware.vmware_host_disk_info", esxi_hostname=host)["hosts_disk_info"][host]
         assert f"naa.{layer(lun)['identity']['naa']}" in {disk["canonical_name"] for disk in info}
-        stores = {store["name"]: store for store in upstream(instance, "community.vmware.vmware_datastore_info")["datastores"]}
+        stores = {
+            store["name"]: store for store in upstream(instance, "community.vmware.vmware_datastore_info")["datastores"]
+        }
         assert stores[name]["type"] == "VMFS"
         assert stores[name]["accessible"] is True
 
@@ -75,7 +109,9 @@ def test_two_hosts_share_one_volume():
 
 
 def test_others_see_the_same_adapter():
-    found = upstream("esx", "community.vmware.vmware_host_iscsi_info", esxi_hostname="localhost.localdomain")["iscsi_properties"]
+    found = upstream("esx", "community.vmware.vmware_host_iscsi_info", esxi_hostname="localhost.localdomain")[
+        "iscsi_properties"
+    ]
     assert found["iscsi_enabled"] is True
     assert found["iscsi_name"] == f"{PREFIX}:esx01"
     assert found["iscsi_alias"] == "storlab-mesxi"
@@ -84,12 +120,20 @@ def test_others_see_the_same_adapter():
 
 
 def test_an_upstream_module_sees_the_guest_as_it_was_asked_for():
-    found = upstream("esx", "community.vmware.vmware_guest_info", name="storlab-mesxi-eg1", datacenter="ha-datacenter", schema="vsphere", properties=[
-        "config.hardware", "config.memoryReservationLockedToMax", "runtime.powerState", "guest.ipAddress"])["instance"]
+    found = upstream(
+        "esx",
+        "community.vmware.vmware_guest_info",
+        name="storlab-mesxi-eg1",
+        datacenter="ha-datacenter",
+        schema="vsphere",
+        properties=["config.hardware", "config.memoryReservationLockedToMax", "runtime.powerState", "guest.ipAddress"],
+    )["instance"]
     hardware = found["config"]["hardware"]
     assert (hardware["numCPU"], hardware["memoryMB"], found["config"]["memoryReservationLockedToMax"]) == (2, 512, True)
     assert (found["runtime"]["powerState"], found["guest"]["ipAddress"]) == ("poweredOn", "10.213.0.77")
-    raw, data = sorted((disk for disk in hardware["device"] if "capacityInKB" in disk), key=lambda disk: -disk["capacityInKB"])
+    raw, data = sorted(
+        (disk for disk in hardware["device"] if "capacityInKB" in disk), key=lambda disk: -disk["capacityInKB"]
+    )
     assert (raw["capacityInKB"], data["capacityInKB"]) == (96 * 1024, 16 * 1024)
     assert raw["backing"]["compatibilityMode"] == "physicalMode"
     assert layer("initiator-ea5")["identity"]["naa"] in raw["backing"]["lunUuid"]
@@ -99,7 +143,11 @@ def test_the_guests_layer_rests_on_its_datastore_and_says_why_it_has_no_path():
     guest = layer("guest-eg1")
     assert (guest["parent"], guest["path"], guest["size_bytes"]) == ("datastore-mesxi-ds1", None, 16 * 1048576)
     assert guest["identity"]["serial"] == guest["identity"]["uuid"].replace("-", "").lower()
-    assert (guest["detail"]["memory_reserved"], guest["detail"]["controller"], guest["detail"]["provisioning"]) == (True, "pvscsi", "eager")
+    assert (guest["detail"]["memory_reserved"], guest["detail"]["controller"], guest["detail"]["provisioning"]) == (
+        True,
+        "pvscsi",
+        "eager",
+    )
     assert guest["detail"]["path_unknown"]
     assert "simulated" in guest["detail"]["hypervisor"]
 
@@ -117,5 +165,7 @@ def test_no_secret_is_in_what_the_testbed_keeps():
 
 
 def test_the_simulation_says_that_it_is_one():
-    hba = upstream("esx", "community.vmware.vmware_host_vmhba_info", esxi_hostname="localhost.localdomain")["hosts_vmhbas_info"]
+    hba = upstream("esx", "community.vmware.vmware_host_vmhba_info", esxi_hostname="localhost.localdomain")[
+        "hosts_vmhbas_info"
+    ]
     assert "simulated" in json.dumps(hba)

@@ -17,13 +17,17 @@ MIB = 1024 * 1024
 @pytest.fixture
 def disks(host):
     """The iSCSI disks as lsblk sees them, by size in MiB."""
-    listed = json.loads(host.check_output("lsblk --json --bytes --nodeps --output NAME,SIZE,SERIAL,WWN,TRAN,VENDOR,MOUNTPOINT"))["blockdevices"]
+    listed = json.loads(
+        host.check_output("lsblk --json --bytes --nodeps --output NAME,SIZE,SERIAL,WWN,TRAN,VENDOR,MOUNTPOINT")
+    )["blockdevices"]
     return [disk for disk in listed if disk["name"].startswith("sd")]
 
 
 def test_sessions_are_the_ones_that_were_asked_for(host):
-    names = sorted(host.file(f"/sys/class/iscsi_session/{session}/targetname").content_string.strip()
-                   for session in host.file("/sys/class/iscsi_session").listdir())
+    names = sorted(
+        host.file(f"/sys/class/iscsi_session/{session}/targetname").content_string.strip()
+        for session in host.file("/sys/class/iscsi_session").listdir()
+    )
     assert names == [f"{PREFIX}:lio-a", f"{PREFIX}:lio-b", f"{PREFIX}:tgt"]
 
 
@@ -42,7 +46,9 @@ def test_queue_depths_are_the_testbeds_own(host, disks):
     assert depths == [9, 27, 27, 27]
 
 
-@pytest.mark.parametrize(("mount_point", "kind", "mib"), [("/srv/storlab/la3", "ext4", 7), ("/srv/storlab/t1", "xfs", 11)])
+@pytest.mark.parametrize(
+    ("mount_point", "kind", "mib"), [("/srv/storlab/la3", "ext4", 7), ("/srv/storlab/t1", "xfs", 11)]
+)
 def test_datastores_are_mounted_with_a_written_benchmark_file(host, mount_point, kind, mib):
     mount = host.mount_point(mount_point)
     assert mount.exists and mount.filesystem == kind and mount.device.startswith("/dev/sd")

@@ -34,8 +34,11 @@ def test_zram_disk_has_the_exact_size(host):
 
 
 def loops(host) -> dict:
-    return {host.file(f"/sys/block/{name}/loop/backing_file").content_string.strip(): name
-            for name in host.file("/sys/block").listdir() if host.file(f"/sys/block/{name}/loop/backing_file").exists}
+    return {
+        host.file(f"/sys/block/{name}/loop/backing_file").content_string.strip(): name
+        for name in host.file("/sys/block").listdir()
+        if host.file(f"/sys/block/{name}/loop/backing_file").exists
+    }
 
 
 def test_tmpfs_disks_are_loop_devices_of_the_exact_size(host):

@@ -32,7 +32,11 @@ def test_target_is_as_described_after_it_was_changed(world):
     assert target["iqn"] == "iqn.2026-11.test.storlab.windows:target01"
     assert target["initiators"] == ["IQN:iqn.1991-05.com.microsoft:win02"]
     assert target["enabled"] is True
-    assert target["luns"] == {"ramdisk:storlab-windows-bench.vhdx": 0, "ramdisk:storlab-windows-ds1.vhdx": 3, "C:\\storlab\\raid.vhdx": 5}
+    assert target["luns"] == {
+        "ramdisk:storlab-windows-bench.vhdx": 0,
+        "ramdisk:storlab-windows-ds1.vhdx": 3,
+        "C:\\storlab\\raid.vhdx": 5,
+    }
     assert target["chap"] == {"user": "user-win02", "secret_digest": hashlib.sha256(IN.encode()).hexdigest()}
     assert target["reverse_chap"] == {"user": "server-win01", "secret_digest": hashlib.sha256(OUT.encode()).hexdigest()}
 
@@ -40,7 +44,9 @@ def test_target_is_as_described_after_it_was_changed(world):
 def test_server_listens_and_lets_in_only_where_it_was_asked_to(world):
     server = world["hosts"]["win01"]
     assert {address for address, portal in server["portals"].items() if portal["enabled"]} == {"192.0.2.11"}
-    assert {name: rule["remoteip"] for name, rule in server["firewall_rules"].items()} == {"storlab windows iSCSI target": "192.0.2.0/24"}
+    assert {name: rule["remoteip"] for name, rule in server["firewall_rules"].items()} == {
+        "storlab windows iSCSI target": "192.0.2.0/24"
+    }
 
 
 def test_server_was_restarted_once(world):
@@ -54,7 +60,11 @@ def test_disks_of_the_client_are_those_of_the_layers(world):
     for name, lun, size_mib in (("bench", 0, 64), ("ds1", 3, 192), ("raid", 5, 96)):
         found = layer(f"initiator-{name}")
         disk = disks[found["path"].removeprefix("\\\\.\\PhysicalDrive")]
-        assert (disk["lun"], disk["size_bytes"]) == (lun, size_mib << 20) == (found["identity"]["lun"], found["size_bytes"])
+        assert (
+            (disk["lun"], disk["size_bytes"])
+            == (lun, size_mib << 20)
+            == (found["identity"]["lun"], found["size_bytes"])
+        )
         assert disk["unique_id"] == found["identity"]["unique_id"]
         assert not disk["offline"]
         assert not disk["read_only"]
@@ -77,15 +87,24 @@ def test_server_sees_its_own_export(world):
 
 
 def results(run_id: str) -> dict:
-    return {path.parent.name: json.loads(path.read_text()) for path in (STATE / "results" / "windows" / run_id / "points").glob("*/result.json")}
+    return {
+        path.parent.name: json.loads(path.read_text())
+        for path in (STATE / "results" / "windows" / run_id / "points").glob("*/result.json")
+    }
 
 
-@pytest.mark.parametrize(("run_id", "raw", "points"), [("fio", "fio.json", 8), ("diskspd", "diskspd.xml", 3), ("iometer", "iometer.csv", 12)])
+@pytest.mark.parametrize(
+    ("run_id", "raw", "points"), [("fio", "fio.json", 8), ("diskspd", "diskspd.xml", 3), ("iometer", "iometer.csv", 12)]
+)
 def test_every_engine_measured_the_drive_and_the_file(run_id, raw, points):
     found = results(run_id)
     assert len(found) == points
     assert {one["status"] for one in found.values()} == {"measured"}
-    assert {one["layer"] for one in found.values()} - {"ceiling-win02"} == {"target-own", "initiator-bench", "datastore-ds1"}
+    assert {one["layer"] for one in found.values()} - {"ceiling-win02"} == {
+        "target-own",
+        "initiator-bench",
+        "datastore-ds1",
+    }
     assert {one["engine"]["name"] for one in found.values()} == {run_id}
     for name, one in found.items():
         text = (STATE / "results" / "windows" / run_id / "points" / name / raw).read_bytes()
@@ -102,7 +121,12 @@ def test_each_run_was_started_once(world):
     # fio: three layers written, eight points; diskspd: three points; IOMeter: a grid of four on three layers, each in one run.
     assert len(started) == 3 + 8 + 3 + 3
     for layer_name in ("target-own", "initiator-bench", "datastore-ds1"):
-        assert sorted(one["raw"]["test"] for one in results("iometer").values() if one["layer"] == layer_name) == [0, 1, 2, 3]
+        assert sorted(one["raw"]["test"] for one in results("iometer").values() if one["layer"] == layer_name) == [
+            0,
+            1,
+            2,
+            3,
+        ]
 
 
 def test_runs_leave_nothing_but_the_engine_that_was_brought(world):

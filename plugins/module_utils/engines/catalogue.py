@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple
 
-from ..failure import Failure, bad_value
-from ..workload import extent
+from ..core.failure import Failure, bad_value
+from ..workload.workload import extent
 from . import diskspd, fio, icf, iometer
 
 
@@ -18,7 +18,9 @@ class Engine(NamedTuple):
     raw: str  # file with what it said
     check: Callable  # (point with path and size_bytes): Failure 'workload_unsupported' or 'bad_value' for what it cannot do
     results: Callable  # (text of raw) -> results of schema storlab.result/1
-    series: Callable | None  # (text of raw) -> contents of series.json, one for each result; where the host does not count itself
+    series: (
+        Callable | None
+    )  # (text of raw) -> contents of series.json, one for each result; where the host does not count itself
     begins: str  # how its figures begin in raw; what stands before them are words
     ceiling: bool  # whether it can run without a device
     linux: bool  # whether it runs on Linux hosts, too
@@ -42,17 +44,60 @@ def _own_diskspd(text: str) -> list:
 
     That does not say either that it was told to write random data, as diskspd.argv always does, so its reader suspects what it was not told.
     """
-    return [{**one, "flags": [flag for flag in one["flags"] if flag != "repeating_data"]} for one in diskspd.results(text) if "runtime_s" in one]
+    return [
+        {**one, "flags": [flag for flag in one["flags"] if flag != "repeating_data"]}
+        for one in diskspd.results(text)
+        if "runtime_s" in one
+    ]
 
 
-ENGINES = {engine.name: engine for engine in (
-    Engine("fio", "job.fio", "fio.json", fio.job_file, fio.results, None, "{", ceiling=True, linux=True, seeded=True, distributions=True,
-           shares_runs=False),
-    Engine("diskspd", "diskspd.txt", "diskspd.xml", _check_diskspd, _own_diskspd, diskspd.series, "<Results>", ceiling=False, linux=False, seeded=True,
-           distributions=False, shares_runs=False),
-    Engine("iometer", "iometer.icf", "iometer.csv", _check_iometer, iometer.results, None, "'", ceiling=False, linux=False, seeded=False,
-           distributions=False, shares_runs=True),
-)}
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        Engine(
+            "fio",
+            "job.fio",
+            "fio.json",
+            fio.job_file,
+            fio.results,
+            None,
+            "{",
+            ceiling=True,
+            linux=True,
+            seeded=True,
+            distributions=True,
+            shares_runs=False,
+        ),
+        Engine(
+            "diskspd",
+            "diskspd.txt",
+            "diskspd.xml",
+            _check_diskspd,
+            _own_diskspd,
+            diskspd.series,
+            "<Results>",
+            ceiling=False,
+            linux=False,
+            seeded=True,
+            distributions=False,
+            shares_runs=False,
+        ),
+        Engine(
+            "iometer",
+            "iometer.icf",
+            "iometer.csv",
+            _check_iometer,
+            iometer.results,
+            None,
+            "'",
+            ceiling=False,
+            linux=False,
+            seeded=False,
+            distributions=False,
+            shares_runs=True,
+        ),
+    )
+}
 
 
 def check_host(args: dict, windows: bool) -> None:
@@ -62,7 +107,14 @@ def check_host(args: dict, windows: bool) -> None:
             raise bad_value("engine", args["engine"], "It runs on Windows hosts only; use fio on this one.")
         return
     if args["servers"]:
-        raise bad_value("servers", [server.get("host") for server in args["servers"]], "Many hosts are measured at once from a Linux host; leave it out.")
-    # As plan.validate takes it, {} included.
-    if isinstance(args["steady_state"], dict) or str(args["steady_state"]).lower() not in ("false", "no", "none", "0"):
-        raise Failure("bad_value", f"steady_state is {args['steady_state']!r}.", "It is not judged on Windows hosts; leave it out there.")
+        raise bad_value(
+            "servers",
+            [server.get("host") for server in args["servers"]],
+            "Many hosts are measured at once from a Linux host; leave it out.",
+        )
+    if args["steady_state"] is not None:
+        raise Failure(
+            "bad_value",
+            f"steady_state is {args['steady_state']!r}.",
+            "It is not judged on Windows hosts; leave it out there.",
+        )

@@ -14,12 +14,30 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 
-from .. import result as schema
-from ..failure import Failure, bad_value
-from ..workload import directions, extent, normalise, unsupported
+from ..core.failure import Failure, bad_value
+from ..result import result as schema
+from ..workload.workload import directions, extent, normalise, unsupported
 
-EXPRESSIBLE = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers", "ramp_s", "runtime_s", "alignment_bytes", "direct",
-               "range", "think_time_us", "burst", "rate_iops", "rate_bytes_s", "rate_process", "data", "sync", "distribution")
+EXPRESSIBLE = (
+    "block_size_bytes",
+    "read_percent",
+    "random_percent",
+    "queue_depth",
+    "workers",
+    "ramp_s",
+    "runtime_s",
+    "alignment_bytes",
+    "direct",
+    "range",
+    "think_time_us",
+    "burst",
+    "rate_iops",
+    "rate_bytes_s",
+    "rate_process",
+    "data",
+    "sync",
+    "distribution",
+)
 _MS = 1_000_000
 _SERIES_MS = 1000
 
@@ -33,9 +51,17 @@ def argv(workload: dict, target: str, seed: int, size_bytes: int | None = None, 
     size_bytes: of the target; needed where several sequential workers share it. Failure 'workload_unsupported' for what diskspd cannot do.
     """
     _refuse(workload)
-    line = [program, f"-b{workload['block_size_bytes']}", *_access(workload, size_bytes), f"-w{100 - workload['read_percent']}",
-            f"-o{workload['queue_depth']}", f"-t{workload['workers']}", f"-W{workload['ramp_s']}", f"-d{workload['runtime_s']}",
-            "-S" + ("u" if workload["direct"] else "b") + ("w" if "sync" in workload else "")]
+    line = [
+        program,
+        f"-b{workload['block_size_bytes']}",
+        *_access(workload, size_bytes),
+        f"-w{100 - workload['read_percent']}",
+        f"-o{workload['queue_depth']}",
+        f"-t{workload['workers']}",
+        f"-W{workload['ramp_s']}",
+        f"-d{workload['runtime_s']}",
+        "-S" + ("u" if workload["direct"] else "b") + ("w" if "sync" in workload else ""),
+    ]
     if workload["range"]["offset_bytes"] or workload["range"]["size_bytes"]:
         span = workload["range"]
         line.append(f"-B{span['offset_bytes']}" + (f":{span['size_bytes']}" if span["size_bytes"] else ""))
@@ -57,7 +83,11 @@ def _target(target: str) -> str:
         return f"#{drive.group(1)}"
     if re.fullmatch(r"#\d{1,4}|[A-Za-z]:|[A-Za-z]:\\[^<>\"|?*\x00-\x1f]{1,240}", target):
         return target
-    raise bad_value("diskspd target", target, r"Give a drive as #1 or \\.\PhysicalDrive1, a volume as D:, or the absolute path of a file.")
+    raise bad_value(
+        "diskspd target",
+        target,
+        r"Give a drive as #1 or \\.\PhysicalDrive1, a volume as D:, or the absolute path of a file.",
+    )
 
 
 def _access(workload: dict, size_bytes) -> list:
@@ -76,7 +106,10 @@ def _access(workload: dict, size_bytes) -> list:
 def _zones(workload: dict) -> list:
     if "distribution" not in workload:
         return []
-    return ["-rdpct" + ":".join(f"{zone['access_percent']}/{zone['space_percent']}" for zone in workload["distribution"]["zoned"])]
+    return [
+        "-rdpct"
+        + ":".join(f"{zone['access_percent']}/{zone['space_percent']}" for zone in workload["distribution"]["zoned"])
+    ]
 
 
 def _refuse(workload: dict) -> None:
@@ -87,20 +120,36 @@ def _refuse(workload: dict) -> None:
     # It computes with 32 bits, and cuts off what is less than a byte a millisecond.
     rate = workload.get("rate_iops", 0) // workers * block
     checks = (
-        ("alignment_bytes", workload["random_percent"] < 100 and workload["alignment_bytes"] != block,
-         "Its sequential I/O goes on at the next multiple of the alignment, not where the last I/O ended; use the block size, or random I/O only."),
+        (
+            "alignment_bytes",
+            workload["random_percent"] < 100 and workload["alignment_bytes"] != block,
+            "Its sequential I/O goes on at the next multiple of the alignment, not where the last I/O ended; use the block size, or random I/O only.",
+        ),
         ("distribution", isinstance(workload.get("distribution"), str), "It knows zones only; use zoned."),
         ("data", workload.get("data", {"pattern": "zero"}) != {"pattern": "zero"}, "It writes random data or zeros."),
         ("sync", set(workload.get("sync", {})) - {"mode"}, "It can write through (mode), but not flush now and then."),
         ("rate_process", workload.get("rate_process") == "poisson", "It keeps rates evenly; use linear."),
-        ("think_time_us", workload.get("think_time_us", 0) % 1000, "It pauses for whole milliseconds; use a multiple of 1000."),
-        ("think_time_us", "think_time_us" in workload and {"rate_iops", "rate_bytes_s"} & set(workload),
-         "It does not pause when it limits a rate; leave one of the two out."),
+        (
+            "think_time_us",
+            workload.get("think_time_us", 0) % 1000,
+            "It pauses for whole milliseconds; use a multiple of 1000.",
+        ),
+        (
+            "think_time_us",
+            "think_time_us" in workload and {"rate_iops", "rate_bytes_s"} & set(workload),
+            "It does not pause when it limits a rate; leave one of the two out.",
+        ),
         ("rate_iops", workload.get("rate_iops", 0) % workers, "It limits each worker; use a multiple of workers."),
-        ("rate_iops", rate >= 1 << 32 or rate % 1000 * 100 > rate,
-         "It limits each worker in whole bytes a millisecond, to less than 4 GiB a second; use another rate or number of workers."),
-        ("rate_bytes_s", workload.get("rate_bytes_s", 0) % (1000 * workers),
-         "It limits each worker in bytes a millisecond; use a multiple of 1000 times workers."),
+        (
+            "rate_iops",
+            rate >= 1 << 32 or rate % 1000 * 100 > rate,
+            "It limits each worker in whole bytes a millisecond, to less than 4 GiB a second; use another rate or number of workers.",
+        ),
+        (
+            "rate_bytes_s",
+            workload.get("rate_bytes_s", 0) % (1000 * workers),
+            "It limits each worker in bytes a millisecond; use a multiple of 1000 times workers.",
+        ),
     )
     for key, broken, remedy in checks:
         if broken:
@@ -132,7 +181,9 @@ def _spans(text: str) -> list:
     if not documents:
         remedy = "Run it with -Rxml and keep its standard output whole."
         if re.search(r"^\s*Command Line:|^\s*Input parameters:", text, re.MULTILINE):
-            raise Failure("no_result", "This is diskspd's text output, which has fewer figures and rounds them.", remedy)
+            raise Failure(
+                "no_result", "This is diskspd's text output, which has fewer figures and rounds them.", remedy
+            )
         raise Failure("no_result", "This is no XML output of diskspd: it has no Results.", remedy)
     found = []
     for document in documents:
@@ -144,9 +195,16 @@ def _spans(text: str) -> list:
         # The profile has time spans of its own.
         profiles = root.findall("Profile/TimeSpans/TimeSpan")
         spans = root.findall("TimeSpan")
-        found += [(root, profiles[position] if len(profiles) == len(spans) else None, span) for position, span in enumerate(spans)]
+        found += [
+            (root, profiles[position] if len(profiles) == len(spans) else None, span)
+            for position, span in enumerate(spans)
+        ]
     if not found:
-        raise Failure("no_result", "diskspd left a document without any time span: it was given a profile to check, not to run.", "Run it without -Rp.")
+        raise Failure(
+            "no_result",
+            "diskspd left a document without any time span: it was given a profile to check, not to run.",
+            "Run it without -Rp.",
+        )
     return found
 
 
@@ -157,13 +215,21 @@ def _escaped(document: str) -> str:
 
 
 def _unreadable(why: str) -> Failure:
-    return Failure("diskspd_output_unreadable", f"The diskspd output cannot be read: {why}.", "Measure again; the file is damaged or not from diskspd.")
+    return Failure(
+        "diskspd_output_unreadable",
+        f"The diskspd output cannot be read: {why}.",
+        "Measure again; the file is damaged or not from diskspd.",
+    )
 
 
 def _number(parent, path: str):
     """The number in an element, None when there is none; counts as whole numbers."""
     element = parent.find(path)
-    return None if element is None or element.text is None or not element.text.strip() else _value(path, element.text.strip())
+    return (
+        None
+        if element is None or element.text is None or not element.text.strip()
+        else _value(path, element.text.strip())
+    )
 
 
 def _value(name: str, text: str):
@@ -184,14 +250,31 @@ def _count(parent, path: str) -> int:
 
 
 def _result(root, profile, span) -> dict:
-    engine = schema.without_none({"name": "diskspd", "version": root.findtext("System/Tool/Version"), "latency": "total",
-                                  "randseed": None if profile is None else _number(profile, "RandSeed")})
-    found = {"schema": schema.SCHEMA, "engine": engine, "host": root.findtext("System/ComputerName") or None, "started_utc": _started(root),
-             "flags": [], "errors": {"total": 0}, "cpu": {}}
+    engine = schema.without_none(
+        {
+            "name": "diskspd",
+            "version": root.findtext("System/Tool/Version"),
+            "latency": "total",
+            "randseed": None if profile is None else _number(profile, "RandSeed"),
+        }
+    )
+    found = {
+        "schema": schema.SCHEMA,
+        "engine": engine,
+        "host": root.findtext("System/ComputerName") or None,
+        "started_utc": _started(root),
+        "flags": [],
+        "errors": {"total": 0},
+        "cpu": {},
+    }
     if span.find("Error") is not None:
         # It has the same words for everything.
         message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target, which it says on its standard error."
-        return {**schema.without_none(found), "status": "failed", "failures": [{"code": "no_result", "message": message}]}
+        return {
+            **schema.without_none(found),
+            "status": "failed",
+            "failures": [{"code": "no_result", "message": message}],
+        }
     runtime = _number(span, "TestTimeSeconds")
     if not runtime:
         raise _unreadable("TestTimeSeconds is missing")
@@ -208,11 +291,22 @@ def _result(root, profile, span) -> dict:
     if parts:
         total = schema.merge_directions(list(parts.values()))
         # Merging leaves out percentiles without a distribution; diskspd tells those of everything.
-        found["total"] = {**total, **schema.direction(total["ios"], total["bytes"], total["iops"], total["bandwidth_bytes_s"],
-                                                      _latency(span, "Total", total["ios"]))}
+        found["total"] = {
+            **total,
+            **schema.direction(
+                total["ios"],
+                total["bytes"],
+                total["iops"],
+                total["bandwidth_bytes_s"],
+                _latency(span, "Total", total["ios"]),
+            ),
+        }
         found["cpu"] = _cpu(span, runtime, total["ios"])
     if len(found["targets"]) > 1:
-        found["by_target"] = {path: _of_path([target for target in targets if target.findtext("Path") == path], runtime) for path in found["targets"]}
+        found["by_target"] = {
+            path: _of_path([target for target in targets if target.findtext("Path") == path], runtime)
+            for path in found["targets"]
+        }
     if profile is not None:
         known, flags = _workload(profile)
         found["workload"], found["flags"] = known, flags
@@ -229,21 +323,35 @@ def _of_path(targets: list, runtime: float) -> dict:
     found = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
-        parts = [(_count(target, f"{title}Count"), _count(target, f"{title}Bytes"), _number(target, f"Average{title}LatencyMilliseconds"))
-                 for target in targets]
+        parts = [
+            (
+                _count(target, f"{title}Count"),
+                _count(target, f"{title}Bytes"),
+                _number(target, f"Average{title}LatencyMilliseconds"),
+            )
+            for target in targets
+        ]
         parts = [part for part in parts if part[0]]
         ios, size = (sum(part[position] for part in parts) for position in (0, 1))
         if ios:
             told = all(mean is not None for _ios, _size, mean in parts)
-            latency = {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if told else {}
+            latency = (
+                {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if told else {}
+            )
             found[name] = schema.direction(ios, size, ios / runtime, size / runtime, latency)
     return found
 
 
 def _started(root):
-    match = re.fullmatch(r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip())
+    match = re.fullmatch(
+        r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip()
+    )
     try:
-        return datetime.datetime(*map(int, match.groups()), tzinfo=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if match else None
+        return (
+            datetime.datetime(*map(int, match.groups()), tzinfo=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+            if match
+            else None
+        )
     except ValueError as error:
         raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
 
@@ -262,14 +370,24 @@ def _latency(span, title: str, ios: int) -> dict:
     mean = _number(latency, f"Average{title}Milliseconds")
     if mean is None:
         return {}
-    return {"samples": ios, "mean": mean * _MS, "stddev": None if deviation is None else deviation * _MS, "min": table.get(0.0), "max": table.get(100.0),
-            "percentiles": table}
+    return {
+        "samples": ios,
+        "mean": mean * _MS,
+        "stddev": None if deviation is None else deviation * _MS,
+        "min": table.get(0.0),
+        "max": table.get(100.0),
+        "percentiles": table,
+    }
 
 
 def _cpu(span, runtime: float, ios: int) -> dict:
     """Keys of a result's cpu. diskspd measures the whole host, in the measured time only."""
     busy, cores = _percent(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
-    each = [value for value in (_percent(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU")) if value is not None]
+    each = [
+        value
+        for value in (_percent(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU"))
+        if value is not None
+    ]
     found = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
     if busy is not None and cores:
         found["host_busy_s"] = busy / 100 * cores * runtime
@@ -286,7 +404,13 @@ def _percent(parent, path: str):
 def _workload(profile) -> tuple:
     """(normalised workload, flags) of what was asked for; (None, []) when it is not one workload, or says what a workload has no word for."""
     targets = profile.findall("Targets/Target")
-    flags = sorted({"repeating_data" for target in targets if _number(target, "WriteRatio") and target.findtext("WriteBufferContent/Pattern") == "sequential"})
+    flags = sorted(
+        {
+            "repeating_data"
+            for target in targets
+            if _number(target, "WriteRatio") and target.findtext("WriteBufferContent/Pattern") == "sequential"
+        }
+    )
     try:
         each = [_of_target(target) for target in targets]
         # -F and -O: all targets share their threads.
@@ -297,7 +421,9 @@ def _workload(profile) -> tuple:
         for key in ("workers", "rate_iops", "rate_bytes_s"):
             if key in whole:
                 whole[key] *= len(each)
-        return normalise({**whole, "runtime_s": _number(profile, "Duration"), "ramp_s": _number(profile, "Warmup")}), flags
+        return normalise(
+            {**whole, "runtime_s": _number(profile, "Duration"), "ramp_s": _number(profile, "Warmup")}
+        ), flags
     except Failure as failure:
         if failure.code != "bad_value":
             raise
@@ -306,6 +432,7 @@ def _workload(profile) -> tuple:
 
 def _of_target(target):
     """The workload of one target, None when a workload has no word for what it does."""
+
     def yes(name):
         return target.findtext(name) == "true"
 
@@ -319,8 +446,15 @@ def _of_target(target):
         return None
     if random < 100 and (align or _number(target, "StrideSize")) != block:
         return None
-    found = {"block_size": block, "read_percent": 100 - writes, "random_percent": random,
-             "queue_depth": _number(target, "RequestCount") or 1, "workers": threads, "direct": yes("DisableOSCache"), "alignment": align or block}
+    found = {
+        "block_size": block,
+        "read_percent": 100 - writes,
+        "random_percent": random,
+        "queue_depth": _number(target, "RequestCount") or 1,
+        "workers": threads,
+        "direct": yes("DisableOSCache"),
+        "alignment": align or block,
+    }
     if offset or end:
         # -f<end> and -B<base>:<length> both become the offset at which to stop.
         found["range"] = {"offset_bytes": offset, "size_bytes": end - offset if end else None}
@@ -331,15 +465,25 @@ def _of_target(target):
     limit = target.find("Throughput")
     if limit is None or not _value("Throughput", limit.text or "0"):
         if _number(target, "ThinkTime"):
-            found.update(think_time_us=_number(target, "ThinkTime") * 1000, burst=max(1, (_number(target, "BurstSize") or 1) // threads))
+            found.update(
+                think_time_us=_number(target, "ThinkTime") * 1000,
+                burst=max(1, (_number(target, "BurstSize") or 1) // threads),
+            )
     else:
         # It does not pause when it limits a rate.
         rate = _value("Throughput", limit.text) * threads
         found.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
     zones = target.findall("Distribution/Percent/Range")
     if zones:
-        found["distribution"] = {"zoned": [{"access_percent": _value("Range", zone.get("IO", "")), "space_percent": _value("Range", zone.text or "")}
-                                           for zone in zones]}
+        found["distribution"] = {
+            "zoned": [
+                {
+                    "access_percent": _value("Range", zone.get("IO", "")),
+                    "space_percent": _value("Range", zone.text or ""),
+                }
+                for zone in zones
+            ]
+        }
     return found
 
 
@@ -355,8 +499,21 @@ def _series(span):
     for bucket in buckets:
         reads, writes = told(bucket, "Read"), told(bucket, "Write")
         busy = reads * told(bucket, "ReadAvgLatencyMilliseconds") + writes * told(bucket, "WriteAvgLatencyMilliseconds")
-        rows.append([told(bucket, "SampleMillisecond") / 1000, "measure", reads + writes, None, busy * _MS / (reads + writes) if busy else None, None])
+        rows.append(
+            [
+                told(bucket, "SampleMillisecond") / 1000,
+                "measure",
+                reads + writes,
+                None,
+                busy * _MS / (reads + writes) if busy else None,
+                None,
+            ]
+        )
     times = [row[0] for row in rows]
     if not math.isfinite(sum(times)) or times != sorted(set(times)):
         raise _unreadable("its samples are not in the order of time")
-    return {"interval_s": times[0], "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"], "rows": rows}
+    return {
+        "interval_s": times[0],
+        "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"],
+        "rows": rows,
+    }

@@ -15,7 +15,7 @@ import datetime
 import re
 from collections.abc import Iterable
 
-from ..failure import Failure, bad_value
+from ..core.failure import Failure, bad_value
 
 _COLUMN = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+?)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
@@ -41,13 +41,19 @@ _COMMANDS = {
 _GROUPS = {
     "Physical Disk SCSI Device": ("devices", _COMMANDS),
     "Physical Disk Adapter": ("adapters", _COMMANDS),
-    "Virtual Disk": ("virtual_disks", {
-        **_DISK,
-        "Average MilliSec/Read": ("read_latency_mean_ns", _MS, "Reads/sec"),
-        "Average MilliSec/Write": ("write_latency_mean_ns", _MS, "Writes/sec"),
-    }),
+    "Virtual Disk": (
+        "virtual_disks",
+        {
+            **_DISK,
+            "Average MilliSec/Read": ("read_latency_mean_ns", _MS, "Reads/sec"),
+            "Average MilliSec/Write": ("write_latency_mean_ns", _MS, "Writes/sec"),
+        },
+    ),
     "Group Cpu": ("groups", {"% Used": ("used_percent", 1, None)}),
-    "Physical Cpu": ("processors", {"% Util Time": ("util_percent", 1, None), "% Processor Time": ("busy_percent", 1, None)}),
+    "Physical Cpu": (
+        "processors",
+        {"% Util Time": ("util_percent", 1, None), "% Processor Time": ("busy_percent", 1, None)},
+    ),
 }
 
 
@@ -64,7 +70,11 @@ def read(lines: str | Iterable, started_utc: str | None = None, finished_utc: st
     lines = iter(lines.splitlines() if isinstance(lines, str) else lines)
     names = _cells(next(lines, "")) or [""]
     if not names[0].startswith("(PDH-CSV 4.0)"):
-        raise Failure("no_result", "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).", "Run esxtop -b and keep its whole output.")
+        raise Failure(
+            "no_result",
+            "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).",
+            "Run esxtop -b and keep its whole output.",
+        )
     means, previous, began, ended, truncated = _Means(names), None, None, None, False
     for number, row in _rows(lines, len(names)):
         if row is None:
@@ -80,12 +90,25 @@ def read(lines: str | Iterable, started_utc: str | None = None, finished_utc: st
         previous = at
     if began is None:
         where = " in the time that was asked for" if since or until else ""
-        raise Failure("no_result", f"The esxtop output has no sample{where} besides the first, which is an average since the host was started.",
-                      "Start esxtop before the benchmark and end it afterwards." if where else "Take at least two samples (-n 2).")
+        raise Failure(
+            "no_result",
+            f"The esxtop output has no sample{where} besides the first, which is an average since the host was started.",
+            "Start esxtop before the benchmark and end it afterwards."
+            if where
+            else "Take at least two samples (-n 2).",
+        )
     interval_s = (ended - began).total_seconds()
-    return {**means.host(), "samples": means.samples, "sample_s": interval_s / means.samples, "interval_s": interval_s, "started_utc": f"{began:{_TIME}}",
-            "finished_utc": f"{ended:{_TIME}}", **({"resets": means.resets} if means.resets else {}), **({"truncated": True} if truncated else {}),
-            **means.figures()}
+    return {
+        **means.host(),
+        "samples": means.samples,
+        "sample_s": interval_s / means.samples,
+        "interval_s": interval_s,
+        "started_utc": f"{began:{_TIME}}",
+        "finished_utc": f"{ended:{_TIME}}",
+        **({"resets": means.resets} if means.resets else {}),
+        **({"truncated": True} if truncated else {}),
+        **means.figures(),
+    }
 
 
 class _Means:
@@ -100,9 +123,21 @@ class _Means:
                 self.hosts.add(match["host"])
                 places.setdefault((match["group"], match["instance"] or ""), {})[match["counter"]] = position
         # [section, instance, key, factor, position, position of the weight or None, sum, sum of weights]
-        self.wanted = [[_GROUPS[group][0], instance, key, factor, counters[counter], counters[weight] if weight else None, 0.0, 0.0]
-                       for (group, instance), counters in places.items()
-                       for counter, (key, factor, weight) in _GROUPS[group][1].items() if counter in counters and (not weight or weight in counters)]
+        self.wanted = [
+            [
+                _GROUPS[group][0],
+                instance,
+                key,
+                factor,
+                counters[counter],
+                counters[weight] if weight else None,
+                0.0,
+                0.0,
+            ]
+            for (group, instance), counters in places.items()
+            for counter, (key, factor, weight) in _GROUPS[group][1].items()
+            if counter in counters and (not weight or weight in counters)
+        ]
         self.positions = sorted({position for counters in places.values() for position in counters.values()})
 
     def add(self, row: list, number: int) -> None:
@@ -179,4 +214,6 @@ def _asked(name: str, value: str | None) -> datetime.datetime | None:
 
 
 def _unreadable(why: str) -> Failure:
-    return Failure("esxtop_output_unreadable", f"The esxtop output cannot be read: {why}.", "Use the file as esxtop -b wrote it.")
+    return Failure(
+        "esxtop_output_unreadable", f"The esxtop output cannot be read: {why}.", "Use the file as esxtop -b wrote it."
+    )

@@ -14,15 +14,17 @@ import math
 import re
 import time
 
-from .. import result as schema
-from ..failure import Failure
-from ..workload import directions
+from ..core.failure import Failure
+from ..result import result as schema
+from ..workload.workload import directions
 from . import fio_options
 from .fio_job import escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
 
 ALL_CLIENTS = "All clients"
 # fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
 RATE_TOLERANCE = 0.05
+# Options with which fio may end a job before its runtime.
+ENDS_EARLY = {"steadystate", "ss", "latency_target"}
 
 # ---------------------------------------------------------------- reading documents
 
@@ -72,17 +74,25 @@ def _read(text: str) -> tuple:
         match = _START.search(text, position)
         if not match:
             break
-        said.append(text[position:match.start()])
+        said.append(text[position : match.start()])
         document, position = _document(decoder, text, match.start(), bool(documents))
         if "fio version" in document:
             where = _repeated(document, repeated) if repeated else None
             if where:
-                raise Failure("fio_output_unreadable", f"The fio output gives {where} twice in the document that begins in line {_line(text, match.start())}.",
-                              "Measure again; the file was put together from several or is damaged.", key=where)
+                raise Failure(
+                    "fio_output_unreadable",
+                    f"The fio output gives {where} twice in the document that begins in line {_line(text, match.start())}.",
+                    "Measure again; the file was put together from several or is damaged.",
+                    key=where,
+                )
             documents.append(document)
         repeated.clear()
     if not documents:
-        raise Failure("no_result", f"fio left no result: {_first_line(text)}", "Look at what fio says; its output must be of --output-format=json or json+.")
+        raise Failure(
+            "no_result",
+            f"fio left no result: {_first_line(text)}",
+            "Look at what fio says; its output must be of --output-format=json or json+.",
+        )
     return documents, "\n".join([*said, text[position:]])
 
 
@@ -95,11 +105,16 @@ def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) ->
     except ValueError as error:
         at = getattr(error, "pos", start)
         if _NOT_A_NUMBER.match(text, at):
-            return _document(decoder, text[:start] + _STRING_OR_NOT_A_NUMBER.sub(_python_nan, text[start:]), start, others)
+            return _document(
+                decoder, text[:start] + _STRING_OR_NOT_A_NUMBER.sub(_python_nan, text[start:]), start, others
+            )
         why = f"breaks off in line {_line(text, at)}"
-    raise Failure("fio_output_unreadable" if others else "no_result",
-                  f"The fio output is damaged: the document that begins in line {_line(text, start)} {why}.",
-                  "Measure again; fio was interrupted, or the file is not whole.", line=_line(text, start))
+    raise Failure(
+        "fio_output_unreadable" if others else "no_result",
+        f"The fio output is damaged: the document that begins in line {_line(text, start)} {why}.",
+        "Measure again; fio was interrupted, or the file is not whole.",
+        line=_line(text, start),
+    )
 
 
 def _python_nan(found: re.Match) -> str:
@@ -119,7 +134,11 @@ def _repeated(document: dict, repeated: dict) -> str | None:
         if id(value) in repeated:
             return f"{where}{repeated[id(value)][0]}"
         inner = value.items() if isinstance(value, dict) else enumerate(value)
-        todo += [(f"{where}{key}.", below) for key, below in inner if isinstance(below, (dict, list)) and key not in _OPTION_LISTS]
+        todo += [
+            (f"{where}{key}.", below)
+            for key, below in inner
+            if isinstance(below, (dict, list)) and key not in _OPTION_LISTS
+        ]
     return None
 
 
@@ -159,9 +178,14 @@ def results(text: str) -> list:
             last[-1] = document
         else:
             last.append(document)
-    found = [[{**_result(record, document), **_when(document), "run": number} for record in records(document)] for number, document in enumerate(last)]
+    found = [
+        [{**_result(record, document), **_when(document), "run": number} for record in records(document)]
+        for number, document in enumerate(last)
+    ]
     if not any(found):
-        raise Failure("no_result", f"fio left a document without any job: {_first_line(said)}", "Look at what fio says.")
+        raise Failure(
+            "no_result", f"fio left a document without any job: {_first_line(said)}", "Look at what fio says."
+        )
     # A run that was ended early has a sound document and error 0; only this line tells.
     ended = _ENDED.search(said)
     for one in found[-1] if ended else ():
@@ -185,16 +209,26 @@ def _fail(one: dict, code: str, message: str) -> None:
 def _lost(said: str, document: dict) -> list:
     """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
-    return [_lost_client(host, "fio could not connect to it.", engine, int(port)) for host, port in _NOT_CONNECTED.findall(said)] + [
-        _lost_client(closed or silent, "The connection to it broke off.", engine) for closed, silent in _BROKE_OFF.findall(said)]
+    return [
+        _lost_client(host, "fio could not connect to it.", engine, int(port))
+        for host, port in _NOT_CONNECTED.findall(said)
+    ] + [
+        _lost_client(closed or silent, "The connection to it broke off.", engine)
+        for closed, silent in _BROKE_OFF.findall(said)
+    ]
 
 
 def _same_run(one: dict, other: dict) -> bool:
     """Whether the other document tells of the same run, some time later."""
+
     def told(document):
         rows = records(document)
         moved = sum(_number(row.get(name) or {}, "io_bytes") or 0 for row in rows for name in schema.DIRECTIONS)
-        return [_text(row, "jobname") for row in rows], max((_number(row, "elapsed") or 0 for row in rows), default=0), moved
+        return (
+            [_text(row, "jobname") for row in rows],
+            max((_number(row, "elapsed") or 0 for row in rows), default=0),
+            moved,
+        )
 
     (names, elapsed, moved), (other_names, other_elapsed, other_moved) = told(one), told(other)
     if names != other_names or other_moved < moved or other_elapsed < elapsed:
@@ -226,8 +260,11 @@ def client_results(text: str, servers=()) -> tuple:
     names = {(server["address"], int(server["port"])): server["host"] for server in servers}
     places = {(one.get("host"), one.get("port")) for one in answered}
     if servers:
-        lost = [_lost_client(host, f"{address}, port {port}, left no result.", found[0]["engine"], port)
-                for (address, port), host in names.items() if (address, port) not in places]
+        lost = [
+            _lost_client(host, f"{address}, port {port}, left no result.", found[0]["engine"], port)
+            for (address, port), host in names.items()
+            if (address, port) not in places
+        ]
     addresses = [address for address, _port in places]
     groups: dict = {}
     for one in answered:
@@ -235,15 +272,32 @@ def client_results(text: str, servers=()) -> tuple:
         name = names.get((address, port)) or (f"{address}:{port}" if addresses.count(address) > 1 else address)
         groups.setdefault(name, []).append(one)
     clients = [{**together(rows), "host": name} for name, rows in groups.items()] + lost
-    told = [{**one, "failures": [{**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]]} for one in clients]
+    told = [
+        {
+            **one,
+            "failures": [{**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]],
+        }
+        for one in clients
+    ]
     # They were started together; their clocks, which span_ms is of, need not agree.
     everybody = {key: value for key, value in together(told, concurrent=True).items() if key not in ("host", "port")}
     return clients, everybody, [one["host"] for one in lost]
 
 
 def _lost_client(host: str, message: str, engine: dict, port: int | None = None) -> dict:
-    return schema.without_none({"schema": schema.SCHEMA, "engine": engine, "host": host, "port": port, "cpu": {}, "errors": {"total": 0}, "flags": [],
-                                "status": "failed", "failures": [{"code": "client_lost", "message": message}]})
+    return schema.without_none(
+        {
+            "schema": schema.SCHEMA,
+            "engine": engine,
+            "host": host,
+            "port": port,
+            "cpu": {},
+            "errors": {"total": 0},
+            "flags": [],
+            "status": "failed",
+            "failures": [{"code": "client_lost", "message": message}],
+        }
+    )
 
 
 def _is_lost(one: dict) -> bool:
@@ -268,8 +322,12 @@ def together(found: list, concurrent: bool | None = None) -> dict:
     if times:
         whole["runtime_s"] = max(times) if concurrent else sum(times)
     whole["cpu"] = {}
-    whole["errors"] = schema.without_none({"total": sum(one["errors"].get("total", 0) for one in found),
-                                           "first": next((one["errors"]["first"] for one in found if "first" in one["errors"]), None)})
+    whole["errors"] = schema.without_none(
+        {
+            "total": sum(one["errors"].get("total", 0) for one in found),
+            "first": next((one["errors"]["first"] for one in found if "first" in one["errors"]), None),
+        }
+    )
     whole["flags"] = list(dict.fromkeys(flag for one in found for flag in one["flags"]))
     whole["failures"] = [failure for one in found for failure in one["failures"]]
     whole["status"] = "failed" if whole["failures"] else "measured"
@@ -294,10 +352,20 @@ def _result(record: dict, document: dict) -> dict:
         # What it reads back to compare with what it wrote is no read of the workload.
         record = {key: value for key, value in record.items() if key != "read"}
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
-    found = {"schema": schema.SCHEMA, "engine": schema.without_none(engine), "job_name": _text(record, "jobname"),
-             "host": _text(record, "hostname"), "port": _number(record, "port"), "group": _number(record, "groupid"),
-             "span_ms": _span(record)}
-    parts, total = {}, _set(options, "lat_percentiles") or (_set(options, "clat_percentiles") is False and "lat_percentiles" not in options)
+    found = {
+        "schema": schema.SCHEMA,
+        "engine": schema.without_none(engine),
+        "job_name": _text(record, "jobname"),
+        "host": _text(record, "hostname"),
+        "port": _number(record, "port"),
+        "group": _number(record, "groupid"),
+        "span_ms": _span(record),
+    }
+    parts, total = (
+        {},
+        _set(options, "lat_percentiles")
+        or (_set(options, "clat_percentiles") is False and "lat_percentiles" not in options),
+    )
     for name in (*schema.DIRECTIONS, "trim"):
         part, source = _direction(record.get(name), release, name, total)
         if part:
@@ -310,15 +378,27 @@ def _result(record: dict, document: dict) -> dict:
     found.update(parts)
     if parts and "total" not in parts:
         found["total"] = schema.merge_directions(list(parts.values()))
-    found["runtime_s"] = max((_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")), default=0) / 1000
-    found["cpu"] = schema.without_none({"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")})
+    found["runtime_s"] = (
+        max(
+            (_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")),
+            default=0,
+        )
+        / 1000
+    )
+    found["cpu"] = schema.without_none(
+        {"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")}
+    )
     found["errors"] = _errors(record)
     known = fio_options.workload(options)
     if known:
         found["workload"] = known
     found["flags"] = _flags(record, options)
+    if found["engine"].get("latency") == "completion":
+        found["flags"].append("completion_percentiles")
     expected = directions(known) if known and list(parts) != ["total"] else ()
-    found["failures"] = schema.failures(found, 0, expected, known.get("runtime_s") if known and options.get("time_based", "0") != "0" else None)
+    # A run that fio ends by itself when it is steady or has found the depth for a latency ends before its time.
+    by_time = known and options.get("time_based", "0") != "0" and not ENDS_EARLY & set(options)
+    found["failures"] = schema.failures(found, 0, expected, known.get("runtime_s") if by_time else None)
     if not parts and not expected:
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})
     disagreement = _rates_disagree(record)
@@ -333,7 +413,14 @@ def _span(record: dict) -> list | None:
     start = _number(record, "job_start")
     if start is None:
         return None
-    return [start, start + max((_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")), default=0)]
+    return [
+        start,
+        start
+        + max(
+            (_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")),
+            default=0,
+        ),
+    ]
 
 
 def _errors(record: dict) -> dict:
@@ -350,7 +437,7 @@ def _direction(raw, release: tuple, name: str, total: bool) -> tuple:
         return None, None
     if not isinstance(raw, dict):
         raise _unreadable(name, raw)
-    ios = int(_number(raw, "total_ios") or 0)
+    ios = int(_ios(raw))
     if not ios:
         return None, None
     # Before 2.21 io_bytes held KiB; bw_bytes came with 3.2.
@@ -360,6 +447,13 @@ def _direction(raw, release: tuple, name: str, total: bool) -> tuple:
         bandwidth = _needed(raw, "bw") * 1024
     latency, bins, source = _latency(raw, release, total)
     return schema.direction(ios, size, _needed(raw, "iops"), bandwidth, latency, bins), source
+
+
+def _ios(raw: dict):
+    """How many I/Os a direction did. Before 2.2 fio gave their rate and its time only."""
+    if "total_ios" in raw or not _number(raw, "io_bytes"):
+        return _number(raw, "total_ios") or 0
+    return round((_number(raw, "iops") or 0) * (_number(raw, "runtime") or 0) / 1000)
 
 
 def _needed(raw: dict, key: str):
@@ -374,7 +468,11 @@ def _rates_disagree(record: dict) -> str | None:
     """What is wrong with the rates of a record: they must be its counts over its time."""
     for name in (*schema.DIRECTIONS, "trim", "mixed"):
         raw = record.get(name) or {}
-        ios, iops, runtime_s = _number(raw, "total_ios") or 0, _number(raw, "iops") or 0, (_number(raw, "runtime") or 0) / 1000
+        ios, iops, runtime_s = (
+            _ios(raw),
+            _number(raw, "iops") or 0,
+            (_number(raw, "runtime") or 0) / 1000,
+        )
         if ios and abs(iops * runtime_s - ios) > RATE_TOLERANCE * ios:
             return f"fio reports {iops:g} {name} I/O a second, but {ios:g} of them in {runtime_s:g} s."
     return None
@@ -383,26 +481,36 @@ def _rates_disagree(record: dict) -> str | None:
 def _latency(raw: dict, release: tuple, total: bool) -> tuple:
     """(latency for result.direction, bins, 'total' or 'completion'). total: the job asked for the distribution of total latency.
 
-    Total latency where its distribution was recorded, else completion latency where that was, else the total's mean:
-    mean and percentiles must be of the same thing.
+    Mean, least, most and deviation are of total latency, from submission to completion, wherever fio gives it: only with it does Little's law
+    hold. The distribution is of total latency where that was recorded, else of completion latency: which of them is the third part of the answer.
     """
     scale = 1 if release >= (3, 0) else 1000
     suffix = "_ns" if release >= (3, 0) else ""
-    choices = [(kind, raw[f"{kind}{suffix}"]) for kind in ("lat", "clat") if isinstance(raw.get(f"{kind}{suffix}"), dict)]
+    choices = [
+        (kind, raw[f"{kind}{suffix}"]) for kind in ("lat", "clat") if isinstance(raw.get(f"{kind}{suffix}"), dict)
+    ]
     if not choices:
         return {}, None, None
     if total and release < (3, 13) and len(choices) == 2:
         # There the distribution of total latency stands under clat, all of it or without the bins.
         (_lat, whole), (_clat, completion) = choices
         choices = [("lat", {**{key: completion[key] for key in ("percentile", "bins") if key in completion}, **whole})]
-    kind, chosen = next(((kind, values) for kind, values in choices if values.get("bins") or _percentiles(values, scale)), choices[0])
-    values = {key: _scaled(_number(chosen, key), scale) for key in ("mean", "min", "max", "stddev")}
-    # N came with 3.18; before, a latency that was not recorded is all zero.
-    values["samples"] = _number(chosen, "N") if "N" in chosen else _number(chosen, "max")
+    figures = next((values for _kind, values in choices if _samples(values)), choices[0][1])
+    latency = {key: _scaled(_number(figures, key), scale) for key in ("mean", "min", "max", "stddev")}
+    latency["samples"] = _samples(figures)
+    kind, distribution = next(
+        ((kind, values) for kind, values in choices if values.get("bins") or _percentiles(values, scale)), choices[0]
+    )
     # Before 2.20 the keys of bins are positions in an array whose layout is not told.
-    bins = _bins(chosen["bins"], scale) if isinstance(chosen.get("bins"), dict) and release >= (2, 20) else None
-    values["percentiles"] = {} if bins else _percentiles(chosen, scale)
-    return values, bins, "total" if kind == "lat" else "completion"
+    readable = isinstance(distribution.get("bins"), dict) and release >= (2, 20)
+    bins = _bins(distribution["bins"], scale) if readable else None
+    latency["percentiles"] = {} if bins else _percentiles(distribution, scale)
+    return latency, bins, "total" if kind == "lat" else "completion"
+
+
+def _samples(values: dict):
+    """How many latencies were recorded. N came with 3.18; before, a latency that was not recorded is all zero."""
+    return _number(values, "N") if "N" in values else _number(values, "max")
 
 
 def _percentiles(values: dict, scale: int) -> dict:
@@ -439,10 +547,18 @@ def _options(record: dict, document: dict) -> dict:
     # With two or more servers the global options are a list, one a server.
     if isinstance(shared, list):
         place = (record.get("hostname"), record.get("port"))
-        shared = next((row for row in shared if isinstance(row, dict) and (row.get("hostname"), row.get("port")) == place), {})
+        shared = next(
+            (row for row in shared if isinstance(row, dict) and (row.get("hostname"), row.get("port")) == place), {}
+        )
     own = record.get("job options")
-    options = {**(shared if isinstance(shared, dict) else {}), **(own if isinstance(own, dict) else {})}
-    return {key: value for key, value in options.items() if isinstance(value, str)}
+    options: dict = {}
+    for part in (shared, own):
+        for key, value in part.items() if isinstance(part, dict) else ():
+            if isinstance(value, str):
+                # At its own place: a later option wins over an earlier one of another name, too.
+                options.pop(key, None)
+                options[key] = value
+    return options
 
 
 def _set(options: dict, name: str) -> bool | None:
@@ -454,9 +570,9 @@ def _flags(record: dict, options: dict) -> list:
     flags = []
     if options.get("ioengine") == "null":
         return flags
-    if options.get("direct", "1") == "0":
+    if fio_options.direct(options) is False:
         flags.append("buffered_io")
-    if str(options.get("iodepth", "1")) != "1" and any(_submits_slowly(record.get(name)) for name in schema.DIRECTIONS):
+    if any(_submits_slowly(record.get(name)) for name in schema.DIRECTIONS):
         flags.append("synchronous_submission")
     return flags
 
@@ -496,8 +612,12 @@ def _text(mapping: dict, key: str) -> str | None:
 
 def _unreadable(where: str, value) -> Failure:
     shown = f"a {type(value).__name__}" if isinstance(value, (dict, list)) else repr(str(value)[:80])
-    return Failure("fio_output_unreadable", f"The fio output has {shown} as {where!r}.",
-                   "Measure again; the file is damaged or not from fio.", key=where)
+    return Failure(
+        "fio_output_unreadable",
+        f"The fio output has {shown} as {where!r}.",
+        "Measure again; the file is damaged or not from fio.",
+        key=where,
+    )
 
 
 # ---------------------------------------------------------------- live progress
@@ -522,4 +642,7 @@ def live_bandwidth_bytes_s(status: bytes):
     lines = _ETA_BYTES.findall(status)
     if not lines:
         return None
-    return sum(float(number) * (1024 if binary else 1000) ** b" KMGT".index(unit or b" ") for number, unit, binary in _RATE_BYTES.findall(lines[-1]))
+    return sum(
+        float(number) * (1024 if binary else 1000) ** b" KMGT".index(unit or b" ")
+        for number, unit, binary in _RATE_BYTES.findall(lines[-1])
+    )

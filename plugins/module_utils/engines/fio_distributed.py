@@ -13,8 +13,9 @@ import os
 import re
 import subprocess
 
-from .. import result as schema
-from ..failure import Failure, bad_value
+from ..core.failure import Failure, bad_value
+from ..core.layers import lasting_identity
+from ..result import result as schema
 from . import fio
 
 SERVER_KEYS = ("host", "address", "port", "version", "layer")
@@ -26,7 +27,15 @@ CLIENT_KEYS = ("status", "failures", "flags", "runtime_s", "cpu", "errors", *sch
 
 def version(engine: str) -> str:
     """What ``fio --version`` says, e.g. fio-3.33."""
-    done = subprocess.run([engine, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    done = subprocess.run(
+        [engine, "--version"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        check=False,
+    )
     return done.stdout.strip()
 
 
@@ -44,7 +53,9 @@ def check_servers(servers: list) -> None:
     for server, place in zip(servers, places):
         missing = [key for key in SERVER_KEYS if not server.get(key)]
         if missing:
-            raise bad_value("servers", server, f"Give it {', '.join(missing)}, as module benchmark_server returns them.")
+            raise bad_value(
+                "servers", server, f"Give it {', '.join(missing)}, as module benchmark_server returns them."
+            )
         if not re.fullmatch(r"[A-Za-z0-9.:_-]+", str(server["address"])):
             raise bad_value("servers address", server["address"], "Give an address or a host name.")
         if places.count(place) > 1:
@@ -56,8 +67,13 @@ def check_versions(servers: list, engine: str) -> None:
     own = version(engine) if servers else ""
     others = [f"{server['host']} has {server['version']}" for server in servers if server["version"] != own]
     if others:
-        raise Failure("engine_version_differs", f"This host coordinates with {own}, but {', '.join(dict.fromkeys(others))}.",
-                      "Install one version of fio on all of them.", own=own, servers={server["host"]: server["version"] for server in servers})
+        raise Failure(
+            "engine_version_differs",
+            f"This host coordinates with {own}, but {', '.join(dict.fromkeys(others))}.",
+            "Install one version of fio on all of them.",
+            own=own,
+            servers={server["host"]: server["version"] for server in servers},
+        )
 
 
 def group_layer(name: str | None, layers: list, coordinator: str) -> dict:
@@ -67,15 +83,38 @@ def group_layer(name: str | None, layers: list, coordinator: str) -> dict:
     """
     kinds = sorted({layer["kind"] for layer in layers})
     if len(kinds) > 1:
-        raise bad_value("servers", [layer["name"] for layer in layers], f"Their layers are of kinds {', '.join(kinds)}; measure one kind at a time.")
+        raise bad_value(
+            "servers",
+            [layer["name"] for layer in layers],
+            f"Their layers are of kinds {', '.join(kinds)}; measure one kind at a time.",
+        )
     unfit = [layer["name"] for layer in layers if layer["purpose"] != "scratch" or layer["path"] is None]
     if unfit:
-        raise bad_value("servers", unfit, "Name scratch layers that have a path; what holds data is measured through a file on it.")
+        raise bad_value(
+            "servers", unfit, "Name scratch layers that have a path; what holds data is measured through a file on it."
+        )
     parents = {layer["parent"] for layer in layers}
-    return {"name": name or f"{kinds[0]}-many", "kind": kinds[0], "host": coordinator, "path": None,
-            "parent": parents.pop() if len(parents) == 1 else None, "purpose": "scratch", "size_bytes": sum(layer["size_bytes"] for layer in layers),
-            "identity": {"layers": {layer["name"]: {key: layer[key] for key in ("host", "size_bytes", "identity")} for layer in layers}},
-            "detail": {"members": [{key: layer[key] for key in ("name", "host", "path", "size_bytes")} for layer in layers]}}
+    return {
+        "name": name or f"{kinds[0]}-many",
+        "kind": kinds[0],
+        "host": coordinator,
+        "path": None,
+        "parent": parents.pop() if len(parents) == 1 else None,
+        "purpose": "scratch",
+        "size_bytes": sum(layer["size_bytes"] for layer in layers),
+        "identity": {
+            "layers": {
+                layer["name"]: {
+                    **{key: layer[key] for key in ("host", "size_bytes")},
+                    "identity": lasting_identity(layer),
+                }
+                for layer in layers
+            }
+        },
+        "detail": {
+            "members": [{key: layer[key] for key in ("name", "host", "path", "size_bytes")} for layer in layers]
+        },
+    }
 
 
 # ---------------------------------------------------------------- jobs
@@ -88,7 +127,10 @@ def job_files(point: dict, layers: dict) -> list:
 
 def fill_files(point: dict, layers: dict, **how) -> list:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
-    return [fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}, **how) for server in point["servers"]]
+    return [
+        fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}, **how)
+        for server in point["servers"]
+    ]
 
 
 def layer_of(server: dict, layers: dict) -> dict:
@@ -129,7 +171,10 @@ def results(text: str, servers: list) -> list:
     labels = {server["host"]: 0 for server in servers}
     for server in servers:
         labels[server["host"]] += 1
-    named = [{**server, "host": f"{server['host']} {server['layer']}" if labels[server["host"]] > 1 else server["host"]} for server in servers]
+    named = [
+        {**server, "host": f"{server['host']} {server['layer']}" if labels[server["host"]] > 1 else server["host"]}
+        for server in servers
+    ]
     clients, everybody, _missing = fio.client_results(text, named)
     order = [server["host"] for server in named]
     clients.sort(key=lambda one: order.index(one["host"]))

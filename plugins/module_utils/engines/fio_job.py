@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """fio's job files out of workloads. What fio cannot express is a failure, never left out.
 
-Options and what they do: fio's HOWTO, and fio 3.33 itself, which tests/unit/test_engine_fio_jobs.py runs.
+Options and what they do: fio's HOWTO, and fio 3.33 itself, which tests/unit/engines/test_engine_fio_jobs.py runs.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ from __future__ import annotations
 import math
 import re
 
-from .. import result as schema
-from ..failure import Failure, bad_value
-from ..workload import block_bounds, by_time, directions, extent, mean_block_bytes, natural_alignment, unsupported
+from ..core.failure import Failure, bad_value
+from ..result import result as schema
+from ..workload.workload import (
+    block_bounds,
+    by_time,
+    directions,
+    extent,
+    mean_block_bytes,
+    natural_alignment,
+    unsupported,
+)
 
 PERCENTILE_LIST = ":".join(f"{percent:g}" for percent in schema.PERCENTILES)
 # The null engine needs a size to choose offsets from; nothing of it is ever stored.
@@ -27,38 +35,137 @@ DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
 # ioengine: the options that only it knows. What issues one I/O after the other cannot keep a queue.
 ASYNCHRONOUS = {
     "libaio": {"userspace_reap", "nowait", "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
-    "io_uring": {"hipri", "fixedbufs", "registerfiles", "sqthread_poll", "sqthread_poll_cpu", "nonvectored", "uncached", "nowait", "force_async",
-                 "cmdprio", "cmdprio_bssplit", "cmdprio_class", "cmdprio_percentage"},
+    "io_uring": {
+        "hipri",
+        "fixedbufs",
+        "registerfiles",
+        "sqthread_poll",
+        "sqthread_poll_cpu",
+        "nonvectored",
+        "uncached",
+        "nowait",
+        "force_async",
+        "cmdprio",
+        "cmdprio_bssplit",
+        "cmdprio_class",
+        "cmdprio_percentage",
+    },
     "posixaio": set(),
     WINDOWS_IOENGINE: set(),
 }
-SYNCHRONOUS = {"psync": set(), "pvsync2": {"hipri", "hipri_percentage", "uncached", "nowait"}, "pvsync": set(), "vsync": set(), "sync": set(), "mmap": set()}
+SYNCHRONOUS = {
+    "psync": set(),
+    "pvsync2": {"hipri", "hipri_percentage", "uncached", "nowait"},
+    "pvsync": set(),
+    "vsync": set(),
+    "sync": set(),
+    "mmap": set(),
+}
 IOENGINES = {**ASYNCHRONOUS, **SYNCHRONOUS}
 ON_WINDOWS = {WINDOWS_IOENGINE, "sync"}
 # What may be passed through: how I/O is issued. Not where (filename, directory, opendir, mem, lockfile, verify_dump, …), nothing that
 # changes the host (exec_*, ioscheduler, cgroup, uid, trim_*, …), and nothing that hides errors or figures (continue_on_error, gtod_reduce,
 # output, write_*_log, percentile_list, …). A list of what is forbidden would not know what the next fio brings.
 ALLOWED = {
-    "buffer_compress_chunk", "clocksource", "cpumask", "cpus_allowed", "cpus_allowed_policy", "dedupe_global", "dedupe_mode",
-    "dedupe_working_set_percentage", "fadvise_hint", "gtod_cpu", "invalidate", "io_submit_mode", "iodepth_batch", "iodepth_batch_complete_max",
-    "iodepth_batch_complete_min", "iodepth_batch_submit", "iodepth_low", "latency_percentile", "latency_run", "latency_target", "latency_window", "lockmem",
-    "max_latency", "nice", "norandommap", "numa_cpu_nodes", "numa_mem_policy", "prio", "prioclass", "random_generator", "rate_cycle",
-    "rate_ignore_thinktime", "rw_sequencer", "scramble_buffers", "serialize_overlap", "sync_file_range", "thinktime_blocks_type", "thinktime_iotime",
-    "thinktime_spin", "verify_async", "verify_fatal", "verify_interval", "write_barrier", "write_hint",
+    "buffer_compress_chunk",
+    "clocksource",
+    "cpumask",
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "dedupe_global",
+    "dedupe_mode",
+    "dedupe_working_set_percentage",
+    "fadvise_hint",
+    "gtod_cpu",
+    "invalidate",
+    "io_submit_mode",
+    "iodepth_batch",
+    "iodepth_batch_complete_max",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_submit",
+    "iodepth_low",
+    "latency_percentile",
+    "latency_run",
+    "latency_target",
+    "latency_window",
+    "lockmem",
+    "max_latency",
+    "nice",
+    "norandommap",
+    "numa_cpu_nodes",
+    "numa_mem_policy",
+    "prio",
+    "prioclass",
+    "random_generator",
+    "rate_cycle",
+    "rate_ignore_thinktime",
+    "rw_sequencer",
+    "scramble_buffers",
+    "serialize_overlap",
+    "sync_file_range",
+    "thinktime_blocks_type",
+    "thinktime_iotime",
+    "thinktime_spin",
+    "verify_async",
+    "verify_fatal",
+    "verify_interval",
+    "write_barrier",
+    "write_hint",
 }
 # Of those, what fio for Windows answers with 'Your platform does not support', or is built without; and io_submit_mode, whose offload never ends
 # there (3.42 under wine).
-NOT_ON_WINDOWS = {"io_submit_mode", "numa_cpu_nodes", "numa_mem_policy", "prio", "prioclass", "sync_file_range", "write_hint"}
+NOT_ON_WINDOWS = {
+    "io_submit_mode",
+    "numa_cpu_nodes",
+    "numa_mem_policy",
+    "prio",
+    "prioclass",
+    "sync_file_range",
+    "write_hint",
+}
 # fio's name of what a workload says by another.
 SAID_BY = {
-    "bs": "block_size", "blocksize": "block_size", "bsrange": "block_size", "blocksize_range": "block_size", "bssplit": "block_size", "ba": "alignment",
-    "blockalign": "alignment", "rw": "read_percent and random_percent", "readwrite": "read_percent and random_percent", "rwmixread": "read_percent",
-    "rwmixwrite": "read_percent", "percentage_random": "random_percent", "random_distribution": "distribution", "iodepth": "queue_depth",
-    "numjobs": "workers", "runtime": "runtime_s", "timeout": "runtime_s", "time_based": "runtime_s", "ramp_time": "ramp_s", "direct": "direct",
-    "buffered": "direct", "offset": "range", "size": "range", "io_size": "io_bytes", "io_limit": "io_bytes", "loops": "loops", "thinktime": "think_time_us",
-    "thinktime_blocks": "burst", "rate": "rate_bytes_s", "rate_iops": "rate_iops", "rate_process": "rate_process", "sync": "sync", "fsync": "sync",
-    "fdatasync": "sync", "end_fsync": "sync", "verify": "verify", "buffer_pattern": "data", "zero_buffers": "data", "refill_buffers": "data",
-    "buffer_compress_percentage": "data", "dedupe_percentage": "data",
+    "bs": "block_size",
+    "blocksize": "block_size",
+    "bsrange": "block_size",
+    "blocksize_range": "block_size",
+    "bssplit": "block_size",
+    "ba": "alignment",
+    "blockalign": "alignment",
+    "rw": "read_percent and random_percent",
+    "readwrite": "read_percent and random_percent",
+    "rwmixread": "read_percent",
+    "rwmixwrite": "read_percent",
+    "percentage_random": "random_percent",
+    "random_distribution": "distribution",
+    "iodepth": "queue_depth",
+    "numjobs": "workers",
+    "runtime": "runtime_s",
+    "timeout": "runtime_s",
+    "time_based": "runtime_s",
+    "ramp_time": "ramp_s",
+    "direct": "direct",
+    "buffered": "direct",
+    "offset": "range",
+    "size": "range",
+    "io_size": "io_bytes",
+    "io_limit": "io_bytes",
+    "loops": "loops",
+    "thinktime": "think_time_us",
+    "thinktime_blocks": "burst",
+    "rate": "rate_bytes_s",
+    "rate_iops": "rate_iops",
+    "rate_process": "rate_process",
+    "sync": "sync",
+    "fsync": "sync",
+    "fdatasync": "sync",
+    "end_fsync": "sync",
+    "verify": "verify",
+    "buffer_pattern": "data",
+    "zero_buffers": "data",
+    "refill_buffers": "data",
+    "buffer_compress_percentage": "data",
+    "dedupe_percentage": "data",
 }
 
 
@@ -116,8 +223,14 @@ def fill_file(point: dict, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1)
     Blocks are of block_bytes, or the largest power-of-two share of it that the layer consists of.
     """
     size = point["size_bytes"]
-    options = {**_common(point["path"], point["workload"], point["seed"]), "rw": "write", "bs": math.gcd(size, block_bytes), "iodepth": 4, "offset": 0,
-               "size": size}
+    options = {
+        **_common(point["path"], point["workload"], point["seed"]),
+        "rw": "write",
+        "bs": math.gcd(size, block_bytes),
+        "iodepth": 4,
+        "offset": 0,
+        "size": size,
+    }
     if passes > 1:
         options["loops"] = passes
     # Buffered writes that are still on their way would be charged to the first point.
@@ -128,8 +241,12 @@ def fill_file(point: dict, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1)
 def escape(path: str) -> str:
     """The path as fio's filename option wants it. fio has no way to quote some characters, so those are refused."""
     if not re.fullmatch(r"/[A-Za-z0-9/._:+@=,%-]*|\\\\\.\\PhysicalDrive\d{1,4}|[A-Za-z]:(\\[A-Za-z0-9._-]+)+", path):
-        raise bad_value("layer path", path, "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only, "
-                                            r"on Windows one like T:\name.dat or \\.\PhysicalDrive1.")
+        raise bad_value(
+            "layer path",
+            path,
+            "fio cannot be given this path; use one of letters, digits and / . _ : + @ = , % - only, "
+            r"on Windows one like T:\name.dat or \\.\PhysicalDrive1.",
+        )
     return path.replace(":", "\\:")
 
 
@@ -188,14 +305,20 @@ def _access(workload: dict) -> dict:
         options["percentage_random"] = random
     natural = workload["alignment_bytes"] == natural_alignment(workload)
     if not natural and random < 100:
-        raise unsupported("fio", "alignment", workload["alignment_bytes"],
-                          "It aligns random I/O only; leave alignment to follow from the block size, or set random_percent to 100.")
+        raise unsupported(
+            "fio",
+            "alignment",
+            workload["alignment_bytes"],
+            "It aligns random I/O only; leave alignment to follow from the block size, or set random_percent to 100.",
+        )
     # Left alone, fio aligns each direction to that direction's smallest size.
     if not natural or ("block_size_bytes" not in workload and random == 100):
         options["blockalign"] = workload["alignment_bytes"]
     distribution = workload.get("distribution")
     if isinstance(distribution, dict):
-        distribution = "zoned:" + ":".join(f"{zone['access_percent']}/{zone['space_percent']}" for zone in distribution["zoned"])
+        distribution = "zoned:" + ":".join(
+            f"{zone['access_percent']}/{zone['space_percent']}" for zone in distribution["zoned"]
+        )
     if distribution:
         options["random_distribution"] = distribution
     return options
@@ -212,7 +335,9 @@ def _sizes(workload: dict) -> dict:
             raise unsupported("fio", "block_size", f"of {len(parts)} sizes", f"Use at most {MOST_SIZES} sizes.")
     # fio wants reads before writes; a direction without sizes has no I/O, so any do for it.
     both = [mixes.get(name) or next(iter(mixes.values())) for name in ("read", "write")]
-    return {"bssplit": ",".join(":".join(f"{part['size_bytes']}/{part['percent']}" for part in parts) for parts in both)}
+    return {
+        "bssplit": ",".join(":".join(f"{part['size_bytes']}/{part['percent']}" for part in parts) for parts in both)
+    }
 
 
 def _sliced(workload: dict) -> bool:
@@ -232,7 +357,9 @@ def _pace(workload: dict) -> dict:
             options.update(_rate(workload, key))
     if "rate_process" in workload:
         if workload["rate_process"] == "poisson" and "block_size_bytes" not in workload:
-            raise unsupported("fio", "rate_process", "poisson with several block sizes", "Use one block size, or rate_process linear.")
+            raise unsupported(
+                "fio", "rate_process", "poisson with several block sizes", "Use one block size, or rate_process linear."
+            )
         options["rate_process"] = workload["rate_process"]
     return options
 
@@ -251,8 +378,13 @@ def _rate(workload: dict, key: str) -> dict:
     whole = {name: round(value) for name, value in wanted.items()}
     for name, value in wanted.items():
         if not whole[name] or abs(whole[name] - value) > RATE_TOLERANCE * value:
-            raise unsupported("fio", key, workload[key], f"Its {name}s are {value:g} for each of {workload['workers']} workers, and fio takes whole numbers; "
-                              f"choose {key} so that every worker gets one, or fewer workers.")
+            raise unsupported(
+                "fio",
+                key,
+                workload[key],
+                f"Its {name}s are {value:g} for each of {workload['workers']} workers, and fio takes whole numbers; "
+                f"choose {key} so that every worker gets one, or fewer workers.",
+            )
     told = ",".join(str(whole.get(name, "")) for name in ("read", "write")) if len(whole) > 1 else str(*whole.values())
     return {"rate_iops" if by_count else "rate": told}
 
@@ -264,7 +396,12 @@ def _sync(workload: dict) -> dict:
     for key, name in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync")):
         if key in sync:
             if workload["read_percent"]:
-                raise unsupported("fio", f"sync.{key}", sync[key], "Before 3.38 it counts reads too; set read_percent to 0, or use sync.mode.")
+                raise unsupported(
+                    "fio",
+                    f"sync.{key}",
+                    sync[key],
+                    "Before 3.38 it counts reads too; set read_percent to 0, or use sync.mode.",
+                )
             options[name] = sync[key]
     if "end_fsync" in sync:
         options["end_fsync"] = 1
@@ -277,14 +414,31 @@ def _verify(workload: dict, path) -> dict:
         return {}
     value = workload["verify"]
     if path is None:
-        raise unsupported("fio", "verify", value, "The ceiling keeps nothing that could be read back; leave the ceiling out, or verify.")
+        raise unsupported(
+            "fio",
+            "verify",
+            value,
+            "The ceiling keeps nothing that could be read back; leave the ceiling out, or verify.",
+        )
     if by_time(workload):
-        raise unsupported("fio", "verify", value, "It compares when an amount has been written, and its times are wrong when it compares in between; "
-                                                  "give io_bytes or loops.")
+        raise unsupported(
+            "fio",
+            "verify",
+            value,
+            "It compares when an amount has been written, and its times are wrong when it compares in between; "
+            "give io_bytes or loops.",
+        )
     if workload["read_percent"]:
-        raise unsupported("fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0.")
+        raise unsupported(
+            "fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0."
+        )
     if "block_size_bytes" not in workload or workload["alignment_bytes"] % workload["block_size_bytes"]:
-        raise unsupported("fio", "verify", value, "Blocks that overlap are compared in part only; use one block size, and a multiple of it as alignment.")
+        raise unsupported(
+            "fio",
+            "verify",
+            value,
+            "Blocks that overlap are compared in part only; use one block size, and a multiple of it as alignment.",
+        )
     # Of two writes to one block on their way at once either may be the last. fio would leave a file of its state wherever it was started.
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
@@ -308,19 +462,42 @@ def _refuse_options(workload: dict, path) -> None:
         elif others:
             remedy = f"It is an option of {' and '.join(others)}; set ioengine to that."
         else:
-            remedy = ("What could reach another place, run a command, hide an error or change what is recorded is not passed on; "
-                      "docs/workloads.md lists what is.")
-        raise Failure("workload_unsupported", f"fio is not given {where}{name} {value!r}.", remedy, engine="fio", variable=f"{where}{name}", value=value)
+            remedy = (
+                "What could reach another place, run a command, hide an error or change what is recorded is not passed on; "
+                "docs/workloads.md lists what is."
+            )
+        raise Failure(
+            "workload_unsupported",
+            f"fio is not given {where}{name} {value!r}.",
+            remedy,
+            engine="fio",
+            variable=f"{where}{name}",
+            value=value,
+        )
     if engine in SYNCHRONOUS and workload["queue_depth"] > 1:
-        raise unsupported("fio", "queue_depth", workload["queue_depth"],
-                          f"Its engine {engine} issues one I/O after the other; set queue_depth to 1 and use workers, or use ioengine "
-                          f"{WINDOWS_IOENGINE if windows else 'io_uring or libaio'}.")
+        raise unsupported(
+            "fio",
+            "queue_depth",
+            workload["queue_depth"],
+            f"Its engine {engine} issues one I/O after the other; set queue_depth to 1 and use workers, or use ioengine "
+            f"{WINDOWS_IOENGINE if windows else 'io_uring or libaio'}.",
+        )
     if workload["direct"] and (engine == "mmap" or (windows and engine == "sync")):
-        raise unsupported("fio", "direct", True, f"Its engine {engine} works through the page cache only; set direct to false, or use another ioengine.")
+        raise unsupported(
+            "fio",
+            "direct",
+            True,
+            f"Its engine {engine} works through the page cache only; set direct to false, or use another ioengine.",
+        )
     mode = workload.get("sync", {}).get("mode")
     if windows and mode and (mode, engine) != ("sync", WINDOWS_IOENGINE):
-        raise unsupported("fio", "sync.mode", mode, f"On Windows it knows the mode sync only, and that with ioengine {WINDOWS_IOENGINE} only; use those, "
-                                                    "or sync.fsync_every.")
+        raise unsupported(
+            "fio",
+            "sync.mode",
+            mode,
+            f"On Windows it knows the mode sync only, and that with ioengine {WINDOWS_IOENGINE} only; use those, "
+            "or sync.fsync_every.",
+        )
 
 
 def _options(workload: dict, path) -> dict:

@@ -13,25 +13,57 @@ import functools
 import json
 import re
 
-from ..failure import Failure
-from ..workload import normalise
+from ..core.failure import Failure
+from ..workload.workload import normalise
 
 # Whatever iodepth says, these have one I/O in flight.
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
 _TIME_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 # What changes the I/O besides what is translated below.
-KEPT = ("blockalign", "bs_unaligned", "buffer_compress_percentage", "buffer_pattern", "dedupe_percentage", "io_size", "loops", "number_ios",
-        "percentage_sequential", "random_distribution", "rate", "rate_iops", "rate_process", "rw_sequencer", "sync", "thinktime", "thinktime_blocks",
-        "verify", "zero_buffers", "zonemode", "zoneskip", "zonesize")
+KEPT = (
+    "blockalign",
+    "bs_unaligned",
+    "buffer_compress_percentage",
+    "buffer_pattern",
+    "dedupe_percentage",
+    "io_size",
+    "loops",
+    "number_ios",
+    "percentage_sequential",
+    "random_distribution",
+    "rate",
+    "rate_iops",
+    "rate_process",
+    "rw_sequencer",
+    "sync",
+    "thinktime",
+    "thinktime_blocks",
+    "verify",
+    "zero_buffers",
+    "zonemode",
+    "zoneskip",
+    "zonesize",
+)
 # Said or not, it is the same.
-_USUAL = {("loops", "1"), ("rate_process", "linear"), ("random_distribution", "random"), ("zonemode", "none"), ("rw_sequencer", "sequential")}
+_USUAL = {
+    ("loops", "1"),
+    ("rate_process", "linear"),
+    ("random_distribution", "random"),
+    ("zonemode", "none"),
+    ("rw_sequencer", "sequential"),
+}
 # What differs from point to point and is no matter of the workload.
 _OF_THE_POINT = ("name", "description", "filename", "randseed")
 
 
 def workload(options: dict) -> dict | None:
-    """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was."""
-    return json.loads(_told(tuple(sorted((name, text) for name, text in options.items() if name not in _OF_THE_POINT)))) if options else None
+    """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was.
+
+    The order of the options counts as it does in fio: of two that mean the same the later one wins, and kb_base holds for what follows it.
+    """
+    if not options:
+        return None
+    return json.loads(_told(tuple((name, text) for name, text in options.items() if name not in _OF_THE_POINT)))
 
 
 @functools.lru_cache(maxsize=256)
@@ -46,12 +78,26 @@ def _told(options: tuple) -> str:
 def _understood(options: dict) -> dict | None:
     mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", options.get("rw") or options.get("readwrite") or "read")
     sizes = _sizes(options)
-    numbers = {name: _number(options, option, default) for name, option, default in (
-        ("queue_depth", "iodepth", 1), ("workers", "numjobs", 1), ("random", "percentage_random", 100), ("reads", "rwmixread", 50))}
-    times = {name: _seconds(options.get(option)) for name, option in (("ramp_s", "ramp_time"), ("runtime_s", "runtime"))}
+    numbers = {
+        name: _number(options, option, default)
+        for name, option, default in (
+            ("queue_depth", "iodepth", 1),
+            ("workers", "numjobs", 1),
+            ("random", "percentage_random", 100),
+            ("reads", "rwmixread", 50),
+        )
+    }
+    times = {
+        name: _seconds(options.get(option)) for name, option in (("ramp_s", "ramp_time"), ("runtime_s", "runtime"))
+    }
     if not mode or sizes is None or None in numbers.values():
         return None
-    reads = 100 - _number(options, "rwmixwrite", 50) if "rwmixwrite" in options and "rwmixread" not in options else numbers["reads"]
+    reads = numbers["reads"]
+    if _last(options, "rwmixread", "rwmixwrite") == "rwmixwrite":
+        writes = _number(options, "rwmixwrite", 50)
+        if writes is None:
+            return None
+        reads = 100 - writes
     said = {
         "block_size": sizes,
         "read_percent": {"read": 100, "write": 0}.get(mode.group(2), reads),
@@ -59,7 +105,7 @@ def _understood(options: dict) -> dict | None:
         "queue_depth": 1 if options.get("ioengine") in SYNCHRONOUS else numbers["queue_depth"],
         "workers": numbers["workers"],
         "ramp_s": times["ramp_s"] or 0,
-        "direct": _yes(options, "direct"),
+        "direct": bool(direct(options)),
         **({"runtime_s": times["runtime_s"]} if times["runtime_s"] else {}),
         **_optional(options, mode.group(2)),
     }
@@ -67,6 +113,17 @@ def _understood(options: dict) -> dict | None:
         return normalise(said)
     except Failure:
         return None
+
+
+def direct(options: dict) -> bool | None:
+    """Whether the page cache is bypassed; None when the options do not say. direct and buffered are opposites, and the later one wins."""
+    name = _last(options, "direct", "buffered")
+    return None if name is None else _yes(options, name) == (name == "direct")
+
+
+def _last(options: dict, *names: str) -> str | None:
+    """Which of the names was given last, None when none was."""
+    return next((name for name in reversed(options) if name in names), None)
 
 
 def _yes(options: dict, name: str) -> bool:
@@ -97,10 +154,29 @@ def _sizes(options: dict):
     if "bsrange" in options or "blocksize_range" in options:
         bounds = options.get("bsrange") or options["blocksize_range"]
         return bounds if re.fullmatch(r"[0-9a-zA-Z]+-[0-9a-zA-Z]+", bounds) else None
-    sizes = (options.get("bs") or options.get("blocksize") or "4k").split(",")
-    if any(not re.fullmatch(r"\d{1,12}[kKmMgG]?(i?[bB])?", size) for size in sizes[:2]):
+    name = _last(options, "bs", "blocksize")
+    names = list(options)
+    base = options.get("kb_base", "1024")
+    if name and "kb_base" in options and names.index("kb_base") > names.index(name):
+        base = "1024"
+    sizes = [_size_bytes(size, base) for size in (options[name] if name else "4k").split(",")[:2]]
+    if None in sizes:
         return None
-    return sizes[0] if len(set(sizes[:2])) == 1 else {"read": sizes[0], "write": sizes[1]}
+    return sizes[0] if len(set(sizes)) == 1 else {"read": sizes[0], "write": sizes[1]}
+
+
+def _size_bytes(text: str, kb_base: str) -> int | None:
+    """Bytes of a size as fio's manual counts them; None when it is none.
+
+    With kb_base=1024, the default, 4k and 4kb are 4096 bytes and 4kib, the wrong way round for the sake of old scripts, is 4000;
+    with kb_base=1000 the units are those of SI and IEC.
+    """
+    match = re.fullmatch(r"(\d{1,12})(?:([kmg])(ib|b)?)?", text.lower())
+    if not match or kb_base not in ("1000", "1024"):
+        return None
+    number, unit, suffix = match.groups()
+    binary = (suffix == "ib") == (kb_base == "1000")
+    return int(number) * (1024 if binary else 1000) ** (" kmg".index(unit) if unit else 0)
 
 
 def _split(text: str):
@@ -111,15 +187,25 @@ def _split(text: str):
     left = 100 - sum(shares.values())
     if len(shares) + len(open_sizes) < text.count(":") + 1 or left < 0 or (open_sizes and left % len(open_sizes)):
         return None
-    return {size: share for size, share in {**shares, **{size: left // len(open_sizes) for size in open_sizes}}.items() if share}
+    return {
+        size: share
+        for size, share in {**shares, **{size: left // len(open_sizes) for size in open_sizes}}.items()
+        if share
+    }
 
 
 def _optional(options: dict, direction: str) -> dict:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
     found: dict = {}
-    rest = {name: options[name] or "1" for name in KEPT if options.get(name, "0") != "0" and (name, options[name]) not in _USUAL}
+    rest = {
+        name: options[name] or "1"
+        for name in KEPT
+        if options.get(name, "0") != "0" and (name, options[name]) not in _USUAL
+    }
     writes = direction != "read"
-    sync = {key: _number(options, option, 0) for key, option in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync"))}
+    sync = {
+        key: _number(options, option, 0) for key, option in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync"))
+    }
     sync = {key: number for key, number in sync.items() if number}
     if rest.get("sync") in ("1", "sync", "dsync"):
         sync["mode"] = "dsync" if rest.pop("sync") == "dsync" else "sync"

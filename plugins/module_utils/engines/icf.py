@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 
-from ..failure import Failure, bad_value
-from ..workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
+from ..core.failure import Failure, bad_value
+from ..workload.workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
 
 VERSION = "1.1.0"
 LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
@@ -28,8 +28,21 @@ IDLE = "Idle"
 PATTERNS = ("the same byte throughout an I/O", "pseudo random data", "random data")
 RANDOM_DATA = 2
 # What a workload may say besides, and IOMeter has no word for.
-EXPRESSIBLE = ("block_size_bytes", "block_sizes", "read_percent", "random_percent", "queue_depth", "workers", "ramp_s", "runtime_s",
-               "alignment_bytes", "direct", "range", "think_time_us", "burst")
+EXPRESSIBLE = (
+    "block_size_bytes",
+    "block_sizes",
+    "read_percent",
+    "random_percent",
+    "queue_depth",
+    "workers",
+    "ramp_s",
+    "runtime_s",
+    "alignment_bytes",
+    "direct",
+    "range",
+    "think_time_us",
+    "burst",
+)
 CYCLES = {"NORMAL": None, "CYCLE_OUTSTANDING_IOS": "queue depth cycling", "CYCLE_WORKERS": "worker cycling"}
 
 
@@ -54,12 +67,24 @@ def workload(name: str, lines: list, common: dict) -> dict:
     lines = [line for line in lines if line["of_size"]]
     if sum(line["of_size"] for line in lines) != 100:
         raise _unreadable(variable, "the shares of its lines do not add up to 100 %")
-    for key, words in (("random", "share of random offsets"), ("delay", "delay"), ("burst", "burst"), ("align", "alignment")):
+    for key, words in (
+        ("random", "share of random offsets"),
+        ("delay", "delay"),
+        ("burst", "burst"),
+        ("align", "alignment"),
+    ):
         values = sorted({line[key] for line in lines})
         if len(values) > 1:
-            raise unsupported("One workload", f"{variable}: {words}", values, "Give each value a specification of its own.")
+            raise unsupported(
+                "One workload", f"{variable}: {words}", values, "Give each value a specification of its own."
+            )
     if any(line["reply"] for line in lines):
-        raise unsupported("A workload", f"{variable}: reply", [line["reply"] for line in lines], "Replies are of network targets; set it to 0.")
+        raise unsupported(
+            "A workload",
+            f"{variable}: reply",
+            [line["reply"] for line in lines],
+            "Replies are of network targets; set it to 0.",
+        )
     first = lines[0]
     said = {**_mix(variable, lines), "random_percent": first["random"], **common}
     if first["delay"]:
@@ -75,15 +100,29 @@ def workload(name: str, lines: list, common: dict) -> dict:
 def _mix(variable: str, lines: list) -> dict:
     reads = sum(line["of_size"] * line["reads"] for line in lines)
     if reads % 100:
-        raise unsupported("A workload", f"{variable}: share of reads over all lines", reads / 100, "Choose shares that give whole percents.")
+        raise unsupported(
+            "A workload",
+            f"{variable}: share of reads over all lines",
+            reads / 100,
+            "Choose shares that give whole percents.",
+        )
     found = {"read_percent": reads // 100}
     if len({line["size"] for line in lines}) == 1:
         return {"block_size": lines[0]["size"], **found}
     if len({line["reads"] for line in lines}) == 1:
         return {"block_size": _shares(variable, [(line["size"], line["of_size"]) for line in lines]), **found}
-    parts = {"read": [(line["size"], line["of_size"] * line["reads"]) for line in lines],
-             "write": [(line["size"], line["of_size"] * (100 - line["reads"])) for line in lines]}
-    return {"block_size": {direction: _shares(variable, sizes) for direction, sizes in parts.items() if any(weight for size, weight in sizes)}, **found}
+    parts = {
+        "read": [(line["size"], line["of_size"] * line["reads"]) for line in lines],
+        "write": [(line["size"], line["of_size"] * (100 - line["reads"])) for line in lines],
+    }
+    return {
+        "block_size": {
+            direction: _shares(variable, sizes)
+            for direction, sizes in parts.items()
+            if any(weight for size, weight in sizes)
+        },
+        **found,
+    }
 
 
 def _shares(variable: str, sizes: list) -> dict:
@@ -94,7 +133,12 @@ def _shares(variable: str, sizes: list) -> dict:
             found[size] = found.get(size, 0) + weight
     for size, weight in found.items():
         if weight * 100 % total:
-            raise unsupported("A workload", f"{variable}: share of {size} bytes", f"{weight / total:.2%}", "Choose shares that give whole percents.")
+            raise unsupported(
+                "A workload",
+                f"{variable}: share of {size} bytes",
+                f"{weight / total:.2%}",
+                "Choose shares that give whole percents.",
+            )
     return {size: weight * 100 // total for size, weight in found.items()}
 
 
@@ -112,16 +156,43 @@ def disk_range(start_sector: int, size_sectors: int) -> dict:
 
 
 def _unreadable(where: str, why: str) -> Failure:
-    return Failure("icf_unreadable", f"The IOMeter configuration cannot be read at {where}: {why}.",
-                   "Use a file that IOMeter 2006.07.27 to 1.1.0 saved, or correct the line.", where=where)
+    return Failure(
+        "icf_unreadable",
+        f"The IOMeter configuration cannot be read at {where}: {why}.",
+        "Use a file that IOMeter 2006.07.27 to 1.1.0 saved, or correct the line.",
+        where=where,
+    )
 
 
-_IGNORED = ("results display", "end results display", "test setup", "end test setup", "access specifications", "end access specifications",
-            "manager list", "end manager list", "default disk workers to spawn", "default network workers to spawn", "record results",
-            "hours minutes seconds", "start step step type", "start end step step type", "manager network address", "end manager",
-            "end worker", "end default target settings for worker", "default target settings for worker", "end assigned access specs",
-            "target assignments", "target type", "end target", "end target assignments", "disk cycling", "update frequency,update type",
-            "record last update results,update frequency,update type")
+_IGNORED = (
+    "results display",
+    "end results display",
+    "test setup",
+    "end test setup",
+    "access specifications",
+    "end access specifications",
+    "manager list",
+    "end manager list",
+    "default disk workers to spawn",
+    "default network workers to spawn",
+    "record results",
+    "hours minutes seconds",
+    "start step step type",
+    "start end step step type",
+    "manager network address",
+    "end manager",
+    "end worker",
+    "end default target settings for worker",
+    "default target settings for worker",
+    "end assigned access specs",
+    "target assignments",
+    "target type",
+    "end target",
+    "end target assignments",
+    "disk cycling",
+    "update frequency,update type",
+    "record last update results,update frequency,update type",
+)
 _VALUES_BELOW_A_COMMENT = ("run time", "worker cycling", "queue depth cycling", "disk cycling")
 
 
@@ -131,7 +202,15 @@ def read(text: str) -> dict:
     {description, runtime_s, ramp_s, test_type, cycling: {<key>: [words]}, specs: {name: [access_line]},
     workers: [{manager, name, type, queue_depth, reconnects, size_sectors, start_sector, data_pattern, specs: [name], targets: [name]}]}
     """
-    found: dict = {"description": "", "runtime_s": None, "ramp_s": None, "test_type": "NORMAL", "cycling": {}, "specs": {}, "workers": []}
+    found: dict = {
+        "description": "",
+        "runtime_s": None,
+        "ramp_s": None,
+        "test_type": "NORMAL",
+        "cycling": {},
+        "specs": {},
+        "workers": [],
+    }
     key = manager = spec = None
     waiting = None
     if not re.match(r"\s*Version \d", text):
@@ -145,8 +224,20 @@ def read(text: str) -> dict:
             if key in _VALUES_BELOW_A_COMMENT:
                 waiting = key
             if key == "worker":
-                found["workers"].append({"manager": manager, "name": "", "type": "DISK", "queue_depth": 1, "reconnects": False, "size_sectors": 0,
-                                         "start_sector": 0, "data_pattern": 0, "specs": [], "targets": []})
+                found["workers"].append(
+                    {
+                        "manager": manager,
+                        "name": "",
+                        "type": "DISK",
+                        "queue_depth": 1,
+                        "reconnects": False,
+                        "size_sectors": 0,
+                        "start_sector": 0,
+                        "data_pattern": 0,
+                        "specs": [],
+                        "targets": [],
+                    }
+                )
         elif key == "hours minutes seconds" and waiting == "run time":
             hours, minutes, seconds = _numbers(line.split(), 3, where)
             found["runtime_s"] = hours * 3600 + minutes * 60 + seconds
@@ -207,20 +298,40 @@ def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None
     notes: what IOMeter would do otherwise than an engine that is given the workload.
     """
     file = read(text)
-    common = {"runtime_s": file["runtime_s"] if runtime_s is None else runtime_s, "ramp_s": (file["ramp_s"] or 0) if ramp_s is None else ramp_s}
+    common = {
+        "runtime_s": file["runtime_s"] if runtime_s is None else runtime_s,
+        "ramp_s": (file["ramp_s"] or 0) if ramp_s is None else ramp_s,
+    }
     if not common["runtime_s"]:
-        raise bad_value("run time of the IOMeter configuration", common["runtime_s"], "The file says to run until stopped; give runtime_s.")
+        raise bad_value(
+            "run time of the IOMeter configuration",
+            common["runtime_s"],
+            "The file says to run until stopped; give runtime_s.",
+        )
     if file["test_type"] not in CYCLES:
-        raise unsupported("A workload", "test type", file["test_type"], "Save the file with test type NORMAL, or with outstanding I/Os or workers cycling.")
-    workers = [worker for worker in file["workers"] if worker["type"] == "DISK" and any(name != IDLE for name in worker["specs"])]
+        raise unsupported(
+            "A workload",
+            "test type",
+            file["test_type"],
+            "Save the file with test type NORMAL, or with outstanding I/Os or workers cycling.",
+        )
+    workers = [
+        worker
+        for worker in file["workers"]
+        if worker["type"] == "DISK" and any(name != IDLE for name in worker["specs"])
+    ]
     others = sorted({worker["type"] for worker in file["workers"]} - {"DISK"})
     if others:
         raise unsupported("A workload", "worker type", others, "Remove the network workers from the file.")
     if not workers:
-        return [_entry(file, name, [], {**common, "queue_depth": 1, "workers": 1}, None) for name in file["specs"] if name != IDLE]
+        return [
+            _entry(file, name, [], {**common, "queue_depth": 1, "workers": 1}, None)
+            for name in file["specs"]
+            if name != IDLE
+        ]
     found = []
     for position in range(max(len(worker["specs"]) for worker in workers)):
-        active = [worker for worker in workers if worker["specs"][position:position + 1] not in ([], [IDLE])]
+        active = [worker for worker in workers if worker["specs"][position : position + 1] not in ([], [IDLE])]
         if active:
             found += _step(file, position, active, common)
     return found
@@ -228,17 +339,24 @@ def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None
 
 def _step(file: dict, position: int, active: list, common: dict) -> list:
     """The workloads of one step: what all active workers do at the same time."""
+
     def one(what: str, values: list):
         if any(value != values[0] for value in values):
-            raise unsupported("One workload", f"what the workers do at step {position + 1} at the same time ({what})", sorted(set(map(str, values))),
-                              "Give all workers the same, or one file each.")
+            raise unsupported(
+                "One workload",
+                f"what the workers do at step {position + 1} at the same time ({what})",
+                sorted(set(map(str, values))),
+                "Give all workers the same, or one file each.",
+            )
         return values[0]
 
     name = one("access specification", [worker["specs"][position] for worker in active])
     if name not in file["specs"]:
         raise _unreadable(f"worker {active[0]['name']!r}", f"there is no access specification {name!r}")
     depth = one("outstanding I/Os", [worker["queue_depth"] for worker in active])
-    span = one("maximum size and starting sector", [(worker["size_sectors"], worker["start_sector"]) for worker in active])
+    span = one(
+        "maximum size and starting sector", [(worker["size_sectors"], worker["start_sector"]) for worker in active]
+    )
     pattern = one("data pattern", [worker["data_pattern"] for worker in active])
     if any(worker["reconnects"] for worker in active):
         raise unsupported("A workload", "test connection rate", "ENABLED", "Save the file with it disabled.")
@@ -247,10 +365,16 @@ def _step(file: dict, position: int, active: list, common: dict) -> list:
     shares = {place: assigned.count(place) for place in assigned}
     count = one("workers a target", list(shares.values())) if shares else len(active)
     targets = [target for manager, target in shares]
-    depths = _cycle(file, "queue depth cycling", None) if CYCLES[file["test_type"]] == "queue depth cycling" else [depth]
+    depths = (
+        _cycle(file, "queue depth cycling", None) if CYCLES[file["test_type"]] == "queue depth cycling" else [depth]
+    )
     counts = _cycle(file, "worker cycling", count) if CYCLES[file["test_type"]] == "worker cycling" else [count]
     common = {**common, **disk_range(span[1], span[0])}
-    return [_entry(file, name, targets, {**common, "queue_depth": each, "workers": number}, pattern) for number in counts for each in depths]
+    return [
+        _entry(file, name, targets, {**common, "queue_depth": each, "workers": number}, pattern)
+        for number in counts
+        for each in depths
+    ]
 
 
 def _cycle(file: dict, key: str, end) -> list:
@@ -320,13 +444,15 @@ def _depth_cycle(members: list):
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
     patterns = _by(members, _lines)
     values = [one["queue_depth"] for one in patterns[0]]
-    if members != [one for same in patterns for one in same] or any([one["queue_depth"] for one in same] != values for same in patterns):
+    if members != [one for same in patterns for one in same] or any(
+        [one["queue_depth"] for one in same] != values for same in patterns
+    ):
         return None
     start, second, end = values[0], values[1], values[-1]
     if values == list(range(start, end + 1, max(1, second - start))):
         return start, end, second - start, "LINEAR"
     step = second // start
-    if step > 1 and values == [start * step ** power for power in range(len(values))]:
+    if step > 1 and values == [start * step**power for power in range(len(values))]:
         return start, end, step, "EXPONENTIAL"
     return None
 
@@ -337,7 +463,11 @@ def write(normalised: list, targets: list, description: str = "storlab.testbed",
     Targets are '<n>: "<name>"' for physical drive n, 'G: "<label>"' for the file iobw.tst on drive G, or a device's name on Linux. Every
     worker gets all of them. Failure 'workload_unsupported' for what IOMeter cannot do.
     """
-    for label, value in (("description", description), ("manager", manager), *(("target", target) for target in targets)):
+    for label, value in (
+        ("description", description),
+        ("manager", manager),
+        *(("target", target) for target in targets),
+    ):
         if not isinstance(value, str) or not value.strip() or re.search(r"[\r\n]", value) or value.startswith("'"):
             raise bad_value(label, value, "Give one line of text that does not start with '.")
     if not targets:
@@ -350,8 +480,20 @@ def write(normalised: list, targets: list, description: str = "storlab.testbed",
     assigned = [name for name, depth in steps(normalised) if depth == cycle[0]]
     lines = [f"Version {VERSION} ", *_setup(description, first, cycle, cycles), "'ACCESS SPECIFICATIONS " + "=" * 57]
     for name, rows in specs.items():
-        lines += ["'Access specification name,default assignment", f"\t{name},NONE", LINE_COMMENT, *("\t" + ",".join(map(str, row)) for row in rows)]
-    lines += ["'END access specifications", "'MANAGER LIST " + "=" * 66, "'Manager ID, manager name", f"\t1,{manager}", "'Manager network address", "\t"]
+        lines += [
+            "'Access specification name,default assignment",
+            f"\t{name},NONE",
+            LINE_COMMENT,
+            *("\t" + ",".join(map(str, row)) for row in rows),
+        ]
+    lines += [
+        "'END access specifications",
+        "'MANAGER LIST " + "=" * 66,
+        "'Manager ID, manager name",
+        f"\t1,{manager}",
+        "'Manager network address",
+        "\t",
+    ]
     for number in range(first["workers"]):
         lines += _worker(f"Worker {number + 1}", first, assigned, targets)
     return "\n".join([*lines, "'End manager", "'END manager list", f"Version {VERSION} ", ""])
@@ -376,7 +518,11 @@ def target_of(path: str) -> str:
     """
     drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d)|([A-Za-z]):\\.*", path, re.DOTALL)
     if not drive:
-        raise bad_value("IOMeter target", path, r"IOMeter finds drives 0 to 9 by their number only: give \\.\PhysicalDrive0 to 9, or a file like T:\name.dat.")
+        raise bad_value(
+            "IOMeter target",
+            path,
+            r"IOMeter finds drives 0 to 9 by their number only: give \\.\PhysicalDrive0 to 9, or a file like T:\name.dat.",
+        )
     return f'{drive[1] or drive[2].upper()}: "storlab"'
 
 
@@ -387,12 +533,20 @@ def _checked(normalised: list) -> tuple:
     for one in normalised:
         _refuse(one)
     if len(_by(normalised, _of_file)) > 1:
-        raise unsupported("One IOMeter configuration", "workers, run time, ramp and range", sorted({str(_of_file(one)) for one in normalised}),
-                          "Write one file for each, as group() divides them.")
+        raise unsupported(
+            "One IOMeter configuration",
+            "workers, run time, ramp and range",
+            sorted({str(_of_file(one)) for one in normalised}),
+            "Write one file for each, as group() divides them.",
+        )
     cycle = _depth_cycle(normalised)
     if not cycle:
-        raise unsupported("One IOMeter configuration", "queue_depth", [one["queue_depth"] for one in normalised],
-                          "Give one access pattern after the other, each at the same evenly or geometrically spaced depths, or write one file a depth.")
+        raise unsupported(
+            "One IOMeter configuration",
+            "queue_depth",
+            [one["queue_depth"] for one in normalised],
+            "Give one access pattern after the other, each at the same evenly or geometrically spaced depths, or write one file a depth.",
+        )
     return cycle
 
 
@@ -401,25 +555,54 @@ def _setup(description: str, first: dict, cycle: tuple, cycles: bool) -> list:
     start, end, step, kind = cycle if cycles else (1, 32, 2, "EXPONENTIAL")
     row = "{:<11}{:<11}{}".format
     return [
-        "'TEST SETUP " + "=" * 68, "'Test Description", "\t" + description.replace(",", "-"),
-        "'Run Time", "'\t" + row("hours", "minutes", "seconds"), "\t" + row(hours, minutes, seconds),
-        "'Ramp Up Time (s)", f"\t{first['ramp_s']}", "'Default Disk Workers to Spawn", f"\t{first['workers']}",
-        "'Default Network Workers to Spawn", "\t0", "'Record Results", "\tALL",
-        "'Worker Cycling", "'\t" + row("start", "step", "step type"), "\t" + row(1, 1, "LINEAR"),
-        "'Disk Cycling", "'\t" + row("start", "step", "step type"), "\t" + row(1, 1, "LINEAR"),
-        "'Queue Depth Cycling", "'\t{:<11}{:<11}{:<11}{}".format("start", "end", "step", "step type"), f"\t{start:<11}{end:<11}{step:<11}{kind}",
-        "'Test Type", "\tCYCLE_OUTSTANDING_IOS" if cycles else "\tNORMAL", "'END test setup",
-        "'RESULTS DISPLAY " + "=" * 63, "'Record Last Update Results,Update Frequency,Update Type", "\tDISABLED,1,WHOLE_TEST", "'END results display",
+        "'TEST SETUP " + "=" * 68,
+        "'Test Description",
+        "\t" + description.replace(",", "-"),
+        "'Run Time",
+        "'\t" + row("hours", "minutes", "seconds"),
+        "\t" + row(hours, minutes, seconds),
+        "'Ramp Up Time (s)",
+        f"\t{first['ramp_s']}",
+        "'Default Disk Workers to Spawn",
+        f"\t{first['workers']}",
+        "'Default Network Workers to Spawn",
+        "\t0",
+        "'Record Results",
+        "\tALL",
+        "'Worker Cycling",
+        "'\t" + row("start", "step", "step type"),
+        "\t" + row(1, 1, "LINEAR"),
+        "'Disk Cycling",
+        "'\t" + row("start", "step", "step type"),
+        "\t" + row(1, 1, "LINEAR"),
+        "'Queue Depth Cycling",
+        "'\t{:<11}{:<11}{:<11}{}".format("start", "end", "step", "step type"),
+        f"\t{start:<11}{end:<11}{step:<11}{kind}",
+        "'Test Type",
+        "\tCYCLE_OUTSTANDING_IOS" if cycles else "\tNORMAL",
+        "'END test setup",
+        "'RESULTS DISPLAY " + "=" * 63,
+        "'Record Last Update Results,Update Frequency,Update Type",
+        "\tDISABLED,1,WHOLE_TEST",
+        "'END results display",
     ]
 
 
 def _worker(name: str, first: dict, specs: list, targets: list) -> list:
     found = [
-        "'Worker", f"\t{name}", "'Worker type", "\tDISK", "'Default target settings for worker",
+        "'Worker",
+        f"\t{name}",
+        "'Worker type",
+        "\tDISK",
+        "'Default target settings for worker",
         "'Number of outstanding IOs,test connection rate,transactions per connection,use fixed seed,fixed seed value",
-        f"\t{first['queue_depth']},DISABLED,1,DISABLED,0", "'Disk maximum size,starting sector,Data pattern",
+        f"\t{first['queue_depth']},DISABLED,1,DISABLED,0",
+        "'Disk maximum size,starting sector,Data pattern",
         f"\t{(first['range']['size_bytes'] or 0) // SECTOR_BYTES},{first['range']['offset_bytes'] // SECTOR_BYTES},{RANDOM_DATA}",
-        "'End default target settings for worker", "'Assigned access specs", *("\t" + spec for spec in specs), "'End assigned access specs",
+        "'End default target settings for worker",
+        "'Assigned access specs",
+        *("\t" + spec for spec in specs),
+        "'End assigned access specs",
         "'Target assignments",
     ]
     for target in targets:
@@ -435,9 +618,19 @@ def _refuse(one: dict) -> None:
     if not one["direct"]:
         raise unsupported("IOMeter", "direct", False, "It always bypasses the cache; set direct to true.")
     if one.get("think_time_us", 0) % 1000:
-        raise unsupported("IOMeter", "think_time_us", one["think_time_us"], "It pauses for whole milliseconds; use a multiple of 1000.")
+        raise unsupported(
+            "IOMeter",
+            "think_time_us",
+            one["think_time_us"],
+            "It pauses for whole milliseconds; use a multiple of 1000.",
+        )
     if not one["random_percent"] and one["alignment_bytes"] > block_bounds(one)[0]:
-        raise unsupported("IOMeter", "alignment_bytes", one["alignment_bytes"], "Sequential I/O aligned to more than a block leaves gaps; use the block size.")
+        raise unsupported(
+            "IOMeter",
+            "alignment_bytes",
+            one["alignment_bytes"],
+            "Sequential I/O aligned to more than a block leaves gaps; use the block size.",
+        )
 
 
 def _lines(one: dict) -> tuple:
@@ -453,8 +646,13 @@ def _lines(one: dict) -> tuple:
     for name, share, reads in (("read", one["read_percent"], 100), ("write", 100 - one["read_percent"], 0)):
         for part in mixes[name]:
             if share * part["percent"] % 100:
-                raise unsupported("IOMeter", "block_sizes", one["block_sizes"], f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
-                                  "choose shares that are.")
+                raise unsupported(
+                    "IOMeter",
+                    "block_sizes",
+                    one["block_sizes"],
+                    f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
+                    "choose shares that are.",
+                )
             found.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))
     return tuple(sorted(found))
 

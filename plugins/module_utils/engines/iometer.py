@@ -17,9 +17,9 @@ import datetime
 import math
 import re
 
-from .. import histogram
-from .. import result as schema
-from ..failure import Failure
+from ..core.failure import Failure
+from ..result import histogram
+from ..result import result as schema
 from . import icf
 
 # Name of each counter, and the bounds of what it holds in nanoseconds. IOMeter prints round names but compares with fractions of its timer:
@@ -64,8 +64,11 @@ def results(text: str) -> list:
     """
     runs = _runs(text)
     if not runs:
-        raise Failure("no_result", "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
-                      "Give the CSV file that IOMeter was told to write with /r.")
+        raise Failure(
+            "no_result",
+            "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
+            "Give the CSV file that IOMeter was told to write with /r.",
+        )
     return [found for run in runs for found in _of_run(run)]
 
 
@@ -89,7 +92,7 @@ def _runs(text: str) -> list:
         if not line:
             continue
         if line.startswith("ERROR:"):
-            _current(runs)["errors"].append(line[len("ERROR:"):].strip())
+            _current(runs)["errors"].append(line[len("ERROR:") :].strip())
             continue
         if line == "Aborted test":
             run = _current(runs)
@@ -123,15 +126,23 @@ def _runs(text: str) -> list:
         elif section == icf.LINE_COMMENT and runs and runs[-1]["specs"]:
             runs[-1]["specs"][-1]["lines"].append(icf.access_line(line.rstrip(","), f"line {number}"))
         elif line.startswith("Version ") and runs:
-            runs[-1]["version"] = line[len("Version "):].strip()
+            runs[-1]["version"] = line[len("Version ") :].strip()
     # IOMeter appends its errors, perhaps to nothing; but any log may have a line that starts with ERROR.
     return [run for run in runs if run["blocks"] or run["announced"] or text.lstrip().startswith("ERROR:")]
 
 
 def _new_run(announced: bool = True, closes: bool = False) -> dict:
     """closes: it has IOMeter's own header, not that of a fork."""
-    return {"announced": announced, "closes": closes, "version": None, "specs": [], "blocks": [], "ended": False, "aborted": False,
-            "errors": []}
+    return {
+        "announced": announced,
+        "closes": closes,
+        "version": None,
+        "specs": [],
+        "blocks": [],
+        "ended": False,
+        "aborted": False,
+        "errors": [],
+    }
 
 
 def _current(runs: list) -> dict:
@@ -149,8 +160,12 @@ def _cells(line: str, number: int) -> list:
 
 
 def _unreadable(number: int, why: str) -> Failure:
-    return Failure("iometer_output_unreadable", f"Line {number} of the IOMeter file cannot be read: {why}.",
-                   "Use the file as IOMeter wrote it; a spreadsheet that saves it changes separators and numbers.", line=number)
+    return Failure(
+        "iometer_output_unreadable",
+        f"Line {number} of the IOMeter file cannot be read: {why}.",
+        "Use the file as IOMeter wrote it; a spreadsheet that saves it changes separators and numbers.",
+        line=number,
+    )
 
 
 class _Row:
@@ -204,7 +219,9 @@ def _of_run(run: dict) -> list:
 
 
 def _aborted(run: dict) -> bool:
-    return run["aborted"] or (not run["ended"] and (not run["blocks"] or (run["closes"] and _ends_its_runs(run["version"]))))
+    return run["aborted"] or (
+        not run["ended"] and (not run["blocks"] or (run["closes"] and _ends_its_runs(run["version"])))
+    )
 
 
 def _ends_its_runs(version) -> bool:
@@ -213,7 +230,13 @@ def _ends_its_runs(version) -> bool:
 
 
 def _broken(engine: dict, code: str, message: str) -> dict:
-    return {"schema": schema.SCHEMA, "engine": engine, "flags": [], "status": "failed", "failures": [{"code": code, "message": message}]}
+    return {
+        "schema": schema.SCHEMA,
+        "engine": engine,
+        "flags": [],
+        "status": "failed",
+        "failures": [{"code": code, "message": message}],
+    }
 
 
 def _of_block(block: dict, engine: dict) -> dict:
@@ -226,10 +249,17 @@ def _of_block(block: dict, engine: dict) -> dict:
     if spec:
         found["job_name"] = spec["name"]
     if block["aborted"]:
-        return {**found, **_broken(engine, "no_result", "The run was aborted during this test, or before the next one measured.")}
+        return {
+            **found,
+            **_broken(engine, "no_result", "The run was aborted during this test, or before the next one measured."),
+        }
     if not everything.count("# Disks"):
-        found["failures"].append({"code": "no_target",
-                                  "message": "No worker had a target, so IOMeter did no I/O; it does not see disks with partitions or a GPT."})
+        found["failures"].append(
+            {
+                "code": "no_target",
+                "message": "No worker had a target, so IOMeter did no I/O; it does not see disks with partitions or a GPT.",
+            }
+        )
         return {**found, "status": "failed"}
     figures, failures = _figures(everything)
     found.update(figures)
@@ -240,7 +270,9 @@ def _of_block(block: dict, engine: dict) -> dict:
             found["workload"] = _workload(spec, everything, found)
         except Failure as failure:
             found["workload_unknown"] = str(failure)
-    expected = tuple(name for name in schema.DIRECTIONS if any(_asks(line, name) for line in (spec or {"lines": []})["lines"]))
+    expected = tuple(
+        name for name in schema.DIRECTIONS if any(_asks(line, name) for line in (spec or {"lines": []})["lines"])
+    )
     found["failures"] += schema.failures(found, 0, expected, None)
     if not expected and not failures and not any(name in found for name in schema.DIRECTIONS):
         found["failures"].append({"code": "no_io", "message": "No I/O was done."})
@@ -264,12 +296,21 @@ def _figures(row: _Row) -> tuple:
     for name, counted, size in (("read", "Read I/Os", "Bytes Read"), ("write", "Write I/Os", "Bytes Written")):
         ios, rate = row.count(counted), row.number_of(f"{name.capitalize()} IOps") or 0
         if bool(ios) != bool(rate):
-            return {}, [{"code": "figures_incomplete", "message": f"The file has {rate:g} {name} IOps, but counts {ios} {name} I/Os."}]
+            return {}, [
+                {
+                    "code": "figures_incomplete",
+                    "message": f"The file has {rate:g} {name} IOps, but counts {ios} {name} I/Os.",
+                }
+            ]
         if not ios:
             continue
         runtimes.append(ios / rate)
         title = name.capitalize()
-        latency = {"samples": ios, "mean": _nanoseconds(row, f"Average {title} Response Time"), "max": _nanoseconds(row, f"Maximum {title} Response Time")}
+        latency = {
+            "samples": ios,
+            "mean": _nanoseconds(row, f"Average {title} Response Time"),
+            "max": _nanoseconds(row, f"Maximum {title} Response Time"),
+        }
         # From the bytes, because MBps is binary in some releases and decimal in others.
         parts[name] = schema.direction(ios, row.count(size), rate, row.count(size) / runtimes[-1], latency)
     found = dict(parts)
@@ -279,7 +320,12 @@ def _figures(row: _Row) -> tuple:
     found["total"] = schema.merge_directions(list(parts.values()))
     rate = row.number_of("IOps") or 0
     if max(runtimes) - min(runtimes) > _AGREES * max(runtimes) or abs(rate - found["total"]["iops"]) > _AGREES * rate:
-        return {}, [{"code": "figures_disagree", "message": "Counts and rates of reads, of writes and of both do not fit together."}]
+        return {}, [
+            {
+                "code": "figures_disagree",
+                "message": "Counts and rates of reads, of writes and of both do not fit together.",
+            }
+        ]
     bins = _bins(row, found["total"]["ios"])
     if bins:
         found["latency_bins"] = bins
@@ -301,13 +347,20 @@ def _bins(row: _Row, ios: int):
     counts = [row.count(name) for name in BINS]
     if not ios or sum(counts) != ios:
         return None
-    return {"unit": "ns", "lower": [low for low, high in BINS.values()], "upper": [high for low, high in BINS.values()], "counts": counts}
+    return {
+        "unit": "ns",
+        "lower": [low for low, high in BINS.values()],
+        "upper": [high for low, high in BINS.values()],
+        "counts": counts,
+    }
 
 
 def _bounds(bins: dict, longest) -> dict:
     """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
     found = {}
-    positions = histogram.percentiles({str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES)
+    positions = histogram.percentiles(
+        {str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES
+    )
     for percent, name in schema.PERCENTILES.items():
         low, high, stem = bins["lower"][positions[percent]], bins["upper"][positions[percent]], name[: -len("_ns")]
         found[f"{stem}_lower_ns"] = low
@@ -335,18 +388,35 @@ def _client(row: _Row) -> dict:
     kept = {key: figures[key] for key in ("read", "write", "total") if key in figures}
     if not kept and not failures:
         failures = [{"code": "no_io", "message": "No I/O was done."}]
-    return {"host": row.text("Target Name"), "status": "failed" if failures else "measured", "failures": failures, **kept}
+    return {
+        "host": row.text("Target Name"),
+        "status": "failed" if failures else "measured",
+        "failures": failures,
+        **kept,
+    }
 
 
 def _workload(spec: dict, row: _Row, found: dict) -> dict:
     """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
     depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
     if not depth or not workers or disks % workers:
-        raise Failure("workload_unknown", f"Workers of the test {spec['name']!r} differ in targets or outstanding I/Os.",
-                      "Give all workers the same settings to have one workload.")
+        raise Failure(
+            "workload_unknown",
+            f"Workers of the test {spec['name']!r} differ in targets or outstanding I/Os.",
+            "Give all workers the same settings to have one workload.",
+        )
     # IOMeter counts outstanding I/Os a target, and a worker may have several.
-    return icf.workload(spec["name"], spec["lines"], {"queue_depth": int(depth) * disks // workers, "workers": workers,
-                                                      "runtime_s": max(1, round(found.get("runtime_s", 0))), "ramp_s": 0, **_range(row)})
+    return icf.workload(
+        spec["name"],
+        spec["lines"],
+        {
+            "queue_depth": int(depth) * disks // workers,
+            "workers": workers,
+            "runtime_s": max(1, round(found.get("runtime_s", 0))),
+            "ramp_s": 0,
+            **_range(row),
+        },
+    )
 
 
 def _range(row: _Row) -> dict:
@@ -367,10 +437,20 @@ def _series(block: dict) -> dict:
         first = at if first is None else first
         decimal = row.number_of("MBps (Decimal)")
         # IOMeter records updates of the measured time only; the ramp is over when the first one comes.
-        rows.append([round(at - first, 3), "measure", row.number_of("IOps"), None if decimal is None else decimal * 1e6,
-                     _nanoseconds(row, "Average Response Time"), row.number_of("% CPU Utilization")])
+        rows.append(
+            [
+                round(at - first, 3),
+                "measure",
+                row.number_of("IOps"),
+                None if decimal is None else decimal * 1e6,
+                _nanoseconds(row, "Average Response Time"),
+                row.number_of("% CPU Utilization"),
+            ]
+        )
     steps = sorted(later[0] - earlier[0] for earlier, later in zip(rows, rows[1:]))
-    return schema.without_none({"interval_s": steps[len(steps) // 2] if steps else None, "columns": columns, "rows": rows})
+    return schema.without_none(
+        {"interval_s": steps[len(steps) // 2] if steps else None, "columns": columns, "rows": rows}
+    )
 
 
 def _seconds(row: _Row) -> float:

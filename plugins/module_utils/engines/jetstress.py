@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-from ..failure import Failure
+from ..core.failure import Failure
 
 _OVERALL, _ACHIEVED = "Overall Test Result", "Achieved Transactional I/O per Second"
 
@@ -30,8 +30,11 @@ def results(text: str) -> list:
         # What html.parser raises at a broken declaration.
         raise _unreadable(f"it is no HTML: {error}") from error
     if not any(_OVERALL in report["values"] for report in parser.reports):
-        raise Failure("no_result", f"This is no report of JetStress: it has no cell {_OVERALL!r}.",
-                      "Give the file <type>_<date>.html that JetStress wrote at the end of the test.")
+        raise Failure(
+            "no_result",
+            f"This is no report of JetStress: it has no cell {_OVERALL!r}.",
+            "Give the file <type>_<date>.html that JetStress wrote at the end of the test.",
+        )
     return [_result(report) for report in parser.reports]
 
 
@@ -61,8 +64,11 @@ def _number(cell: str) -> float:
 
 
 def _unreadable(why: str) -> Failure:
-    return Failure("jetstress_output_unreadable", f"The JetStress report cannot be read: {why}.",
-                   "Use the file as JetStress wrote it, with numbers like 1234.567.")
+    return Failure(
+        "jetstress_output_unreadable",
+        f"The JetStress report cannot be read: {why}.",
+        "Use the file as JetStress wrote it, with numbers like 1234.567.",
+    )
 
 
 class _Reports(HTMLParser):

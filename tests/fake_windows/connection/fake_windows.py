@@ -48,7 +48,9 @@ def decode(payload: str) -> tuple:
         raise Refused("a module in Python cannot run on a host without Python")
     manifest = json.loads(payload.split(MANIFEST_END)[1])
     action = next(action for action in manifest["actions"] if action["name"] == "module_wrapper.ps1")
-    arguments = next(variable["Value"] for variable in action["params"]["Variables"] if variable["Name"] == "complex_args")
+    arguments = next(
+        variable["Value"] for variable in action["params"]["Variables"] if variable["Name"] == "complex_args"
+    )
     name = arguments["_ansible_module_name"]
     source = base64.b64decode(manifest["scripts"][action["params"]["Script"]]["script"]).decode()
     if "#AnsibleRequires" not in source and "#Requires" not in source:
@@ -83,7 +85,11 @@ class Connection(ConnectionBase):
                     return 0, json.dumps(answer).encode(), b""
                 return 0, self._command(host, cmd).encode(), b""
             except Refused as refused:
-                return 0, json.dumps({"failed": True, "msg": f"{refused} (said by a stand-in for Windows)"}).encode(), b""
+                return (
+                    0,
+                    json.dumps({"failed": True, "msg": f"{refused} (said by a stand-in for Windows)"}).encode(),
+                    b"",
+                )
 
     @staticmethod
     def _command(host: Host, command: str) -> str:

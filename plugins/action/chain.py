@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Expands and checks the description of a testbed; documentation in plugins/modules/chain.py."""
+
+from __future__ import annotations
+
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.core.failure import Failure, bad_value
+from ..plugin_utils.chain import check, doctor, drawing, expand, inventory
+
+
+class ActionModule(ActionBase):
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _VALID_ARGS = frozenset(("probes", "require", "show", "testbed"))
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        try:
+            result.update(self._expand(task_vars or {}))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        return result
+
+    def _expand(self, task_vars: dict) -> dict:
+        probes, show = inventory.plain(self._task.args.get("probes") or {}), self._task.args.get("show") or False
+        if not isinstance(probes, dict):
+            raise bad_value("probes", probes, "Give a mapping of host names.")
+        require = self._task.args.get("require") or "testbed"
+        if require not in ("testbed", "results"):
+            raise bad_value("require", require, "Use testbed or results.")
+        roles = inventory.role_options()
+        known = inventory.read(task_vars, self._templar.template, roles)
+        if self._task.args.get("testbed") is not None:
+            for values in known["hosts"].values():
+                values["testbed"] = inventory.plain(self._task.args["testbed"])
+        lab = {
+            **known,
+            "roles": roles,
+            "facts": {},
+            "base_dir": inventory.base_dir(task_vars),
+            "profiles": inventory.profiles(known["hosts"]),
+            "secrets": dict.fromkeys(inventory.SECRETS, drawing.MASK),
+        }
+        testbed = expand.expand(lab)
+        lab["published"] = inventory.published(testbed.state_dir)
+        problems = [*known["unreadable"], *(check.check if require == "testbed" else check.check_results)(lab, testbed)]
+        if problems:
+            sentences = [problem.sentence() for problem in problems]
+            count = "1 problem" if len(sentences) == 1 else f"{len(sentences)} problems"
+            raise Failure(
+                "description_wrong",
+                f"The inventory has {count}, and nothing was touched.",
+                "Correct this:\n"
+                + "\n".join(f"- {text}" for text in sentences)
+                + "\nThe playbook storlab.testbed.show draws what it describes, and touches nothing.",
+                problems=[problem._asdict() for problem in problems],
+            )
+        # Who looks at it needs no secrets.
+        masked = bool(show or probes)
+        if not masked and require == "testbed":
+            lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
+        testbed = expand.expand(lab)
+        shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
+        if probes:
+            for host, layers in lab["published"].items():
+                if probes.get(host):
+                    probes[host]["published"] = layers
+            wrong = [problem.sentence() for problem in check.check({**lab, "facts": doctor.facts(probes)}, testbed)]
+            lines = doctor.findings(testbed, probes)
+            shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
+        return {
+            "changed": False,
+            # What is wrong shall be read, but no secret.
+            "_ansible_no_log": not masked,
+            "testbed_id": testbed.testbed_id,
+            "state_dir": testbed.state_dir,
+            "results_dir": testbed.results_dir,
+            "guest_hosts": testbed.groups.get("guest_hosts", []),
+            "layers": testbed.layers,
+            "hosts": {
+                name: {
+                    "platform": host.platform,
+                    "variables": drawing.masked(host.variables) if masked else host.variables,
+                    "because": host.because,
+                    "stages": host.stages,
+                    "depends_on": host.depends_on,
+                    "needs": doctor.needs(testbed, name) if host.platform == "linux" else {},
+                }
+                for name, host in testbed.hosts.items()
+            },
+            **shown,
+        }

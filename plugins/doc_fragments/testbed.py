@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of the description of a testbed. The check of it and its JSON schema are made from this, too."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    DOCUMENTATION = r"""
+options:
+  testbed:
+    description: What is on the hosts, from the disks of the targets up to the disks of the guests. By default the variable C(testbed).
+    type: dict
+    suboptions:
+      disks:
+        description: The disks of the targets. Those without a datastore are measured raw, and overwritten by that.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          name:
+            description: Name of the disk. Its layers are C(backing-<name>), C(target-<name>) and C(initiator-<name>).
+            type: str
+            required: true
+          size:
+            description: Exact size, in MiB, GiB or TiB, such as V(128MiB). Needed, except of a device.
+            type: str
+          kind:
+            description: V(ramdisk) makes a RAM disk, V(device) takes a device that the target has, V(vhdx) makes a file on a Windows target.
+            type: str
+            choices: [ramdisk, device, vhdx]
+            default: ramdisk
+          targets:
+            description: The targets that have it, by host or group. One of several targets gets a disk of its own each, named C(<name>-<host>).
+            type: list
+            elements: str
+            default: [targets]
+          path:
+            description: Path of the device, or of the VHDX file.
+            type: str
+          serial:
+            description: Serial that the device must have.
+            type: str
+          naa:
+            description: NAA identifier that the device must have.
+            type: str
+          wwid:
+            description: WWID that the device must have, as the kernel shows it.
+            type: str
+          wwid:
+            description: WWID that the device must have, as the kernel shows it.
+            type: str
+          uuid:
+            description: UUID that the device must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+            type: str
+          allocation:
+            description: How the VHDX file takes its space.
+            type: str
+            choices: [dynamic, fixed]
+          model:
+            description: Model of a RAM disk that another product made on Windows.
+            type: str
+          purpose:
+            description: V(scratch) is measured raw and overwritten, V(data) is not. By default V(data) with a datastore, V(scratch) without.
+            type: str
+            choices: [scratch, data]
+          to:
+            description: Hosts or groups that may log in to it. By default all that can use it; ESXi hosts only use what carries a datastore.
+            type: list
+            elements: str
+          lun:
+            description: Its LUN number. By default its place among the disks of its target.
+            type: int
+          loopback:
+            description: Whether the target logs in to itself to measure the export without the network. By default with scratch disks of Linux targets.
+            type: bool
+      datastores:
+        description: What lies on the disks where a host has logged in.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name:
+            description: Name of the datastore. Its layer is C(datastore-<name>). By default the name of its disk, on ESXi hosts after the testbed's.
+            type: str
+          disk:
+            description: Name of the disk it lies on.
+            type: str
+          type:
+            description: What it is. By default V(ext4) on Linux, V(ntfs) on Windows and V(vmfs) on ESXi hosts.
+            type: str
+            choices: [ext4, xfs, ntfs, vmfs, rdm, nfs]
+          hosts:
+            description: Hosts or groups that have it. By default all hosts that the disk is exported to.
+            type: list
+            elements: str
+          mount_point:
+            description: Where it is mounted. By default C(/srv/storlab/<name>), on Windows drive T and those after it.
+            type: str
+          mount_options:
+            description: Options of mount(8).
+            type: str
+          benchmark_file:
+            description: Size of the file on it that is measured and overwritten. Without it the datastore itself is not measured.
+            type: str
+          version:
+            description: VMFS version.
+            type: int
+            choices: [5, 6]
+          compatibility:
+            description: How a guest sees a LUN that is mapped raw.
+            type: str
+            choices: [physical, virtual]
+          server:
+            description: NFS server.
+            type: str
+          path:
+            description: Path that the NFS server exports.
+            type: str
+      guests:
+        description: Virtual machines with a measured disk on a datastore.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name:
+            description: Name of the guest. Its layer is C(guest-<name>).
+            type: str
+            required: true
+          datastore:
+            description: Name of the datastore that its measured disk lies on.
+            type: str
+          host:
+            description: Its inventory name, in the group C(guests). By default its name.
+            type: str
+          hypervisor:
+            description: The host that runs it. By default the first one that has the datastore.
+            type: str
+          disk_size:
+            description: Size of its measured disk. Needed, unless O(testbed.guests[].esxi) lists its disks.
+            type: str
+          memory:
+            description: Its memory. Needed, except by guests from a template or an OVA.
+            type: str
+          vcpus:
+            description: Its processors.
+            type: int
+          address:
+            description: Address or name at which it answers Ansible. By default C(ansible_host) of its host.
+            type: str
+          image:
+            description: Disk image with its system, on the host that runs it (QEMU).
+            type: str
+          image_format:
+            description: Format of the image.
+            type: str
+            choices: [raw, qcow2]
+          taps:
+            description: Tap interfaces of its network cards, which must exist (QEMU).
+            type: list
+            elements: str
+          esxi:
+            description: What else a guest on an ESXi host is; see C(esxi) in C(guest_vm_guests) of the role C(guest_vm). Wins over what is derived.
+            type: dict
+      iqn_prefix:
+        description: What all IQNs begin with. By default C(iqn.2026-11.test.storlab:<testbed_id>).
+        type: str
+      port:
+        description: TCP port of the targets.
+        type: int
+        default: 3260
+      chap:
+        description: How initiators and targets prove who they are. V(mutual) is both ways, wherever the initiator can.
+        type: str
+        choices: [mutual, one_way, none]
+        default: mutual
+      chap_password:
+        description: The initiators' secret, 12 to 16 characters. Without it one is made once, and kept in C(testbed_state_dir).
+        type: str
+      mutual_chap_password:
+        description: The targets' secret, another one of 12 to 16 characters. Made likewise.
+        type: str
+"""

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one way this collection fails: what failed on what, and what to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Failure(Exception):
+    """A failure a user can act on.
+
+    code: short snake_case name that scripts and tests match on, e.g. ``device_mounted``.
+    what: one sentence, what failed on what.
+    remedy: one sentence, what to change.
+    details: JSON-able facts (device, size_bytes, …); never secrets.
+    """
+
+    def __init__(self, code: str, what: str, remedy: str, **details: Any) -> None:
+        super().__init__(f"{what} {remedy}".strip())
+        self.code = code
+        self.what = what
+        self.remedy = remedy
+        self.details = details
+
+    def as_result(self) -> dict[str, Any]:
+        """Keyword arguments for ``fail_json`` or an action plugin's result (which adds ``failed``)."""
+        return {"msg": str(self), "failure": {"code": self.code, "details": self.details}}
+
+    @classmethod
+    def of_result(cls, result: dict[str, Any]) -> Failure:
+        """The failure that a module reported as as_result gives it; 'module_failed' for a module that broke off before it could."""
+        message = str(result.get("msg") or "")
+        if "failure" not in result:
+            words = " ".join(
+                str(result[key]).strip() for key in ("msg", "module_stderr", "exception") if result.get(key)
+            )
+            return cls("module_failed", f"The module broke off: {words[-1000:]}", "Look at the host with -vvv.")
+        # The whole message is one sentence after another; where the remedy begins is not told.
+        return cls(result["failure"]["code"], message, "", **result["failure"]["details"])
+
+
+def bad_value(variable: str, value: Any, remedy: str, **details: Any) -> Failure:
+    """The failure for bad input: names the variable, the value and the remedy."""
+    return Failure("bad_value", f"{variable} is {value!r}.", remedy, variable=variable, value=value, **details)

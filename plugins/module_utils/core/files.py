@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files written whole or not at all, because others read them while they are written, and a run may end at any moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from typing import Any
+
+from .failure import Failure
+
+
+def write_whole(path: str, content: bytes, mode: int = 0o644, beside: str | None = None) -> None:
+    """Replace the file, or make it. beside: the folder of the same file system to write in, when others read every file beside this one."""
+    handle, temporary = tempfile.mkstemp(
+        dir=beside or os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}.", suffix=".new"
+    )
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write_json(path: str, value: Any, mode: int = 0o644, indent: int | None = None) -> None:
+    """Keys are sorted, so that the same value is the same file."""
+    write_whole(path, json.dumps(value, indent=indent, sort_keys=True).encode(), mode)
+
+
+def read_json(path: str, remedy: str = "Restore it from a copy, or remove it.") -> Any:
+    """None when there is no such file. Failure record_damaged when it is not JSON."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return json.load(handle)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise Failure("record_damaged", f"{path} cannot be read: {error}.", remedy, path=path) from None

@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layers: the places in a testbed's chain where I/O can be issued.
+
+A layer is a mapping::
+
+    name        unique in the testbed, '<kind>-<what>', e.g. 'initiator-bench'
+    kind        one of KINDS
+    host        inventory name of the host that issues the I/O
+    path        absolute path of the device or file there; null = known, but not measurable
+    parent      name of the layer the I/O really goes through next; null = none
+    purpose     'data' = holds something, only files on it are measured; 'scratch' = may be overwritten by raw benchmarks
+    size_bytes  exact size of what path names
+    identity    what proves that path is that device: any of serial, naa, wwid, uuid, mount_point, target_iqn, lun, stamp …
+    detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it stands on
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .failure import Failure, bad_value
+
+KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
+# Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
+ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
+# What of an identity goes with the contents of a disk that the testbed makes.
+OF_CONTENTS = ("serial", "naa", "wwid", "uuid")
+REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
+
+
+def validate_layer(layer: dict[str, Any]) -> dict[str, Any]:
+    """Return the layer with every key present; raise Failure 'bad_value' when it is not one."""
+    missing = [key for key in REQUIRED if key not in layer]
+    if missing:
+        raise bad_value("layer", layer.get("name", layer), f"Give it {', '.join(missing)}.")
+    if layer["kind"] not in KINDS:
+        raise bad_value(f"layer {layer['name']} kind", layer["kind"], f"Use one of {', '.join(KINDS)}.")
+    if layer["purpose"] not in ("scratch", "data"):
+        raise bad_value(f"layer {layer['name']} purpose", layer["purpose"], "Use scratch or data.")
+    if layer["path"] is not None and layer["kind"] != "ceiling" and not ABSOLUTE.match(str(layer["path"])):
+        raise bad_value(f"layer {layer['name']} path", layer["path"], "Give an absolute path.")
+    return {"detail": {}, **layer}
+
+
+def purpose_of(variable: str, given: str | None, beneath: dict[str, Any] | None) -> str:
+    """The purpose of a layer whose device is that of the layer beneath: the same, or data where nothing is said. Raises bad_value.
+
+    Both layers are the same bytes, so a purpose that differs would let a benchmark overwrite what the other one keeps.
+    """
+    inherited = beneath.get("purpose") if beneath else None
+    if beneath and given and inherited and given != inherited:
+        raise bad_value(
+            f"{variable} purpose",
+            given,
+            f"Layer {beneath['name']} beneath it is {inherited}: give both the same, or leave it out here.",
+        )
+    return given or inherited or "data"
+
+
+def chain(layers: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The layers from ``name`` down to the bottom, following ``parent``."""
+    path, seen = [], set()
+    while name is not None:
+        if name in seen:
+            raise Failure(
+                "layer_loop", f"Layer {name} is its own ancestor.", "Correct the parents of the layers.", layer=name
+            )
+        seen.add(name)
+        if name not in layers:
+            raise Failure(
+                "layer_missing",
+                f"Layer {name} is named as a parent but was never published.",
+                "Run build before benchmark or report.",
+                layer=name,
+            )
+        path.append(layers[name])
+        name = layers[name]["parent"]
+    return path
+
+
+def generation(layers: dict[str, Any], layer: dict[str, Any] | None) -> str | None:
+    """Which making of the disk beneath a layer holds its data; None when nobody below says."""
+    seen = []
+    while layer and layer["name"] not in seen:
+        if (layer.get("detail") or {}).get("generation"):
+            return str(layer["detail"]["generation"])
+        seen.append(layer["name"])
+        layer = layers.get(layer.get("parent") or "")
+    return None
+
+
+def lasting_identity(layer: dict[str, Any]) -> dict[str, Any]:
+    """The part of a layer's identity that it keeps when the disk beneath it is made anew."""
+    if not (layer.get("detail") or {}).get("generation"):
+        return dict(layer["identity"])
+    return {key: value for key, value in layer["identity"].items() if key not in OF_CONTENTS}

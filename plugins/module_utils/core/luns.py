@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The LUNs that an initiator is to have: what their export promised, what is no longer asked for, and the layers they become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .iscsi_names import portal_text
+from .layers import purpose_of
+
+
+def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
+    """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, empty in check mode."""
+    found = []
+    for target in targets:
+        for lun in target["luns"]:
+            disk = disks.get((target["iqn"], lun["lun"]), {})
+            identity = {
+                "serial": disk.get("serial") or lun.get("serial"),
+                "naa": disk.get("naa") or lun.get("naa"),
+                "wwid": disk.get("wwid") or lun.get("wwid"),
+                "target_iqn": target["iqn"],
+                "lun": lun["lun"],
+            }
+            found.append(
+                {
+                    "name": f"{lun['layer_kind']}-{lun['name']}",
+                    "kind": lun["layer_kind"],
+                    "path": disk.get("path"),
+                    "parent": lun["parent"],
+                    "purpose": lun["purpose"],
+                    "size_bytes": disk.get("size_bytes") or lun.get("size_bytes"),
+                    "identity": {key: value for key, value in identity.items() if value not in (None, "")},
+                    "detail": {
+                        "provider": provider,
+                        "portal": portal_text(**target["portal"]),
+                        **{
+                            key: disk[key]
+                            for key in ("initiator_iqn", "queue_depth", "adapter", "device")
+                            if disk.get(key)
+                        },
+                        **({"generation": lun["generation"]} if lun.get("generation") else {}),
+                    },
+                }
+            )
+    return found
+
+
+def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Any]) -> dict[str, Any]:
+    """The LUN with the serial, NAA identifier and size that its export was published with, unless they are given, and its purpose.
+
+    Raises bad_value for a purpose that contradicts the layer beneath.
+    """
+    exported = layers.get(f"target-{lun['name']}") or {}
+    identity = exported.get("identity") or {}
+    if identity.get("target_iqn") != iqn or identity.get("lun") != lun["lun"]:
+        exported, identity = {}, {}
+    variable = f"iscsi_initiator_targets {iqn} lun {lun['name']}"
+    purpose = lun.get("purpose")
+    for beneath in filter(None, (layers.get(lun.get("parent") or ""), exported)):
+        purpose = purpose_of(variable, purpose, beneath)
+    lun = {**lun, "purpose": purpose or "data"}
+    if not exported:
+        return lun
+    return {
+        **lun,
+        "serial": lun.get("serial") or identity.get("serial"),
+        "naa": lun.get("naa") or identity.get("naa"),
+        "wwid": identity.get("wwid"),
+        "generation": (exported.get("detail") or {}).get("generation"),
+        "size_bytes": lun.get("size_bytes") or exported.get("size_bytes"),
+    }
+
+
+def unwanted(records: list[Any], targets: list[Any]) -> list[Any]:
+    """Recorded targets that are no longer asked for."""
+    wanted = {(target["iqn"], portal_text(**target["portal"])) for target in targets}
+    return [target for target in records if (target["iqn"], portal_text(**target["portal"])) not in wanted]

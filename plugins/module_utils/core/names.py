@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names that users choose, and names that others gave: what is taken, and how they are written here."""
+
+from __future__ import annotations
+
+import re
+
+from .failure import bad_value
+
+# The file that a benchmark of a datastore reads and writes.
+BENCHMARK_FILE = "storlab-benchmark.dat"
+
+
+def check_testbed_id(variable: str, testbed_id: str) -> str:
+    """The id becomes part of file, device and backstore names, so it is held to what all of them take."""
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,30}[a-z0-9])?", testbed_id or ""):
+        raise bad_value(
+            variable,
+            testbed_id,
+            "Use at most 32 lower-case letters, digits, dots, dashes or underscores, starting and ending with a letter or digit.",
+        )
+    return testbed_id
+
+
+def check_name(variable: str, name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9])?", name or ""):
+        raise bad_value(
+            variable,
+            name,
+            "Use at most 32 letters, digits, dots, dashes or underscores, starting and ending with a letter or digit.",
+        )
+    return name
+
+
+def plain_naa(name: str) -> str:
+    """'naa.6001…' as '6001…', which is how layers carry it; other names as they are."""
+    return name[4:] if name.startswith("naa.") else name

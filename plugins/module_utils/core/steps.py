@@ -1,0 +1,29 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a plan's steps look like to a user: without what only their execution needs, and as a diff.
+
+A step is a dict with at least ``op`` (what is done), ``target`` (to what), ``was`` and ``will`` (the state before and after; None where there
+is none). Whatever else it carries, such as arguments and secrets, is for whoever carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def diff_of(
+    steps: list[Any], title: Callable[[dict[str, Any]], str] = lambda step: f"{step['op']} {step['target']}"
+) -> dict[str, Any]:
+    """{before, after} for Ansible's diff mode: one line a step that has such a state."""
+    return {
+        side: "".join(f"{title(step)}: {step[key]}\n" for step in steps if step[key] not in (None, ""))
+        for side, key in (("before", "was"), ("after", "will"))
+    }
+
+
+def shown(steps: list[Any], quiet: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """{changed, steps, diff} of a task's result. quiet: operations that alone change nothing, such as looking again."""
+    plain = [{key: step[key] for key in ("op", "target", "was", "will")} for step in steps]
+    return {"changed": any(step["op"] not in quiet for step in plain), "steps": plain, "diff": diff_of(plain)}

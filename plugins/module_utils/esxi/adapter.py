@@ -1,0 +1,711 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The software iSCSI adapter of an ESXi host: its state as plain data, a plan, and the calls that carry the plan out.
+
+CHAP is set at each target. A discovery session uses it only where that is asked for, because targets such as LIO refuse CHAP
+in discovery unless they are set up for it. A secret cannot be read back, so a salted digest on the controller tells whether
+it has changed.
+
+State::
+
+    {boot_time: str, enabled, device, iqn, alias, chap: {name, mutual_name} | None, options: {key: value}, bound: [vmk],
+     targets: [{method: send|static, address, port, iqn (static), discovered: bool, chap: {name, mutual_name} | None}],
+     luns: [{iqn, lun, naa, serial, size_bytes, device, state}],
+     host_options: {key: value}, module_options: str}
+
+A host that was told to disable its adapter goes on listing it until it is restarted: ``enabled`` is then false, and the rest is there.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+
+from ..core.failure import Failure, bad_value
+from ..core.iscsi_names import portal_text
+from ..core.secrets import same_secret
+from . import options as host_options
+from .session import Session, stamp
+
+QUEUE_DEPTH_MODULE, QUEUE_DEPTH_OPTION = "iscsi_vmk", "iscsivmk_LunQDepth"
+RESCAN_EVERY_S = 5.0
+ORDER = (
+    "enable",
+    "name",
+    "alias",
+    "options",
+    "host_option",
+    "queue_depth",
+    "bind",
+    "unbind",
+    "remove_target",
+    "add_target",
+    "chap",
+    "discover",
+    "chap_found",
+    "rescan",
+)
+# Steps that only look.
+LOOKING = ("discover", "rescan")
+SECRETS = ("chap_password", "mutual_chap_password")
+CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
+ADAPTER = "adapter"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(session: Session, host, option_names=()) -> dict:
+    """The state of the adapter and of the LUNs behind it."""
+    with session.doing("read the iSCSI adapter"):
+        storage = host.configManager.storageSystem
+        info = storage.storageDeviceInfo
+        adapter = _adapter(session, info)
+        found = {
+            "boot_time": host.runtime.bootTime.isoformat(),
+            "enabled": bool(info.softwareInternetScsiEnabled),
+            "device": None,
+            "iqn": None,
+            "alias": "",
+            "chap": None,
+            "options": {},
+            "bound": [],
+            "targets": [],
+            "luns": luns(session, info),
+            "host_options": {},
+            "module_options": "",
+        }
+        for key in option_names:
+            found["host_options"][key] = _host_option(session, host, key)
+        modules = host.configManager.kernelModuleSystem
+        if modules is not None:
+            found["module_options"] = modules.QueryConfiguredModuleOptionString(QUEUE_DEPTH_MODULE) or ""
+        if adapter is None:
+            return found
+        manager = host.configManager.iscsiManager
+        bound = manager.QueryBoundVnics(adapter.device) if manager is not None else []
+        return {
+            **found,
+            "device": adapter.device,
+            "iqn": adapter.iScsiName,
+            "alias": adapter.iScsiAlias or "",
+            "chap": _chap_names(adapter.authenticationProperties),
+            "options": {option.key: option.value for option in adapter.advancedOptions or []},
+            "bound": sorted(port.vnicDevice for port in bound or []),
+            "targets": [_target("send", target) for target in adapter.configuredSendTarget or []]
+            + [_target("static", target) for target in adapter.configuredStaticTarget or []],
+        }
+
+
+def _adapter(session: Session, info):
+    """The software adapter; a host may have hardware iSCSI adapters besides."""
+    return next(
+        (
+            adapter
+            for adapter in info.hostBusAdapter or []
+            if isinstance(adapter, session.vim.host.InternetScsiHba) and adapter.isSoftwareBased
+        ),
+        None,
+    )
+
+
+def _chap_names(settings) -> dict | None:
+    """The names of CHAP settings of its own; None where there are none, or inherited ones."""
+    if settings is None or not settings.chapAuthEnabled or settings.chapInherited:
+        return None
+    mutual = settings.mutualChapAuthenticationType == "chapRequired" and not settings.mutualChapInherited
+    return {"name": settings.chapName or "", "mutual_name": (settings.mutualChapName or "") if mutual else ""}
+
+
+def _target(method: str, target) -> dict:
+    found = {
+        "method": method,
+        "address": target.address,
+        "port": target.port or 3260,
+        "chap": _chap_names(target.authenticationProperties),
+        "iqn": None,
+        "discovered": False,
+    }
+    if method == "static":
+        found.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
+    return found
+
+
+def _host_option(session: Session, host, key: str):
+    try:
+        # A name of a group answers with all of its options.
+        values = [option.value for option in host.configManager.advancedOption.QueryOptions(key) if option.key == key]
+    except session.vim.fault.InvalidName:
+        values = []
+    if not values:
+        raise bad_value(
+            "iscsi_initiator_esxi_host_options", key, "The host has no such advanced option; correct its name."
+        )
+    return values[0]
+
+
+def luns(session: Session, info) -> list:
+    """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
+    devices = {lun.key: lun for lun in info.scsiLun or []}
+    found: dict = {}
+    for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
+        for target in face.target or []:
+            if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
+                continue
+            for entry in target.lun or []:
+                device = devices.get(entry.scsiLun)
+                if not isinstance(device, session.vim.host.ScsiDisk):
+                    continue
+                name = device.canonicalName
+                # A target with several portals shows its LUNs once for each.
+                found[target.transport.iScsiName, entry.lun, name] = {
+                    "iqn": target.transport.iScsiName,
+                    "lun": entry.lun,
+                    "naa": name[4:] if name.startswith("naa.") else None,
+                    "name": name,
+                    "serial": serial(device.serialNumber),
+                    "size_bytes": device.capacity.block * device.capacity.blockSize,
+                    "device": device.devicePath,
+                    "adapter": face.key.rpartition("-")[2],
+                    "state": ",".join(device.operationalState or []),
+                }
+    return sorted(found.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
+
+
+def serial(value) -> str | None:
+    """A host that cannot tell a serial says 'unavailable'."""
+    return None if value in (None, "", "unavailable") else value.strip()
+
+
+# ---------------------------------------------------------------- planning
+
+
+def entries(targets: list) -> list:
+    """What has to be configured for these targets: a static target for each, and a send target for every portal that is asked for targets.
+
+    Each has the CHAP settings of its own; one portal has one, so targets behind it that want CHAP in discovery must agree.
+    """
+    found: dict = {}
+    for target in targets:
+        portal = {"address": target["portal"]["address"], "port": target["portal"]["port"]}
+        chap = {key: target.get(key) or "" for key in CHAP}
+        dynamic = target.get("discovery", "dynamic") == "dynamic"
+        if dynamic:
+            send = {
+                "method": "send",
+                **portal,
+                "iqn": None,
+                "found": False,
+                **(chap if target.get("discovery_chap") else dict.fromkeys(CHAP, "")),
+            }
+            if found.setdefault(entry_key(send), send) != send:
+                raise bad_value(
+                    f"iscsi_initiator_targets {target['iqn']} discovery_chap",
+                    target.get("discovery_chap"),
+                    f"Another target at {portal_text(**portal)} wants other CHAP settings in discovery; use discovery: static for one of them.",
+                )
+        entry = {"method": "static", **portal, "iqn": target["iqn"], "found": dynamic, **chap}
+        found[entry_key(entry)] = entry
+    return list(found.values())
+
+
+def entry_key(entry: dict) -> str:
+    return f"{entry['method']} {portal_text(entry['address'], entry['port'])}" + (
+        f" {entry['iqn']}" if entry["iqn"] else ""
+    )
+
+
+def plan(state: dict, want: dict, memory: dict) -> list:
+    """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
+
+    want: {testbed_id, name, options, host_options, queue_depth, port_binding, targets}. memory: the testbed's record of this host.
+    """
+    steps = []
+
+    def step(op: str, target: str, was, will, **more):
+        steps.append({"op": op, "target": target, "was": was, "will": will, **more})
+
+    if not state["enabled"]:
+        step("enable", "software iSCSI adapter", "disabled", "enabled")
+    if state["iqn"] != want["name"]:
+        others = [
+            target
+            for target in state["targets"]
+            if not target["discovered"] and entry_key(target) not in memory.get("targets", [])
+        ]
+        if state["enabled"] and others:
+            raise Failure(
+                "adapter_in_use",
+                f"The adapter {state['device']} has the name {state['iqn']} and targets of others.",
+                f"Set iscsi_initiator_name to {state['iqn']}, or remove those targets.",
+                targets=[entry_key(target) for target in others],
+            )
+        step("name", state["device"] or "adapter", state["iqn"], want["name"])
+    if state["alias"] != stamp(want["testbed_id"]):
+        step("alias", state["device"] or "adapter", state["alias"], stamp(want["testbed_id"]))
+    # Before there is an adapter nothing is known of its options.
+    options = as_the_host_has_them(want["options"], state["options"]) if state["device"] else want["options"]
+    differing = {key: value for key, value in options.items() if state["options"].get(key) != value}
+    if differing:
+        step("options", state["device"] or "adapter", {key: state["options"].get(key) for key in differing}, differing)
+    for key, value in want["host_options"].items():
+        value = host_options.meant("iscsi_initiator_esxi_host_options", key, value, state["host_options"][key])
+        if state["host_options"][key] != value:
+            step("host_option", key, state["host_options"][key], value)
+    if want["queue_depth"]:
+        text = host_options.with_option(state["module_options"], QUEUE_DEPTH_OPTION, want["queue_depth"])
+        if text != state["module_options"]:
+            step("queue_depth", QUEUE_DEPTH_MODULE, state["module_options"], text)
+    for name in want["port_binding"]:
+        if name not in state["bound"]:
+            step("bind", name, None, "bound")
+    for name in memory.get("bound", []):
+        if name in state["bound"] and name not in want["port_binding"]:
+            step("unbind", name, "bound", None)
+    own = want["adapter_chap"]
+    if own:
+        if state["chap"] and ADAPTER not in memory.get("secrets", {}):
+            raise Failure(
+                "adapter_in_use",
+                f"The adapter {state['device']} logs in with CHAP as {state['chap']['name']} already, for others.",
+                "Give the CHAP settings at the targets instead of iscsi_initiator_esxi_adapter_chap.",
+            )
+        names = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
+        if state["chap"] != names or not _known(own, memory.get("secrets", {}).get(ADAPTER, {})):
+            step("chap", ADAPTER, (state["chap"] or {}).get("name"), own["chap_user"], entry={"method": ADAPTER, **own})
+    configured = {entry_key(target): target for target in state["targets"]}
+    wanted = {entry_key(entry): entry for entry in entries(want["targets"])}
+    for key in memory.get("targets", []):
+        if key in configured and key not in wanted:
+            step("remove_target", key, "configured", None, entry=configured[key])
+    for key, entry in wanted.items():
+        if key not in configured and not entry["found"]:
+            step("add_target", key, None, "configured", entry=entry)
+        names = {"name": entry["chap_user"], "mutual_name": entry["mutual_chap_user"]} if entry["chap_user"] else None
+        there = [configured[key]] if key in configured and not entry["found"] else faces(entry, state["targets"])
+        others = [target for target in there if target["chap"] != names]
+        if (names and not there) or others or not _known(entry, memory.get("secrets", {}).get(key, {})):
+            step(
+                "chap_found" if entry["found"] else "chap",
+                key,
+                ((others or there or [{}])[0].get("chap") or {}).get("name"),
+                entry["chap_user"] or "none",
+                entry=entry,
+            )
+    if any(item["op"] == "chap_found" for item in steps):
+        step("discover", state["device"] or "adapter", None, "rescanned")
+    # Always, because a host may go on showing a LUN, or a datastore on it, whose disk has been replaced since.
+    step("rescan", state["device"] or "adapter", None, "rescanned")
+    return sorted(steps, key=lambda item: ORDER.index(item["op"]))
+
+
+def _known(entry: dict, kept: dict) -> bool:
+    return all(not entry[secret] or same_secret(entry[secret], kept.get(secret)) for secret in SECRETS)
+
+
+def as_the_host_has_them(wanted: dict, options: dict) -> dict:
+    """The adapter's options that are wanted, each in the type that it has on the host; raises bad_value."""
+    for key in wanted:
+        if key not in options:
+            raise bad_value(
+                "iscsi_initiator_esxi_options",
+                key,
+                f"The adapter has no such option; it has {', '.join(sorted(options))}.",
+            )
+    return {key: host_options.meant("iscsi_initiator_esxi_options", key, wanted[key], options[key]) for key in wanted}
+
+
+def faces(entry: dict, targets: list) -> list:
+    """The configured targets that stand for a discovered one: a portal may tell of several addresses of it."""
+    key = entry_key(entry)
+    return [
+        target
+        for target in targets
+        if target["method"] == "static"
+        and target["iqn"] == entry["iqn"]
+        and (target["discovered"] or entry_key(target) == key)
+    ]
+
+
+def missing(found: list, targets: list) -> list:
+    """[(iqn, lun)] that no working device stands for."""
+    there = {(lun["iqn"], lun["lun"]) for lun in found if lun["state"] == "ok"}
+    return [
+        (target["iqn"], lun["lun"])
+        for target in targets
+        for lun in target["luns"]
+        if (target["iqn"], lun["lun"]) not in there
+    ]
+
+
+def absent_plan(state: dict, memory: dict) -> list:
+    """The steps that give the adapter back as it was before the testbed."""
+    if not memory:
+        return []
+    steps = []
+    for target in reversed(state["targets"]):
+        key = entry_key(target)
+        # A portal may tell of more targets than the testbed's, and each becomes a static one.
+        if key in memory.get("targets", []) or (target["discovered"] and key not in memory["before"]["targets"]):
+            steps.append({"op": "remove_target", "target": key, "was": "configured", "will": None, "entry": target})
+    for name in memory.get("bound", []):
+        if name in state["bound"]:
+            steps.append({"op": "unbind", "target": name, "was": "bound", "will": None})
+    before = memory["before"]
+    if state["chap"] and ADAPTER in memory.get("secrets", {}):
+        steps.append(
+            {
+                "op": "chap",
+                "target": ADAPTER,
+                "was": state["chap"]["name"],
+                "will": "none",
+                "entry": {"method": ADAPTER, **dict.fromkeys(CHAP, "")},
+            }
+        )
+    options = {
+        key: value
+        for key, value in before["options"].items()
+        if state["options"].get(key) != value and key in memory.get("options", [])
+    }
+    if options:
+        steps.append(
+            {
+                "op": "options",
+                "target": state["device"],
+                "was": {key: state["options"].get(key) for key in options},
+                "will": options,
+            }
+        )
+    # Also where it is disabled at the end: a host keeps the settings of a disabled adapter, and enabling it brings them back.
+    for op, key in (("name", "iqn"), ("alias", "alias")):
+        if before["iqn"] and state["device"] and state[key] != before[key]:
+            steps.append({"op": op, "target": state["device"], "was": state[key], "will": before[key]})
+    for key, value in before["host_options"].items():
+        if key in state["host_options"] and state["host_options"][key] != value:
+            steps.append({"op": "host_option", "target": key, "was": state["host_options"][key], "will": value})
+    if "module_options" in before and state["module_options"] != before["module_options"] and memory.get("queue_depth"):
+        steps.append(
+            {
+                "op": "queue_depth",
+                "target": QUEUE_DEPTH_MODULE,
+                "was": state["module_options"],
+                "will": before["module_options"],
+            }
+        )
+    if steps or state["luns"]:
+        steps.append({"op": "rescan", "target": state["device"] or "adapter", "was": None, "will": "rescanned"})
+    others = [target for target in state["targets"] if entry_key(target) not in {step["target"] for step in steps}]
+    if state["enabled"] and not before["enabled"] and not others:
+        steps.append({"op": "disable", "target": state["device"], "was": "enabled", "will": "disabled"})
+    return steps
+
+
+def as_done(state: dict, steps: list) -> dict:
+    """The state that the host will show once it shows these steps. What they have removed is left as it is."""
+    state = {**state, "options": dict(state["options"]), "host_options": dict(state["host_options"])}
+    shown = {entry_key(target) for target in state["targets"]}
+    for step in steps:
+        op, will = step["op"], step["will"]
+        if op == "enable":
+            state["enabled"] = True
+        elif op in ("name", "alias"):
+            state["iqn" if op == "name" else "alias"] = will
+        elif op == "options":
+            state["options"].update(will)
+        elif op == "host_option":
+            state["host_options"][step["target"]] = will
+        elif op == "queue_depth":
+            state["module_options"] = will
+        elif op == "bind" and step["target"] not in state["bound"]:
+            state["bound"] = [*state["bound"], step["target"]]
+        elif op == "add_target" and step["target"] not in shown:
+            entry = {key: step["entry"][key] for key in ("method", "address", "port", "iqn")}
+            state["targets"] = [*state["targets"], {**entry, "discovered": False, "chap": None}]
+        elif op == "chap" and step["target"] == ADAPTER:
+            state["chap"] = {"name": will}
+    return state
+
+
+def settled(state: dict, want: dict, memory: dict) -> bool:
+    """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
+    try:
+        return all(step["op"] in LOOKING for step in plan(state, want, memory))
+    except Failure:
+        return False
+
+
+# ---------------------------------------------------------------- doing
+
+
+class Adapter:
+    """Carries steps out, one call each. What a host tells of itself is asked for until it shows what was done, at most ``wait_s``."""
+
+    def __init__(self, session: Session, host, wait_s: float, known: str | None = None):
+        self.session, self.host, self.wait_s = session, host, wait_s
+        self.storage = host.configManager.storageSystem
+        self.vim = session.vim
+        self.known = known
+        self.calls = {
+            "enable": self.enable,
+            "disable": self.disable,
+            "name": self.name,
+            "alias": self.alias,
+            "options": self.options,
+            "host_option": self.host_option,
+            "queue_depth": self.queue_depth,
+            "bind": self.bind,
+            "unbind": self.unbind,
+            "add_target": self.add_target,
+            "remove_target": self.remove_target,
+            "chap": self.chap,
+            "chap_found": self.chap_found,
+            "discover": self.discover,
+            "rescan": self.rescan,
+        }
+
+    def apply(self, step: dict) -> None:
+        with self.session.doing(f"{step['op'].replace('_', ' ')} ({step['target']})"):
+            self.calls[step["op"]](step)
+
+    def object(self):
+        """The adapter as the host shows it now; None when it shows none."""
+        return _adapter(self.session, self.storage.storageDeviceInfo)
+
+    def device(self) -> str:
+        """The adapter's name, asked for once: it keeps it as long as it is enabled."""
+        if self.known is None:
+            adapter = self.session.until(self.object, lambda seen: seen is not None, self.wait_s)
+            if adapter is None:
+                raise Failure(
+                    "adapter_missing",
+                    f"The host shows no software iSCSI adapter, {self.wait_s} s after it was enabled.",
+                    "Look for it among the host's storage adapters; a longer iscsi_initiator_esxi_wait_s may help.",
+                )
+            self.known = adapter.device
+        return self.known
+
+    def enable(self, _step: dict) -> None:
+        self.storage.UpdateSoftwareInternetScsiEnabled(True)
+        self.device()
+
+    def disable(self, _step: dict) -> None:
+        self.storage.UpdateSoftwareInternetScsiEnabled(False)
+
+    def name(self, step: dict) -> None:
+        self.storage.UpdateInternetScsiName(self.device(), step["will"])
+
+    def alias(self, step: dict) -> None:
+        self.storage.UpdateInternetScsiAlias(self.device(), step["will"])
+
+    def options(self, step: dict) -> None:
+        value = self.vim.host.InternetScsiHba.ParamValue
+        device = self.device()
+        options = as_the_host_has_them(
+            step["will"], {option.key: option.value for option in self.object().advancedOptions or []}
+        )
+        self.storage.UpdateInternetScsiAdvancedOptions(
+            device, None, [value(key=key, value=options[key]) for key in sorted(options)]
+        )
+
+    def host_option(self, step: dict) -> None:
+        manager = self.host.configManager.advancedOption
+        # The host takes a number only in the width it declares, which the value it has shows.
+        old = _host_option(self.session, self.host, step["target"])
+        manager.UpdateOptions([self.vim.option.OptionValue(key=step["target"], value=type(old)(step["will"]))])
+
+    def queue_depth(self, step: dict) -> None:
+        self.host.configManager.kernelModuleSystem.UpdateModuleOptionString(step["target"], step["will"])
+
+    def bind(self, step: dict) -> None:
+        self.host.configManager.iscsiManager.BindVnic(self.device(), step["target"])
+
+    def unbind(self, step: dict) -> None:
+        self.host.configManager.iscsiManager.UnbindVnic(self.device(), step["target"], False)
+
+    def add_target(self, step: dict) -> None:
+        made = self.configured(step["entry"])
+        try:
+            if step["entry"]["method"] == "send":
+                self.storage.AddInternetScsiSendTargets(self.device(), [made])
+            else:
+                self.storage.AddInternetScsiStaticTargets(self.device(), [made])
+        except self.vim.fault.AlreadyExists:
+            # Somebody was quicker, and the host did not show it yet.
+            raise target_foreign(step["target"]) from None
+
+    def remove_target(self, step: dict) -> None:
+        made = self.configured(step["entry"])
+        if step["entry"]["method"] == "send":
+            self.storage.RemoveInternetScsiSendTargets(self.device(), [made])
+        else:
+            self.storage.RemoveInternetScsiStaticTargets(self.device(), [made])
+
+    def configured(self, entry: dict):
+        """A target as the API names it."""
+        kinds = self.vim.host.InternetScsiHba
+        if entry["method"] == "send":
+            return kinds.SendTarget(address=entry["address"], port=entry["port"])
+        return kinds.StaticTarget(address=entry["address"], port=entry["port"], iScsiName=entry["iqn"])
+
+    def chap(self, step: dict) -> None:
+        self.authenticate(step["entry"], [step["entry"]])
+
+    def chap_found(self, step: dict) -> None:
+        entry = step["entry"]
+
+        def told() -> list:
+            return [_target("static", target) for target in self.object().configuredStaticTarget or []]
+
+        seen = self.session.until(told, lambda targets: faces(entry, targets), self.wait_s)
+        if not faces(entry, seen):
+            here = {
+                target["iqn"]
+                for target in seen
+                if (target["address"], target["port"]) == (entry["address"], entry["port"])
+            }
+            at = portal_text(entry["address"], entry["port"])
+            raise Failure(
+                "target_missing",
+                f"{at} tells of no target {entry['iqn']}" + (f", but of {', '.join(sorted(here))}." if here else "."),
+                "Check the portal's address and port, and the target's list of initiators.",
+                found=sorted(here),
+            )
+        self.authenticate(entry, faces(entry, seen))
+
+    def authenticate(self, entry: dict, targets: list) -> None:
+        """Give targets, or the adapter itself, the CHAP settings of an entry."""
+        kinds = self.vim.host.InternetScsiHba
+        settings = kinds.AuthenticationProperties(
+            chapAuthEnabled=bool(entry["chap_user"]),
+            chapInherited=False,
+            mutualChapInherited=False,
+            chapAuthenticationType="chapRequired" if entry["chap_user"] else "chapProhibited",
+            mutualChapAuthenticationType="chapRequired" if entry["mutual_chap_user"] else "chapProhibited",
+        )
+        if entry["chap_user"]:
+            settings.chapName, settings.chapSecret = entry["chap_user"], entry["chap_password"]
+        if entry["mutual_chap_user"]:
+            settings.mutualChapName, settings.mutualChapSecret = (
+                entry["mutual_chap_user"],
+                entry["mutual_chap_password"],
+            )
+        chosen = None
+        if entry["method"] != ADAPTER:
+            made = [self.configured(target) for target in targets]
+            chosen = (
+                kinds.TargetSet(sendTargets=made) if entry["method"] == "send" else kinds.TargetSet(staticTargets=made)
+            )
+        self.storage.UpdateInternetScsiAuthenticationProperties(self.device(), settings, chosen)
+
+    def discover(self, _step: dict) -> None:
+        with self.session.patient():
+            self.storage.RescanHba(self.device())
+
+    def rescan(self, _step: dict) -> None:
+        with self.session.patient():
+            self.storage.RescanHba(self.device())
+            self.storage.RescanVmfs()
+
+    def wait(self, targets: list) -> list:
+        """The LUNs, once all that are wanted are there and proven. A host answers a rescan before slow targets have, and goes on showing the old disk
+        behind a number for a while."""
+        deadline = time.monotonic() + self.wait_s
+        while True:
+            with self.session.doing("look for the LUNs"):
+                found = self.session.until(
+                    lambda: luns(self.session, self.storage.storageDeviceInfo),
+                    lambda seen: unproven(targets, seen) is None,
+                    min(RESCAN_EVERY_S, max(deadline - time.monotonic(), 0)),
+                )
+            failure = unproven(targets, found)
+            if failure is None:
+                return found
+            if time.monotonic() > deadline:
+                raise failure
+            self.apply({"op": "rescan", "target": "adapter"})
+
+
+def unproven(targets: list, found: list) -> Failure | None:
+    """What is wrong with the LUNs; None when all are there and are what the targets export."""
+    lost = missing(found, targets)
+    if lost:
+        return lun_missing(lost, found)
+    try:
+        prove(targets, found)
+    except Failure as failure:
+        return failure
+    return None
+
+
+def target_foreign(key: str) -> Failure:
+    return Failure(
+        "target_foreign",
+        f"{key} is configured on this host already, and not by this testbed.",
+        "Remove it there, or use another portal.",
+        target=key,
+    )
+
+
+def lun_missing(lost: list, found: list) -> Failure:
+    """Says what was found instead, because the host does not say why a login failed."""
+    iqn, number = lost[0]
+    same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in found if lun["iqn"] == iqn]
+    others = sorted({lun["iqn"] for lun in found} - {iqn})
+    if same:
+        what = f"The host sees {', '.join(same)} of {iqn}, but not LUN {number} in order."
+        remedy = "Export that LUN to this initiator, or correct its number."
+    else:
+        what = f"The host has no session with {iqn}" + (
+            f"; it sees LUNs of {', '.join(others)} only." if others else "."
+        )
+        remedy = "Check the CHAP names and secrets, the target's list of initiators, and the portal's address and port."
+    return Failure(
+        "lun_missing",
+        what,
+        remedy,
+        missing=[f"{name} LUN {lun}" for name, lun in lost],
+        found=[f"{lun['iqn']} LUN {lun['lun']}" for lun in found],
+    )
+
+
+def prove(targets: list, found: list) -> dict:
+    """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
+
+    An NAA identifier proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
+    """
+    # A device that is lost may still be listed at the number that another has now.
+    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(found, key=lambda lun: lun["state"] == "ok")}
+    proven = {}
+    for target in targets:
+        for lun in target["luns"]:
+            disk = disks[(target["iqn"], lun["lun"])]
+            for key in ("naa", "size_bytes") if lun.get("naa") and disk["naa"] else ("serial", "naa", "size_bytes"):
+                if _differs(lun, disk, key):
+                    raise Failure(
+                        f"wrong_{key}",
+                        f"LUN {lun['lun']} of {target['iqn']} has {key} {disk[key]}, not {lun[key]}.",
+                        "Correct the LUN number, or build the target again.",
+                        device=disk["name"],
+                    )
+            proven[(target["iqn"], lun["lun"])] = disk
+    return proven
+
+
+def odd_serials(targets: list, proven: dict) -> list:
+    """What to tell of LUNs whose NAA identifier is right and whose serial the host writes in another way."""
+    return [
+        f"LUN {lun['lun']} of {target['iqn']} has the serial {proven[target['iqn'], lun['lun']]['serial']} by the host, not {lun['serial']}; "
+        f"its NAA identifier {lun['naa']} is right."
+        for target in targets
+        for lun in target["luns"]
+        if (target["iqn"], lun["lun"]) in proven and _differs(lun, proven[target["iqn"], lun["lun"]], "serial")
+    ]
+
+
+def _differs(lun: dict, disk: dict, key: str) -> bool:
+    return bool(lun.get(key) and disk[key]) and _plain(disk[key]) != _plain(lun[key])
+
+
+def _plain(value):
+    return re.sub(r"[^0-9a-z]", "", value.lower()) if isinstance(value, str) else value

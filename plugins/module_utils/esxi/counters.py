@@ -1,0 +1,555 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an ESXi host and its machines counted, read as real-time samples over the API and weighted to the time in which something was measured.
+
+Samples, JSON-able::
+
+    {host, product, simulated: bool, clock: {offset_s, uncertain_s}, sample_s, hardware: {cores, mhz, model, vendor, product, memory_bytes},
+     names: {datastores: {uuid: name}, adapters: {device: [vmhba]}, disks: {machine: {'scsi0:1': uuid}}},
+     host_samples: table, machines: {name: table}}
+
+A table is {columns: [[counter, instance]], rows: [[end_s, length_s, value…]]}: each row ends at end_s (seconds since 1970, the host's clock) and is of the
+length_s before. A value is the API's integer, or null where there was none.
+
+Counters, their units and roll-ups: "Performance Counters Reference" of the vSphere Web Services API, groups cpu, disk, storageAdapter, datastore and
+virtualDisk. What they mean: GAVG (totalLatency) = KAVG (kernelLatency) + DAVG (deviceLatency), QAVG (queueLatency) is part of KAVG.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+
+from ..core import layers
+from ..core.failure import Failure
+from ..core.names import plain_naa
+from ..core.times import unix_s
+from ..run import observer
+
+_MS, _US, _KIB = 1_000_000, 1_000, 1024
+_RATES = {
+    "numberReadAveraged.average": ("read_iops", 1),
+    "numberWriteAveraged.average": ("write_iops", 1),
+    "read.average": ("read_bandwidth_bytes_s", _KIB),
+    "write.average": ("write_bandwidth_bytes_s", _KIB),
+}
+_COMMANDS = {"commandsAveraged.average": ("iops", 1)}
+# (counter, key, ns in its unit, the counter that its mean is weighted by); of several with one key the first that says something is taken.
+_SIDES = (
+    ("totalReadLatency.average", "read_latency_mean_ns", _MS, "numberReadAveraged.average"),
+    ("totalWriteLatency.average", "write_latency_mean_ns", _MS, "numberWriteAveraged.average"),
+)
+# section: (group of counters, rates, latencies)
+_HOST = {
+    "devices": (
+        "disk",
+        {**_COMMANDS, **_RATES},
+        tuple(
+            (f"{name}Latency.average", key, _MS, "commandsAveraged.average")
+            for name, key in (("total", "gavg_ns"), ("kernel", "kavg_ns"), ("device", "davg_ns"), ("queue", "qavg_ns"))
+        ),
+    ),
+    "adapters": ("storageAdapter", {**_COMMANDS, **_RATES}, _SIDES),
+    "datastores": ("datastore", _RATES, _SIDES),
+}
+_MACHINE = {
+    "virtual_disks": (
+        "virtualDisk",
+        _RATES,
+        (
+            ("readLatencyUS.latest", "read_latency_mean_ns", _US, "numberReadAveraged.average"),
+            ("writeLatencyUS.latest", "write_latency_mean_ns", _US, "numberWriteAveraged.average"),
+            *_SIDES,
+        ),
+    ),
+}
+_MHZ, _USAGE = "cpu.usagemhz.average", "cpu.usage.average"
+# cpu.usage counts hundredths of a percent.
+_USAGE_PERCENT = 0.01
+# Time stamps of samples are whole seconds.
+TIMESTAMP_S = 1.0
+CLOCK_EXCHANGES = 5
+# A sample appears some seconds after it ended.
+POLL_S = 2.0
+SHORT_FLAG = "esxi_interval_too_short"
+
+# ---------------------------------------------------------------- reading
+
+
+def read(session, host, started_s: float, finished_s: float, wait_s: float) -> dict:
+    """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
+
+    started_s, finished_s: seconds since 1970 by this machine's clock.
+    """
+    ahead = clock(session)
+    manager, vim = session.content.perfManager, session.vim
+    with session.doing("read its counters"):
+        counters = {
+            f"{info.groupInfo.key}.{info.nameInfo.key}.{info.rollupType}": info.key for info in manager.perfCounter
+        }
+        sample_s = manager.QueryPerfProviderSummary(host).refreshRate
+        summary = host.summary
+        # A vCenter may have thousands of machines, so no more is asked of all than what tells which are meant.
+        machines = {
+            values["name"]: machine
+            for machine, values in session.all(vim.VirtualMachine, "name", "runtime.host", "runtime.powerState")
+            if values.get("runtime.host") == host and values.get("runtime.powerState") == "poweredOn"
+        }
+        disks = {name: _disks(vim, machine.config.hardware.device) for name, machine in machines.items()}
+    names = {key: name for name, key in counters.items()}
+    since = _utc(started_s + ahead["offset_s"] - sample_s)
+
+    def asked(entity, sections: dict, cpu: tuple):
+        wanted = [(name, "") for name in cpu] + [
+            (f"{group}.{counter}", "*")
+            for group, rates, latencies in sections.values()
+            for counter in [*rates, *(latency[0] for latency in latencies)]
+        ]
+        ids = [
+            vim.PerformanceManager.MetricId(counterId=counters[name], instance=instance)
+            for name, instance in wanted
+            if name in counters
+        ]
+        return vim.PerformanceManager.QuerySpec(
+            entity=entity, metricId=ids, intervalId=sample_s, startTime=since, format="csv"
+        )
+
+    specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
+
+    def ask() -> dict:
+        with session.doing("read its counters"):
+            told = {found.entity: table_of(found, names) for found in manager.QueryPerf(querySpec=specs)}
+        return {
+            "host_samples": told.get(host, {"columns": [], "rows": []}),
+            "machines": {name: told[machine] for name, machine in machines.items() if machine in told},
+        }
+
+    tables = complete(ask, finished_s + ahead["offset_s"], finished_s + wait_s)
+    about, product = session.about["product"], summary.config.product.fullName if summary.config.product else None
+    return {
+        "host": summary.config.name,
+        "product": product or about,
+        "simulated": "simulat" in f"{about} {product}".lower(),
+        "clock": ahead,
+        "sample_s": sample_s,
+        "hardware": {
+            "cores": summary.hardware.numCpuCores,
+            "mhz": summary.hardware.cpuMhz,
+            "model": summary.hardware.cpuModel,
+            "vendor": summary.hardware.vendor,
+            "product": summary.hardware.model,
+            "memory_bytes": summary.hardware.memorySize,
+        },
+        "names": {"datastores": _datastores(session, host), "adapters": _adapters(session, host), "disks": disks},
+        **tables,
+    }
+
+
+def complete(ask, finished_s: float, until_s: float) -> dict:
+    """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
+    while True:
+        tables = ask()
+        newest_s = max((row[0] for row in tables["host_samples"]["rows"]), default=0)
+        if newest_s >= finished_s or time.time() >= until_s:
+            return tables
+        time.sleep(POLL_S)
+
+
+def _utc(moment_s: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
+
+
+def clock(session) -> dict:
+    """How far the clock of what we are connected to is ahead of ours, {offset_s, uncertain_s}."""
+    exchanges = []
+    with session.doing("read its clock"):
+        for _exchange in range(CLOCK_EXCHANGES):
+            sent = time.time()
+            told = session.instance.CurrentTime().timestamp()
+            exchanges.append((sent, told, time.time()))
+    offset_s, uncertain_s = observer.clock_offset(exchanges)
+    return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
+
+
+def table_of(found, names: dict) -> dict:
+    """One entity's samples (PerfEntityMetricCSV) as a table. The API says -1 where a sample has no value; samples come in any order."""
+    told = (found.sampleInfoCSV or "").split(",")
+    # 'length,end,length,end…'
+    samples = [(round(unix_s(end)), int(length_s)) for length_s, end in zip(told[::2], told[1::2])]
+    series = {
+        (names[one.id.counterId], one.id.instance): [int(value) if value else -1 for value in one.value.split(",")]
+        for one in found.value or []
+        if one.id.counterId in names and one.value
+    }
+    # Values that are not one for each sample cannot be told to be of one.
+    series = {column: values for column, values in series.items() if len(values) == len(samples)}
+    rows = {
+        end_s: [end_s, length_s, *(values[position] if values[position] >= 0 else None for values in series.values())]
+        for position, (end_s, length_s) in enumerate(samples)
+    }
+    return {"columns": [list(column) for column in series], "rows": [rows[end_s] for end_s in sorted(rows)]}
+
+
+def _datastores(session, host) -> dict:
+    """{instance: name}: a datastore's counters go by its UUID, which is the last part of where it is mounted, or by its volume's."""
+    with session.doing("list the datastores"):
+        infos = [store.info for store in host.datastore]
+    return {
+        getattr(getattr(info, "vmfs", None), "uuid", None) or info.url.rstrip("/").rsplit("/", 1)[-1]: info.name
+        for info in infos
+    }
+
+
+def _adapters(session, host) -> dict:
+    """{device: [vmhba]} of the devices that are reached through adapters."""
+    with session.doing("read the devices"):
+        info = host.configManager.storageSystem.storageDeviceInfo
+    devices, found = {lun.key: lun.canonicalName for lun in info.scsiLun or []}, {}
+    for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
+        for name in {devices.get(entry.scsiLun) for target in face.target or [] for entry in target.lun or []} - {None}:
+            found.setdefault(name, []).append(face.key.rpartition("-")[2])
+    return {name: sorted(adapters) for name, adapters in found.items()}
+
+
+def _disks(vim, hardware) -> dict:
+    """{'scsi0:1': uuid} of a machine's disks, named as their counters are."""
+    families = (
+        (vim.vm.device.VirtualSCSIController, "scsi"),
+        (vim.vm.device.VirtualIDEController, "ide"),
+        (vim.vm.device.VirtualAHCIController, "sata"),
+        (vim.vm.device.VirtualNVMEController, "nvme"),
+    )
+    buses = {
+        device.key: f"{family}{device.busNumber}"
+        for device in hardware
+        for kind, family in families
+        if isinstance(device, kind)
+    }
+    return {
+        f"{buses[device.controllerKey]}:{device.unitNumber}": getattr(device.backing, "uuid", None)
+        for device in hardware
+        if isinstance(device, vim.vm.device.VirtualDisk) and device.controllerKey in buses
+    }
+
+
+# ---------------------------------------------------------------- samples, pure
+
+
+def merge(older: dict | None, newer: dict) -> dict:
+    """Samples that were read twice taken together; what is in both is the newer's."""
+    if not older:
+        return newer
+    machines = {
+        name: _merged(older["machines"].get(name), newer["machines"].get(name))
+        for name in {**older["machines"], **newer["machines"]}
+    }
+    names = {key: {**older["names"][key], **newer["names"][key]} for key in newer["names"]}
+    return {
+        **newer,
+        "names": names,
+        "host_samples": _merged(older["host_samples"], newer["host_samples"]),
+        "machines": machines,
+    }
+
+
+def _merged(older: dict | None, newer: dict | None) -> dict:
+    if not older or not newer:
+        return newer or older
+    columns = [
+        list(column)
+        for column in dict.fromkeys(tuple(column) for table in (older, newer) for column in table["columns"])
+    ]
+    rows = {}
+    for table in (older, newer):
+        for row in table["rows"]:
+            values = {tuple(column): value for column, value in zip(table["columns"], row[2:])}
+            rows[row[0]] = [row[0], row[1], *(values.get(tuple(column)) for column in columns)]
+    return {"columns": columns, "rows": [rows[end_s] for end_s in sorted(rows)]}
+
+
+def cut(samples: dict, started_s: float, finished_s: float, path: dict) -> dict:
+    """The samples that a time of the host's clock lies in, of processors and of what an I/O passes on its way, see ``behind``."""
+    device, store = _device(samples, path), _store(samples, path)
+    instances = {"", device, store, *samples["names"]["adapters"].get(device, [])}
+    disk = _disk(samples, path)
+    machines = {
+        name: _cut(table, started_s, finished_s, {"", disk[1]} if disk and disk[0] == name else {""})
+        for name, table in samples["machines"].items()
+    }
+    return {
+        **samples,
+        "host_samples": _cut(samples["host_samples"], started_s, finished_s, instances),
+        "machines": {name: table for name, table in machines.items() if table["rows"]},
+        "names": {
+            "datastores": {key: name for key, name in samples["names"]["datastores"].items() if key == store},
+            "adapters": {key: name for key, name in samples["names"]["adapters"].items() if key == device},
+            "disks": {disk[0]: {disk[1]: samples["names"]["disks"][disk[0]][disk[1]]}} if disk else {},
+        },
+    }
+
+
+def _cut(table: dict, started_s: float, finished_s: float, instances: set) -> dict:
+    kept = [position for position, (_counter, instance) in enumerate(table["columns"]) if instance in instances]
+    return {
+        "columns": [table["columns"][position] for position in kept],
+        "rows": [
+            [*row[:2], *(row[2 + position] for position in kept)]
+            for row in table["rows"]
+            if _overlap_s(row, started_s, finished_s) > 0
+        ],
+    }
+
+
+def _overlap_s(row: list, started_s: float, finished_s: float) -> float:
+    return min(row[0], finished_s) - max(row[0] - row[1], started_s)
+
+
+# ---------------------------------------------------------------- figures, pure
+
+
+def figures(samples: dict, started_s: float, finished_s: float) -> dict:
+    """The figures of exactly this time of the host's clock; each sample counts with the seconds that it has in common with it.
+
+    {interval_s, samples, partial_samples, cpu: {used_mhz, host_busy_percent, cores, mhz, vm_mhz: {machine: MHz}}, devices, adapters, datastores,
+    virtual_disks}, the last four {instance: {iops, …, below_resolution: [key]}}. Latencies are means of commands. Counters of whole milliseconds say 0
+    of anything below one: a mean that is less is left out and named in below_resolution. What has a gap in this time is left out, too.
+    Failure 'interval_too_short' when no whole sample lies in it, 'not_observed' when the samples do not cover it.
+    """
+    sample_s, rows = samples["sample_s"], samples["host_samples"]["rows"]
+    gap_s = _gap_s(rows, started_s, finished_s)
+    if gap_s:
+        raise Failure(
+            "not_observed",
+            f"The host has no samples of {gap_s:.0f} s of the measured {finished_s - started_s:.0f} s.",
+            "It keeps them for an hour: read them before, see docs/counters.md.",
+        )
+    whole = sum(1 for row in rows if _overlap_s(row, started_s, finished_s) >= row[1])
+    if not whole:
+        raise Failure(
+            "interval_too_short",
+            f"In the measured {finished_s - started_s:.1f} s there is no whole sample of {sample_s} s.",
+            f"Measure for at least {2 * sample_s} s.",
+        )
+    found = {
+        "interval_s": round(finished_s - started_s, 3),
+        "samples": whole,
+        "partial_samples": sum(1 for row in rows if 0 < _overlap_s(row, started_s, finished_s) < row[1]),
+    }
+    columns = _columns(samples["host_samples"], started_s, finished_s)
+    hardware = samples["hardware"]
+    busy = _mean(columns.get((_USAGE, "")))
+    mhz = {
+        name: _mean(_columns(table, started_s, finished_s).get((_MHZ, "")))
+        for name, table in samples["machines"].items()
+        if not _gap_s(table["rows"], started_s, finished_s)
+    }
+    found["cpu"] = {
+        key: value
+        for key, value in (
+            ("used_mhz", _mean(columns.get((_MHZ, "")))),
+            ("host_busy_percent", None if busy is None else busy * _USAGE_PERCENT),
+            ("cores", hardware["cores"]),
+            ("mhz", hardware["mhz"]),
+            ("vm_mhz", {name: value for name, value in mhz.items() if value is not None} or None),
+        )
+        if value is not None
+    }
+    for section, told in _sections(_HOST, columns).items():
+        names = samples["names"]["datastores"] if section == "datastores" else {}
+        found[section] = {names.get(instance, instance): values for instance, values in told.items()}
+    for name, table in samples["machines"].items():
+        if not _gap_s(table["rows"], started_s, finished_s):
+            disks = _sections(_MACHINE, _columns(table, started_s, finished_s)).get("virtual_disks", {})
+            found.setdefault("virtual_disks", {}).update(
+                {f"{name}:{instance}": values for instance, values in disks.items()}
+            )
+    return found
+
+
+def _gap_s(rows: list, started_s: float, finished_s: float) -> float:
+    """How much of this time no sample is of; 0 when it is less than time stamps tell."""
+    gap_s = finished_s - started_s - sum(max(0, _overlap_s(row, started_s, finished_s)) for row in rows)
+    return gap_s if gap_s > TIMESTAMP_S else 0
+
+
+def _columns(table: dict, started_s: float, finished_s: float) -> dict:
+    """{(counter, instance): [(value, seconds)]} of the samples that have to do with this time."""
+    rows = [(row, _overlap_s(row, started_s, finished_s)) for row in table["rows"]]
+    return {
+        tuple(column): [(row[2 + position], seconds) for row, seconds in rows if seconds > 0]
+        for position, column in enumerate(table["columns"])
+    }
+
+
+def _sections(sections: dict, columns: dict) -> dict:
+    found = {}
+    for section, (group, rates, latencies) in sections.items():
+        instances = dict.fromkeys(instance for counter, instance in columns if counter.split(".", 1)[0] == group)
+        told = {}
+        for instance in instances:
+            mine = {
+                counter.split(".", 1)[1]: pairs
+                for (counter, of), pairs in columns.items()
+                if of == instance and counter.split(".", 1)[0] == group
+            }
+            values = {
+                key: value * factor
+                for counter, (key, factor) in rates.items()
+                if (value := _mean(mine.get(counter))) is not None
+            }
+            told[instance] = {**values, **_latencies(mine, latencies)}
+        told = {instance: values for instance, values in told.items() if values}
+        if told:
+            found[section] = told
+    return found
+
+
+def _latencies(mine: dict, latencies: tuple) -> dict:
+    found, below = {}, []
+    for counter, key, unit_ns, weight in latencies:
+        if key in found or counter not in mine or weight not in mine:
+            continue
+        commands = [None if count is None else count * seconds for count, seconds in mine[weight]]
+        mean = _mean([(value, count) for (value, _seconds), count in zip(mine[counter], commands)])
+        if mean is None:
+            continue
+        if mean < 1:
+            below.append(key)
+        else:
+            found[key] = mean * unit_ns
+    below = [key for key in dict.fromkeys(below) if key not in found]
+    return {**found, **({"below_resolution": below} if below else {})}
+
+
+def _mean(pairs: list | None) -> float | None:
+    """Weighted; None when there is nothing, when something is missing, or when there was nothing to weigh by."""
+    if not pairs or any(value is None or weight is None for value, weight in pairs):
+        return None
+    whole = sum(weight for _value, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / whole if whole else None
+
+
+# ---------------------------------------------------------------- results, pure
+
+
+def interval(result: dict) -> tuple | None:
+    """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
+
+    Where that host counted nothing itself (Windows), only the start and the end of the engine are known: the latest beginning and the earliest end.
+    """
+    if "clients" in result or "interval_s" in result.get("counters", {}) or "steady_state" in result:
+        return observer.measured_interval(result)
+    latest_s = unix_s(result["finished_utc"]) - result["runtime_s"]
+    earliest_s = unix_s(result["started_utc"]) + result["workload"].get("ramp_s", 0) + result["runtime_s"]
+    return (latest_s, earliest_s) if latest_s < earliest_s else None
+
+
+def awaiting_restart(known: dict, name: str) -> set:
+    """The hosts beneath a layer that must be restarted before their options hold. known: layers by name."""
+    hosts, seen = set(), set()
+    while name in known and name not in seen:
+        seen.add(name)
+        layer = known[name]
+        if (layer.get("detail") or {}).get("restart_pending"):
+            hosts.add(layer["host"])
+        name = layer.get("parent")
+    return hosts
+
+
+def behind(known: dict, layer: str, host: str) -> dict | None:
+    """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials}; None when it does not come by. known: layers by name."""
+    chain = layers.chain(known, layer)
+    own = [one["identity"] for one in chain if one["host"] == host]
+    if not own:
+        return None
+    first = {key: next((identity[key] for identity in own if identity.get(key)), None) for key in ("naa", "datastore")}
+    return {
+        **first,
+        "serials": {_plain(chain[0]["identity"][key]) for key in ("serial", "uuid") if chain[0]["identity"].get(key)},
+    }
+
+
+def _plain(serial) -> str:
+    return str(serial).replace("-", "").replace(" ", "").lower()
+
+
+def _device(samples: dict, path: dict) -> str | None:
+    names = {instance for _counter, instance in samples["host_samples"]["columns"]} | set(samples["names"]["adapters"])
+    return next(
+        (name for name in sorted(names) if path["naa"] and plain_naa(name).lower() == path["naa"].lower()), None
+    )
+
+
+def _store(samples: dict, path: dict) -> str | None:
+    return next(
+        (instance for instance, name in samples["names"]["datastores"].items() if name == path["datastore"]), None
+    )
+
+
+def _disk(samples: dict, path: dict) -> tuple | None:
+    """(machine, 'scsi0:1') of the virtual disk that the layer is."""
+    return next(
+        (
+            (machine, place)
+            for machine, disks in samples["names"]["disks"].items()
+            for place, uuid in disks.items()
+            if uuid and _plain(uuid) in path["serials"]
+        ),
+        None,
+    )
+
+
+def addition(result: dict, host: str, told: dict, samples: dict, raw: dict, clock: dict, path: dict) -> dict:
+    """counters.esxi and counters.hosts.<host> as an addition to the result, see docs/results.md.
+
+    told: the figures of samples, which are cut to the point and kept as the file that raw ({file, sha256}) names.
+    clock: {clock_offset_s, clock_uncertain_s} between the host's clock and that of the result's host.
+    """
+    device, store, disk = _device(samples, path), _store(samples, path), _disk(samples, path)
+    of_device = dict(told.get("devices", {}).get(device, {}))
+    simulated = {"simulated": True} if samples["simulated"] else {}
+    esxi = {
+        "host": host,
+        "interval_s": told["interval_s"],
+        "samples": told["samples"],
+        "partial_samples": told["partial_samples"],
+        "raw": raw,
+        **simulated,
+        **({"device": device, "device_iops": of_device.pop("iops")} if "iops" in of_device else {}),
+        **of_device,
+    }
+    for key, section, name in (
+        ("datastore", "datastores", samples["names"]["datastores"].get(store)),
+        ("virtual_disk", "virtual_disks", ":".join(disk) if disk else None),
+    ):
+        if name in told.get(section, {}):
+            esxi[key] = {"name": name, **told[section][name]}
+    adapters = {
+        name: values
+        for name, values in told.get("adapters", {}).items()
+        if name in samples["names"]["adapters"].get(device, [])
+    }
+    if adapters:
+        esxi["adapters"] = adapters
+    cpu, iops = dict(told["cpu"]), result["total"].get("iops")
+    if iops and "used_mhz" in cpu:
+        cpu["mhz_per_iops"] = float(f"{cpu['used_mhz'] / iops:.4g}")
+    hosts = {host: {"interval_s": told["interval_s"], **clock, **simulated, "cpu": cpu}}
+    return {"counters": {"hosts": hosts, "esxi": esxi}}
+
+
+def environment(samples: dict) -> dict:
+    """The host's fingerprint for hosts/<host>.json."""
+    hardware = samples["hardware"]
+    return {
+        "distribution": samples["product"],
+        "cpu": {key: hardware[key] for key in ("model", "cores", "mhz")},
+        "memory_bytes": hardware["memory_bytes"],
+        "virtualisation": {
+            "guest": str(hardware["vendor"]).startswith("VMware"),
+            "vendor": hardware["vendor"],
+            "product": hardware["product"],
+        },
+        **({"simulated": f"{samples['product']}; its counters are made up"} if samples["simulated"] else {}),
+    }

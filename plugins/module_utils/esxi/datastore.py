@@ -1,0 +1,685 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""VMFS and NFS datastores of an ESXi host: their state as plain data, a plan for each, and the calls that carry it out.
+
+A datastore belongs to a testbed when a file in its root says so; unmounting keeps it, destroying needs that file. Where it cannot be read the controller's
+record of the volume's UUID stands in for it, and then nothing is destroyed: the host only forgets what it has lost.
+
+A disk is blank when three things say so: the host names it as available, its partition table is empty, and it carries no copy of a VMFS. That the host offers a
+VMFS on the whole of it says nothing: it does so for disks that hold data, which would be overwritten.
+
+State::
+
+    {volumes: [{name, type: VMFS|NFS, uuid, naa: [..], remote, mounted, accessible, reason: why it is not accessible, version,
+                vms: [names of all registered machines], vms_here: [those of this host]}],
+     disks: {naa: {device, size_bytes, state, and where they matter: available: bool, partitions: ['1 vmfs'] | None = unreadable,
+                   unresolved: name of the VMFS of which it has a copy | None}}}
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from ..core.failure import Failure, bad_value
+from ..core.names import plain_naa
+from .session import STAMP_KEY, Session
+
+STAMP_FILE = ".storlab.json"
+VMFS_VERSIONS = (5, 6)
+# HostMountInfo's reason for a datastore whose device its array has declared lost; every other reason may pass.
+PERMANENT = "PermanentDeviceLoss"
+RELEASE_PATIENCE_S, RELEASE_POLL_S = 120.0, 1.0
+HA_FOLDER = ".vSphere-HA"
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(session: Session, host, names=(), naas=()) -> dict:
+    """The state. names, naas: the datastores and devices that matter; what is on the disks of others is not asked for."""
+    with session.doing("read the datastores"):
+        storage = host.configManager.storageSystem
+        info, volumes = storage.storageDeviceInfo, storage.fileSystemVolumeInfo
+        machines = {
+            vm: (values["name"], values.get("runtime.host") == host)
+            for vm, values in session.all(session.vim.VirtualMachine, "name", "runtime.host")
+        }
+        vms = {
+            values["name"]: [machines[vm] for vm in values.get("vm", []) if vm in machines]
+            for _store, values in _stores(session, host, "name", "vm")
+        }
+        found = []
+        for entry in volumes.mountInfo or []:
+            volume = entry.volume
+            vmfs, nas = isinstance(volume, session.vim.host.VmfsVolume), isinstance(volume, session.vim.host.NasVolume)
+            if not vmfs and not nas:
+                continue
+            found.append(
+                {
+                    "name": volume.name,
+                    "type": "VMFS" if vmfs else "NFS",
+                    "uuid": volume.uuid if vmfs else None,
+                    "naa": [plain_naa(extent.diskName) for extent in volume.extent] if vmfs else [],
+                    "remote": None if vmfs else f"{volume.remoteHost}:{volume.remotePath}",
+                    "version": volume.majorVersion if vmfs else None,
+                    "size_bytes": volume.capacity,
+                    "mounted": bool(entry.mountInfo.mounted),
+                    "accessible": bool(entry.mountInfo.accessible),
+                    "reason": entry.mountInfo.inaccessibleReason or "",
+                    "vms": sorted(name for name, _here in vms.get(volume.name, [])),
+                    "vms_here": sorted(name for name, here in vms.get(volume.name, []) if here),
+                }
+            )
+        disks = {
+            plain_naa(lun.canonicalName): {
+                "device": lun.devicePath,
+                "size_bytes": lun.capacity.block * lun.capacity.blockSize,
+                "state": ",".join(lun.operationalState or []),
+            }
+            for lun in info.scsiLun or []
+            if isinstance(lun, session.vim.host.ScsiDisk)
+        }
+        concerned = {*naas, *(naa for volume in found if volume["name"] in names for naa in volume["naa"])}
+        working = {naa: disks[naa]["device"] for naa in sorted(concerned & set(disks)) if disks[naa]["state"] == "ok"}
+        for naa, facts in on_disks(session, host, working).items():
+            disks[naa].update(facts)
+        return {"volumes": found, "disks": disks}
+
+
+def on_disks(session: Session, host, devices: dict) -> dict:
+    """{naa: {available, partitions, unresolved}} of devices, {naa: path}: what the host knows of their contents."""
+    if not devices:
+        return {}
+    storage = host.configManager.storageSystem
+    free = {
+        plain_naa(disk.canonicalName) for disk in host.configManager.datastoreSystem.QueryAvailableDisksForVmfs() or []
+    }
+    copies = {
+        plain_naa(extent.device.diskName): volume.vmfsLabel
+        for volume in storage.QueryUnresolvedVmfsVolume() or []
+        for extent in volume.extent
+    }
+    return {
+        naa: {
+            "available": naa in free,
+            "partitions": _partitions(session, storage, path),
+            "unresolved": copies.get(naa),
+        }
+        for naa, path in devices.items()
+    }
+
+
+def _partitions(session: Session, storage, path: str) -> list | None:
+    try:
+        tables = storage.RetrieveDiskPartitionInfo([path]) or []
+    except (session.vim.fault.NotFound, session.vim.fault.HostConfigFault):
+        return None
+    if len(tables) != 1:
+        return None
+    listed = {(part.partition, part.type) for part in tables[0].spec.partition or []}
+    laid_out = {(part.partition, part.type) for part in tables[0].layout.partition or [] if part.type != "none"}
+    return [f"{number} {kind}" for number, kind in sorted(listed | laid_out)]
+
+
+def datastore(session: Session, host, name: str):
+    with session.doing(f"find the datastore {name}"):
+        return next((store for store, values in _stores(session, host, "name") if values["name"] == name), None)
+
+
+def _stores(session: Session, host, *names) -> list:
+    """[(datastore, {property: value})] of the host, in one request: one that goes away meanwhile is left out."""
+    own = set(host.datastore)
+    return [(store, values) for store, values in session.all(session.vim.Datastore, *names) if store in own]
+
+
+def stamp_of(session: Session, host, name: str) -> str | None:
+    """The testbed whose file lies in the datastore's root; None when there is no such file."""
+    store = datastore(session, host, name)
+    content = session.file("GET", store, STAMP_FILE) if store is not None else None
+    if content is None:
+        return None
+    try:
+        return json.loads(content)[STAMP_KEY]
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# ---------------------------------------------------------------- planning
+
+
+def plan(state: dict, want: dict, stamp, recorded: dict) -> list:
+    """Steps for one datastore: [{op, target, was, will}].
+
+    want: see check(). stamp: a function of the datastore's name that says which testbed's it is; asked only when that matters.
+    recorded: what the controller knows of the volumes that this testbed has made here, {uuid: {name, naa: [..], layer}}. It stands in for the stamp
+    where that cannot be read.
+    """
+    volume = next((volume for volume in state["volumes"] if volume["name"] == want["name"]), None)
+    if want["state"] == "present":
+        return (
+            _present_vmfs(state, want, volume, stamp, recorded)
+            if want["type"] == "vmfs"
+            else _present_nfs(want, volume)
+        )
+    if volume is None:
+        return []
+    if not fits(volume, want):
+        if replaced(state, want, volume, recorded):
+            return [_release(want, volume)]
+        raise Failure(
+            "datastore_foreign",
+            f"The datastore {want['name']} is another one: {where(volume)}.",
+            "Name the testbed's datastore; this one stays as it is.",
+            name=want["name"],
+        )
+    if volume["type"] == "NFS":
+        refuse_used(volume["vms_here"], want)
+        return [{"op": "release_nfs", "target": want["name"], "was": "mounted", "will": None}]
+    return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, stamp, recorded)
+
+
+def behind(state: dict, want: dict) -> bool:
+    """Whether what the host shows of its volumes is behind what is on the device, because another host has made a volume there, or destroyed it.
+
+    want: {type, name, naa}. Without naa, which a teardown may not know, the devices of the datastore of that name are looked at.
+    """
+    if want["type"] != "vmfs":
+        return False
+    if want["naa"] is None:
+        naas = {naa for volume in state["volumes"] if volume["name"] == want["name"] for naa in volume["naa"]}
+        return any(behind(state, {**want, "naa": naa}) for naa in naas)
+    disk = state["disks"].get(want["naa"]) or {}
+    if "partitions" not in disk:
+        return False
+    volumes = [volume for volume in state["volumes"] if want["naa"] in volume["naa"]]
+    if not volumes:
+        return any("vmfs" in part for part in disk["partitions"] or []) and not disk["unresolved"]
+    # A table that is blank, or cannot be read, and a volume that can be reached do not go together.
+    return not disk["partitions"] and any(volume["mounted"] and volume["accessible"] for volume in volumes)
+
+
+def rescanned(session: Session, host, names: list, wait_s: float) -> dict:
+    """The state after a rescan that shows what has become of the datastores of these names: lost with a disk, or back."""
+    storage = host.configManager.storageSystem
+    with session.doing("rescan for lost datastores"), session.patient():
+        storage.RescanAllHba()
+        storage.RescanVmfs()
+
+    def any_behind(state: dict) -> bool:
+        return any(behind(state, {"type": "vmfs", "name": name, "naa": None}) for name in names)
+
+    return session.until(lambda: read(session, host, names), lambda state: not any_behind(state), wait_s)
+
+
+def visible(state: dict, want: dict) -> bool:
+    """Whether the host shows a datastore as it is wanted; it tells of a change a while after the call that made it."""
+    volume = next(
+        (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
+    )
+    if want["state"] == "present":
+        return volume is not None and volume["mounted"] and volume["accessible"]
+    return volume is None or (want["state"] == "unmounted" and volume["type"] == "VMFS" and not volume["mounted"])
+
+
+def fits(volume: dict, want: dict) -> bool:
+    if want["type"] == "nfs":
+        return volume["remote"] == f"{want['server']}:{want['path']}"
+    return want["naa"] is None or want["naa"] in volume["naa"]
+
+
+def where(volume: dict) -> str:
+    return f"NFS from {volume['remote']}" if volume["type"] == "NFS" else f"VMFS on {', '.join(volume['naa'])}"
+
+
+def contents(disk: dict) -> list:
+    """What speaks against a disk being blank, in words; empty when its partition table is, and it carries no copy of a VMFS."""
+    reasons = []
+    if disk["partitions"] is None:
+        reasons.append("a partition table that cannot be read")
+    elif disk["partitions"]:
+        reasons.append("partitions (" + ", ".join(disk["partitions"]) + ")")
+    if disk["unresolved"]:
+        reasons.append(f"a copy of the VMFS {disk['unresolved']}")
+    return reasons
+
+
+def refuse_contents(disk: dict, want: dict) -> list:
+    """Refuse a disk that is not proven blank; what is overwritten when it is named nevertheless."""
+    reasons = contents(disk)
+    if reasons and not want["allowed"]:
+        raise Failure(
+            "device_not_blank",
+            f"The device {want['naa']} for the datastore {want['name']} has {' and '.join(reasons)}.",
+            "Give a blank LUN. If nobody needs what is on this one, let it be overwritten with "
+            f"datastore_allow_device: [naa.{want['naa']}].",
+            naa=want["naa"],
+            contents=reasons,
+        )
+    return reasons
+
+
+def refuse_taken(disk: dict, want: dict) -> None:
+    """Refuse a disk that the host does not name as free; no variable helps against that."""
+    if not disk["available"]:
+        raise Failure(
+            "device_in_use",
+            f"The device {want['naa']} is not free for the datastore {want['name']}: the host has another datastore on it, "
+            "or uses it itself, or it is mapped to a virtual machine.",
+            "Give the testbed a LUN of its own.",
+            naa=want["naa"],
+        )
+
+
+def refuse_used(vms: list, want: dict) -> None:
+    if not vms:
+        return
+    remedy = "Remove them first, those that are turned off, too; the role guest_vm removes the testbed's."
+    if any(name.startswith("vCLS") for name in vms):
+        remedy += " vCLS machines are vCenter's own: exclude the datastore in the cluster's settings of vSphere Cluster Services."
+    raise Failure(
+        "datastore_in_use",
+        f"Virtual machines lie on the datastore {want['name']}: {', '.join(sorted(vms))}.",
+        remedy,
+        name=want["name"],
+        vms=sorted(vms),
+    )
+
+
+def foreign(name: str, owner: str | None) -> Failure:
+    return Failure(
+        "datastore_foreign",
+        f"The datastore {name} does not carry this testbed's stamp" + (f" but that of {owner}." if owner else "."),
+        "It stays as it is; choose another name, or destroy it by hand if nobody needs it.",
+        name=name,
+        owner=owner,
+    )
+
+
+def inaccessible(volume: dict, why: str) -> Failure:
+    reason = f" ({volume['reason']})" if volume["reason"] else ""
+    return Failure(
+        "datastore_inaccessible",
+        f"The datastore {volume['name']} cannot be reached{reason}, and {why}.",
+        "Bring its target back and run again. If its device is lost for good: power off and unregister the machines on it, "
+        "unmount it, rescan, and run again.",
+        name=volume["name"],
+        reason=volume["reason"],
+    )
+
+
+def name_taken(want: dict, volume: dict) -> Failure:
+    return Failure(
+        "datastore_name_taken",
+        f"There is a datastore {want['name']} already: {where(volume)}.",
+        "Choose another name. If that one is lost with its device: unregister the machines on it, unmount it and rescan.",
+        name=want["name"],
+    )
+
+
+def gone(state: dict, volume: dict) -> bool:
+    """Whether the host says that the devices of a volume are lost for good. Paths that are down may come up again."""
+    return not works(state, volume) and (
+        volume["reason"] == PERMANENT or all(naa not in state["disks"] for naa in volume["naa"])
+    )
+
+
+def works(state: dict, volume: dict) -> bool:
+    """Whether one of its devices answers."""
+    return any((state["disks"].get(naa) or {}).get("state") == "ok" for naa in volume["naa"])
+
+
+def replaced(state: dict, want: dict, volume: dict, recorded: dict) -> bool:
+    """Whether the volume is this testbed's own on a device that cannot come back: it is lost for good, or its LUN is another device now."""
+    known = recorded.get(volume["uuid"])
+    if volume["type"] != "VMFS" or not known or volume["accessible"] or works(state, volume):
+        return False
+    refuse_used(volume["vms"], want)
+    return gone(state, volume) or (want["naa"] is not None and known["layer"] == want["layer"])
+
+
+def _release(want: dict, volume: dict) -> dict:
+    return {
+        "op": "release",
+        "target": want["name"],
+        "was": f"lost with its device, {where(volume)}",
+        "will": None,
+        "uuid": volume["uuid"],
+        "mounted": volume["mounted"],
+    }
+
+
+def _present_nfs(want: dict, volume: dict | None) -> list:
+    if volume is None:
+        return [
+            {
+                "op": "create_nfs",
+                "target": want["name"],
+                "was": None,
+                "will": f"NFS from {want['server']}:{want['path']}",
+            }
+        ]
+    if not fits(volume, want):
+        raise name_taken(want, volume)
+    return []
+
+
+def _present_vmfs(state: dict, want: dict, volume: dict | None, stamp, recorded: dict) -> list:
+    disk = state["disks"].get(want["naa"])
+    if disk is None and want["check_mode"]:
+        # Nothing is logged in to yet: the LUN would be there by now.
+        return (
+            [{"op": "create_vmfs", "target": want["name"], "was": None, "will": f"VMFS {want['version']} on the LUN"}]
+            if volume is None
+            else []
+        )
+    if disk is None or disk["state"] != "ok":
+        if volume and fits(volume, want) and volume["mounted"] and not volume["accessible"]:
+            raise inaccessible(volume, f"the host has no working device {want['naa']}")
+        raise Failure(
+            "lun_missing",
+            f"The host has no working device {want['naa']} for the datastore {want['name']}.",
+            "Run iscsi_initiator first, and look whether the target exports the LUN to this host.",
+            naa=want["naa"],
+        )
+    if volume is None:
+        taken = next((other for other in state["volumes"] if want["naa"] in other["naa"]), None)
+        if taken:
+            raise Failure(
+                "device_in_use",
+                f"The device {want['naa']} carries the datastore {taken['name']}.",
+                "Give the testbed a LUN of its own.",
+                name=taken["name"],
+            )
+        refuse_taken(disk, want)
+        return [_create(disk, want)]
+    if not fits(volume, want):
+        if not replaced(state, want, volume, recorded):
+            raise name_taken(want, volume)
+        refuse_taken(disk, want)
+        return [_release(want, volume), _create(disk, want)]
+    if not volume["mounted"]:
+        return [{"op": "mount", "target": want["name"], "was": "unmounted", "will": "mounted", "uuid": volume["uuid"]}]
+    if not volume["accessible"]:
+        if contents(disk):
+            raise inaccessible(volume, f"its device {want['naa']} has {' and '.join(contents(disk))}")
+        _own_lost(volume, want, recorded)
+        return [_release(want, volume), _create(disk, want)]
+    owner = stamp(want["name"])
+    if owner != want["testbed_id"]:
+        raise foreign(want["name"], owner)
+    return []
+
+
+def _create(disk: dict, want: dict) -> dict:
+    return {
+        "op": "create_vmfs",
+        "target": want["name"],
+        "was": " and ".join(refuse_contents(disk, want)) or None,
+        "will": f"VMFS {want['version']} on {want['naa']}",
+        "device": disk["device"],
+    }
+
+
+def _own_lost(volume: dict, want: dict, recorded: dict) -> None:
+    if volume["uuid"] not in recorded:
+        raise inaccessible(volume, "nothing proves that it is this testbed's")
+    refuse_used(volume["vms"], want)
+
+
+def _unmount(_state: dict, want: dict, volume: dict, stamp, recorded: dict) -> list:
+    if not volume["mounted"]:
+        return []
+    if volume["accessible"]:
+        owner = stamp(want["name"])
+        if owner != want["testbed_id"]:
+            raise foreign(want["name"], owner)
+    elif volume["uuid"] not in recorded:
+        raise inaccessible(volume, "nothing proves that it is this testbed's")
+    refuse_used(volume["vms_here"], want)
+    return [{"op": "unmount", "target": want["name"], "was": "mounted", "will": "unmounted", "uuid": volume["uuid"]}]
+
+
+def _destroy(state: dict, want: dict, volume: dict, stamp, recorded: dict) -> list:
+    steps = []
+    if not volume["mounted"]:
+        # Mounting reads the stamp, and takes the mount back when it is not ours.
+        steps.append(
+            {"op": "mount", "target": want["name"], "was": "unmounted", "will": "mounted", "uuid": volume["uuid"]}
+        )
+    elif volume["accessible"]:
+        owner = stamp(want["name"])
+        if owner != want["testbed_id"]:
+            raise foreign(want["name"], owner)
+    else:
+        _own_lost(volume, want, recorded)
+        disks = [state["disks"].get(naa) for naa in volume["naa"]]
+        if gone(state, volume) or all(disk and disk["state"] == "ok" and not contents(disk) for disk in disks):
+            return [_release(want, volume)]
+        raise inaccessible(volume, "what is on its device may come back")
+    refuse_used(volume["vms"], want)
+    return [*steps, {"op": "destroy", "target": want["name"], "was": where(volume), "will": None}]
+
+
+# ---------------------------------------------------------------- doing
+
+
+class Datastores:
+    """Carries steps out, one call each."""
+
+    def __init__(self, session: Session, host):
+        self.session, self.host = session, host
+        self.system, self.storage = host.configManager.datastoreSystem, host.configManager.storageSystem
+        self.calls = {
+            "create_vmfs": self._create_vmfs,
+            "create_nfs": self._create_nfs,
+            "mount": self._mount,
+            "unmount": self._unmount,
+            "release": self._release,
+            "destroy": self._remove,
+            "release_nfs": self._remove,
+        }
+
+    def apply(self, step: dict, want: dict) -> None:
+        try:
+            with self.session.doing(f"{step['op'].replace('_', ' ')} the datastore {want['name']}"):
+                self.calls[step["op"]](step, want)
+        except Failure as failure:
+            if failure.code == "in_use" and self._used_by_ha(want["name"]):
+                raise Failure(
+                    "datastore_in_use",
+                    f"The datastore {want['name']} is in use, and vSphere HA has files on it.",
+                    "Choose other heartbeat datastores in the cluster's settings of vSphere HA, and run again.",
+                    name=want["name"],
+                ) from None
+            raise
+
+    def _used_by_ha(self, name: str) -> bool:
+        what = f"look at the datastore {name}"
+        store = datastore(self.session, self.host, name)
+        if store is None:
+            return False
+        try:
+            with self.session.doing(what):
+                spec = self.session.vim.host.DatastoreBrowser.SearchSpec(matchPattern=[HA_FOLDER])
+                task = store.browser.SearchDatastore_Task(datastorePath=f"[{name}]", searchSpec=spec)
+            return any(file.path == HA_FOLDER for file in self.session.wait(task, what).file or [])
+        except Failure:
+            return False
+
+    def rescan(self) -> None:
+        with self.session.doing("look for datastores"), self.session.patient():
+            self.storage.RescanVmfs()
+
+    def offer(self, step: dict, want: dict):
+        """The host's own proposal for a VMFS on the whole device; changes nothing."""
+        offers = self.system.QueryVmfsDatastoreCreateOptions(step["device"], want["version"])
+        whole = [
+            offer for offer in offers if isinstance(offer.info, self.session.vim.host.VmfsDatastoreOption.AllExtentInfo)
+        ]
+        if not whole:
+            raise Failure(
+                "device_unfit",
+                f"The host offers no VMFS {want['version']} on the whole of {want['naa']}: it may be too small.",
+                "Give a larger LUN; ESXi wants at least 1.3 GiB.",
+                naa=want["naa"],
+            )
+        return whole[0].spec
+
+    def _create_vmfs(self, step: dict, want: dict) -> None:
+        # Looked at once more: between plan and now another host may have made something of it.
+        disk = on_disks(self.session, self.host, {want["naa"]: step["device"]})[want["naa"]]
+        refuse_taken(disk, want)
+        refuse_contents(disk, want)
+        spec = self.offer(step, want)
+        spec.vmfs.volumeName = want["name"]
+        with self.session.patient():
+            store = self.system.CreateVmfsDatastore(spec)
+        self.write_stamp(store, want)
+
+    def write_stamp(self, store, want: dict) -> None:
+        try:
+            self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
+        except Failure:
+            # Without its stamp nobody could remove it again.
+            self.system.RemoveDatastore(store)
+            raise
+
+    def _create_nfs(self, _step: dict, want: dict) -> None:
+        spec = self.session.vim.host.NasVolume.Specification(
+            remoteHost=want["server"],
+            remotePath=want["path"],
+            localPath=want["name"],
+            accessMode="readWrite",
+            type="NFS",
+        )
+        self.system.CreateNasDatastore(spec)
+
+    def _mount(self, step: dict, want: dict) -> None:
+        self.storage.MountVmfsVolume(step["uuid"])
+        owner = stamp_of(self.session, self.host, want["name"])
+        if owner != want["testbed_id"]:
+            self.storage.UnmountVmfsVolume(step["uuid"])
+            raise foreign(want["name"], owner)
+
+    def _unmount(self, step: dict, _want: dict) -> None:
+        self.storage.UnmountVmfsVolume(step["uuid"])
+
+    def _release(self, step: dict, want: dict) -> None:
+        """Unmount what is lost with its device; a rescan then makes the host forget it. Nothing is written to any device."""
+        if step["mounted"]:
+            self.storage.UnmountVmfsVolume(step["uuid"])
+        deadline = time.monotonic() + RELEASE_PATIENCE_S
+        while True:
+            with self.session.patient():
+                self.storage.RescanAllHba()
+                self.storage.RescanVmfs()
+            known = [entry.volume for entry in self.storage.fileSystemVolumeInfo.mountInfo or []]
+            if step["uuid"] not in {getattr(volume, "uuid", None) for volume in known}:
+                return
+            if time.monotonic() > deadline:
+                raise Failure(
+                    "datastore_stays",
+                    f"The host still lists the datastore {want['name']}, which is unmounted and lost with its device.",
+                    "Unregister what is left on it, templates too, rescan, and run again.",
+                    name=want["name"],
+                )
+            time.sleep(RELEASE_POLL_S)
+
+    def _remove(self, _step: dict, want: dict) -> None:
+        store = datastore(self.session, self.host, want["name"])
+        if store is not None:
+            with self.session.patient():
+                self.system.RemoveDatastore(store)
+
+
+def layer_of(want: dict, volume: dict | None, parent: str | None) -> dict:
+    """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
+    volume = volume or {}
+    identity = {"naa": want["naa"], "uuid": volume.get("uuid"), "datastore": want["name"]}
+    detail = {
+        "provider": want["type"],
+        "generation": want.get("generation"),
+        "filesystem": f"VMFS {want['version']}" if want["type"] == "vmfs" else "NFS" if want["type"] == "nfs" else None,
+        "compatibility": want.get("compatibility"),
+        "remote": volume.get("remote"),
+    }
+    return {
+        "name": f"datastore-{want['name']}",
+        "kind": "datastore",
+        "path": None,
+        "parent": parent,
+        "purpose": "data",
+        "size_bytes": volume.get("size_bytes"),
+        "identity": {key: value for key, value in identity.items() if value},
+        "detail": {key: value for key, value in detail.items() if value},
+    }
+
+
+def remembered(recorded: dict, wanted: list, state: dict) -> dict:
+    """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were."""
+    wants = {want["name"]: want for want in wanted if want["type"] == "vmfs"}
+    kept = {uuid: known for uuid, known in recorded.items() if known["name"] not in wants}
+    for volume in state["volumes"]:
+        want, known = wants.get(volume["name"]), recorded.get(volume["uuid"])
+        # That a datastore is this testbed's was proven only where it was to be present.
+        if want and volume["type"] == "VMFS" and (known or want["state"] == "present"):
+            layer = want["layer"] or (known or {}).get("layer")
+            kept[volume["uuid"]] = {"name": volume["name"], "naa": volume["naa"], "layer": layer}
+    return kept
+
+
+def check(
+    entry: dict,
+    layers: dict,
+    variable: str,
+    testbed_id: str,
+    state: str,
+    check_mode: bool = False,
+    allow_device: list | tuple = (),
+) -> dict:
+    """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet.
+
+    allow_device: devices that may be overwritten whatever is on them, by identifier or path.
+    """
+    kind = entry["type"]
+    want = {
+        "name": entry["name"],
+        "type": kind,
+        "version": entry["version"],
+        "server": entry.get("server"),
+        "path": entry.get("path"),
+        "naa": None,
+        "compatibility": entry.get("compatibility") if kind == "rdm" else None,
+        "testbed_id": testbed_id,
+        "state": state,
+        "layer": entry["layer"],
+        "allowed": False,
+        "check_mode": check_mode,
+    }
+    if not entry["name"] or len(entry["name"]) > 42 or set(entry["name"]) & set("/\\%"):
+        raise bad_value(f"{variable} name", entry["name"], "Use 1 to 42 characters without / \\ and %.")
+    if kind == "nfs":
+        for key in ("server", "path"):
+            if not entry.get(key):
+                raise bad_value(
+                    f"{variable} {entry['name']} {key}", entry.get(key), "NFS datastores need server and path."
+                )
+        return want
+    if kind == "vmfs" and entry["version"] not in VMFS_VERSIONS:
+        raise bad_value(f"{variable} {entry['name']} version", entry["version"], "Use 5 or 6.")
+    layer = layers.get(entry["layer"] or "")
+    naa = (layer or {}).get("identity", {}).get("naa")
+    want["generation"] = ((layer or {}).get("detail") or {}).get("generation")
+    if naa is None and state == "present" and not (check_mode and entry["layer"]):
+        raise bad_value(
+            f"{variable} {entry['name']} layer",
+            entry["layer"],
+            "Name a layer of iscsi_initiator that has an NAA identifier; known are: "
+            + (", ".join(sorted(layers)) or "none")
+            + ".",
+        )
+    want["naa"] = naa
+    want["allowed"] = naa is not None and naa in {plain_naa(name.rsplit("/", 1)[-1]) for name in allow_device}
+    return want

@@ -1,0 +1,292 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Logs the software iSCSI adapter of an ESXi host in to targets, and gives the adapter back as it was.
+
+Before anything is changed, what the host looked like is written to the testbed's record on the controller. What fails is undone, unless the
+way to the host is what failed: then it is kept, and the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.failure import Failure, bad_value
+from ..core.iscsi_names import check_chap, check_iqn, portal_address
+from ..core.luns import expected, layers_of
+from ..core.memory import Memory
+from ..core.secrets import keep_secret
+from ..core.steps import shown
+from . import options as host_options
+from .adapter import (
+    CHAP,
+    LOOKING,
+    RESCAN_EVERY_S,
+    SECRETS,
+    Adapter,
+    absent_plan,
+    as_done,
+    entries,
+    entry_key,
+    missing,
+    odd_serials,
+    plan,
+    prove,
+    read,
+    settled,
+    target_foreign,
+)
+from .session import Session
+
+# After these nobody knows what the host has done, and nothing can be undone.
+LINE_LOST = ("connection_lost", "session_lost")
+
+
+def memories(params: dict[str, Any], host_name: str) -> tuple[Any, ...]:
+    """What is kept on the controller of one host: the testbed's record, and which options changed since the host started."""
+    folder = params["state_dir"]
+    return Memory(folder, f"iscsi-{params['testbed_id']}", host_name), Memory(folder, "start", host_name)
+
+
+def check(params: dict[str, Any]) -> dict[str, Any]:
+    """What is wanted, from the module's parameters; raises bad_value."""
+    check_iqn("iscsi_initiator_name", params["initiator_name"])
+    if params["queue_depth"] is not None and not 1 <= params["queue_depth"] <= 255:
+        raise bad_value("iscsi_initiator_queue_depth", params["queue_depth"], "Give 1 to 255.")
+    targets = []
+    for target in params["targets"]:
+        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
+        portal = {
+            **target["portal"],
+            "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"]),
+        }
+        luns = [{**expected(lun, target["iqn"], params["layers"]), "layer_kind": "initiator"} for lun in target["luns"]]
+        targets.append({**target, "portal": portal, "luns": luns})
+    own = params["adapter_chap"]
+    if own:
+        check_chap("iscsi_initiator_esxi_adapter_chap", own, allow_none=False)
+    return {
+        "testbed_id": params["testbed_id"],
+        "name": params["initiator_name"],
+        "targets": targets,
+        "adapter_chap": {key: own[key] or "" for key in CHAP} if own else None,
+        **{key: params[key] for key in ("options", "host_options", "queue_depth", "port_binding")},
+    }
+
+
+class Login:
+    """One host's adapter on its way to what is wanted."""
+
+    def __init__(
+        self, session: Session, host: Any, params: dict[str, Any], want: dict[str, Any], records: tuple[Any, ...]
+    ):
+        self.session, self.host, self.want = session, host, want
+        self.record, self.start = records
+        self.wait_s = params["wait_s"]
+        known = [*want["host_options"], *self.start.data.get("running", {}).get("host_option", {})]
+        self.keys = sorted({*known, *self.record.data.get("before", {}).get("host_options", {})})
+        self.state = self.look()
+        self.running = host_options.this_start(self.start.data, self.state["boot_time"])
+        self.adapter = Adapter(session, host, self.wait_s, self.state["device"])
+        self.earlier, self.before = copy.deepcopy(self.record.data), as_it_was(self.state)
+        self.done: list[dict[str, Any]] = []
+
+    def look(self) -> dict[str, Any]:
+        return read(self.session, self.host, self.keys)
+
+    def pending(self, steps: Iterable[dict[str, Any]] = ()) -> list[Any]:
+        return host_options.pending(self.running, self.state, steps)
+
+    def keep_start(self, steps: list[Any]) -> None:
+        """Keep what these steps change that holds only from the next start on; forget what is as it was."""
+        self.running = host_options.noted(self.running, steps, sessions=bool(self.state["targets"]))
+        if self.pending(steps):
+            self.start.data = self.running
+            self.start.save()
+        else:
+            self.start.forget()
+
+    def log_in(self, steps: list[Any]) -> list[Any]:
+        """Take the steps and return the LUNs of the host once all that are wanted are there and proven."""
+        if any(step["op"] not in LOOKING for step in steps):
+            self.remember()
+            self.keep_start(steps)
+        try:
+            for step in steps:
+                self.adapter.apply(step)
+                self.done.append(step)
+                self.note(step)
+            found = self.adapter.wait(self.want["targets"])
+            self.settle()
+        except Failure as failure:
+            if failure.code not in LINE_LOST and self.undo():
+                self.restore()
+            raise
+        return found
+
+    def note(self, step: dict[str, Any]) -> None:
+        """Keep what is known only now."""
+        if step["op"] == "enable" and self.before["iqn"] is None:
+            # Only now there is an adapter whose name and options can be read.
+            self.before.update({key: value for key, value in as_it_was(self.look()).items() if key in ADAPTERS_OWN})
+            self.record.data["before"].update({key: self.before[key] for key in ADAPTERS_OWN})
+            self.record.save()
+        if step["op"] in ("chap", "chap_found"):
+            self.record.data.setdefault("secrets", {})[step["target"]] = {
+                key: keep_secret(step["entry"][key]) for key in SECRETS if step["entry"][key]
+            }
+            self.record.save()
+
+    def settle(self) -> None:
+        """Wait until the host shows what was done, so that who reads it next sees it."""
+        self.state = self.session.until(
+            self.look, lambda state: settled(state, self.want, self.record.data), self.wait_s
+        )
+        if not settled(self.state, self.want, self.record.data):
+            late = [step for step in plan(self.state, self.want, self.record.data) if step["op"] not in LOOKING]
+            raise Failure(
+                "change_unseen",
+                f"The host does not show a change {self.wait_s} s after it was made: {late[0]['op']} {late[0]['target']}.",
+                "Look at the host's events; a longer iscsi_initiator_esxi_wait_s may help.",
+            )
+
+    def remember(self) -> None:
+        """What the teardown needs, written before anything is changed."""
+        kept, want = self.record.data, self.want
+        before = kept.get("before") or copy.deepcopy(self.before)
+        # An option that is asked for later was still the host's own until now.
+        before["host_options"] = {
+            **{key: value for key, value in self.state["host_options"].items() if key in want["host_options"]},
+            **before["host_options"],
+        }
+        bound = {name for name in want["port_binding"] if name not in self.state["bound"]}
+        kept.update(
+            before=before,
+            targets=sorted({*kept.get("targets", []), *(entry_key(entry) for entry in entries(want["targets"]))}),
+            bound=sorted({*kept.get("bound", []), *bound}),
+            options=sorted({*kept.get("options", []), *want["options"]}),
+            queue_depth=bool(want["queue_depth"]) or kept.get("queue_depth", False),
+        )
+        self.record.save()
+
+    def undo(self) -> bool:
+        """Give back what this call has changed, and whether that was possible: a fault on the way is not the one that the user must hear of."""
+        added = [step["entry"] for step in self.done if step["op"] == "add_target"]
+        changes = {
+            "before": self.before,
+            "targets": [entry_key(entry) for entry in added],
+            "bound": [step["target"] for step in self.done if step["op"] == "bind"],
+            "options": [key for step in self.done if step["op"] == "options" for key in step["will"]],
+            "queue_depth": any(step["op"] == "queue_depth" for step in self.done),
+            "secrets": {step["target"]: True for step in self.done if step["op"] == "chap"},
+        }
+        try:
+            # What was done last may not show yet.
+            self.state = as_done(self.look(), self.done)
+            give_back(self, absent_plan(self.state, changes), changes)
+        except Failure:
+            return False
+        return True
+
+    def restore(self) -> None:
+        """The record as it was before a call that failed. Of a secret that was set meanwhile nobody knows any more whether it is the old one."""
+        for step in self.done:
+            self.earlier.get("secrets", {}).pop(step["target"], None)
+        self.record.data = self.earlier
+        if self.earlier:
+            self.record.save()
+        else:
+            self.record.forget()
+        self.keep_start([])
+
+
+ADAPTERS_OWN = ("iqn", "alias", "options")
+
+
+def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
+    """What a teardown restores. Without an adapter its name and options are not known yet (None and {})."""
+    kept = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
+    return {**kept, "targets": [entry_key(target) for target in state["targets"]]}
+
+
+def give_back(login: Login, steps: list[Any], memory: dict[str, Any]) -> None:
+    """Take the steps of an ``absent_plan``, and wait until the host shows that all of them are done."""
+    removed = {step["entry"]["iqn"] for step in steps if step["op"] == "remove_target"} - {None}
+
+    def left(state: dict[str, Any]) -> list[Any]:
+        targets = {target["iqn"] for target in state["targets"]}
+        devices = [lun for lun in state["luns"] if lun["iqn"] in removed - targets]
+        return devices + [step for step in absent_plan(state, memory) if step["op"] not in (*LOOKING, "disable")]
+
+    def wait(done: Any, timeout_s: float) -> None:
+        login.state = login.session.until(login.look, done, timeout_s)
+
+    last = [step for step in steps if step["op"] == "disable"]
+    for step in steps:
+        if step not in last:
+            login.adapter.apply(step)
+    deadline = time.monotonic() + login.wait_s
+    while True:
+        wait(lambda state: not left(state), min(RESCAN_EVERY_S, login.wait_s))
+        if not left(login.state) or time.monotonic() > deadline:
+            break
+        # A device that carried an unmounted volume goes with the rescan after the one that made the host forget the volume.
+        login.adapter.apply({"op": "rescan", "target": "adapter"})
+    for step in last:
+        login.adapter.apply(step)
+        wait(lambda state: not state["enabled"], login.wait_s)
+
+
+def present(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
+    want = check(params)
+    login = Login(session, host, params, want, memories(params, host_name))
+    wanted = {entry_key(entry) for entry in entries(want["targets"])} - set(login.record.data.get("targets", []))
+    for target in login.state["targets"]:
+        if entry_key(target) in wanted and not target["discovered"]:
+            raise target_foreign(entry_key(target))
+    steps = plan(login.state, want, login.record.data)
+    found, waited = login.state["luns"], {}
+    if not check_mode:
+        begun = time.monotonic()
+        found = login.log_in(steps)
+        waited = {"waited_s": round(time.monotonic() - begun, 2)}
+    pending = login.pending(steps if check_mode else ())
+    disks = {} if missing(found, want["targets"]) else prove(want["targets"], found)
+    name = login.adapter.known
+    return {
+        "luns": found,
+        "layers": [marked({**layer, "path": None}, pending) for layer in layers_of(want["targets"], disks, "esxi")],
+        "warnings": odd_serials(want["targets"], disks),
+        **after(pending),
+        **waited,
+        **({"adapter": name} if name else {}),
+        **shown(steps, quiet=LOOKING),
+    }
+
+
+def absent(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
+    want: dict[str, Any] = {"host_options": {}, "targets": []}
+    login = Login(session, host, params, want, memories(params, host_name))
+    steps = absent_plan(login.state, login.record.data)
+    if not check_mode:
+        if steps:
+            login.keep_start(steps)
+            give_back(login, steps, login.record.data)
+        login.record.forget()
+    return {**after(login.pending(steps if check_mode else ())), **shown(steps, quiet=LOOKING)}
+
+
+def after(pending: list[Any]) -> dict[str, Any]:
+    return {"reboot_required": bool(pending), "restart_pending": pending}
+
+
+def marked(layer: dict[str, Any], pending: list[Any]) -> dict[str, Any]:
+    """A layer that says which options do not hold yet, so that results measured meanwhile can say so."""
+    if not pending:
+        return layer
+    texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
+    return {**layer, "detail": {**layer["detail"], "restart_pending": texts}}

@@ -1,0 +1,551 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads virtual machines of an ESXi host, and carries out the steps that module_utils/esxi/machine_plan.py plans."""
+
+from __future__ import annotations
+
+import time
+
+from ..core.failure import Failure
+from ..core.names import plain_naa
+from .datastore import datastore as find_datastore
+from .machine_plan import BUILDING_KEY, DISK_KEY, UUID_KEY
+from .session import POLL_S, STAMP_KEY, Session
+
+SHUTDOWN_S = 60
+# Steps that are parts of one and the same reconfiguration.
+CONFIGURED = (
+    "guest_id",
+    "vcpus",
+    "memory_mib",
+    "reserve_memory",
+    "disk_uuids",
+    "add_disk",
+    "add_cdrom",
+    "mount_iso",
+    "add_nic",
+    "replace_nic",
+    "move_nic",
+    "extra_config",
+    "detach",
+    "eject",
+)
+CONTROLLER_TYPES = {
+    "lsilogic": "VirtualLsiLogicController",
+    "pvscsi": "ParaVirtualSCSIController",
+    "lsisas": "VirtualLsiLogicSASController",
+    "buslogic": "VirtualBusLogicController",
+    "ide": "VirtualIDEController",
+    "nvme": "VirtualNVMEController",
+    "sata": "VirtualAHCIController",
+}
+NIC_TYPES = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
+MODES = {"physicalMode": "physical", "virtualMode": "virtual"}
+
+
+# ---------------------------------------------------------------- reading
+
+
+def find(session: Session, host, name: str):
+    """(the virtual machine of that name or None, whether it is on this host). One on this host goes before others."""
+    with session.doing(f"look for the virtual machine {name}"):
+        named = [
+            (vm, values.get("runtime.host") == host)
+            for vm, values in session.all(session.vim.VirtualMachine, "name", "runtime.host")
+            if values.get("name") == name
+        ]
+    return max(named, key=lambda each: each[1], default=(None, False))
+
+
+def read(session: Session, host, vm) -> dict:
+    """Its state, see module_utils/esxi/machine_plan.py."""
+    with session.doing("read the virtual machine"):
+        config, runtime = vm.config, vm.runtime
+        if config is None:
+            raise Failure(
+                "vm_unreadable",
+                f"The host cannot read the configuration of the virtual machine {vm.name}, so that nothing proves whose it is.",
+                "Make its datastore accessible again, or remove it from the host's inventory by hand.",
+                name=vm.name,
+            )
+        extra = {option.key: str(option.value) for option in config.extraConfig}
+        parts = hardware(session, host, config, config.hardware.device)
+        # '[name] path'; a datastore that is not there at all is lost as well.
+        files = [
+            config.files.vmPathName,
+            *(disk["path"] for disk in parts["disks"]),
+            *(drive["iso"] for drive in parts["cdroms"]),
+        ]
+        there = {
+            values["name"]
+            for _store, values in session.all(session.vim.Datastore, "name", "summary.accessible")
+            if values["summary.accessible"]
+        }
+        lost = sorted({file[1:].partition("] ")[0] for file in files if file and file.startswith("[")} - there)
+        gone = (
+            str(runtime.connectionState) in ("inaccessible", "orphaned", "invalid")
+            or config.files.vmPathName[1:].partition("] ")[0] in lost
+        )
+        power = {"poweredOn": "on", "poweredOff": "off"}.get(str(runtime.powerState), "suspended")
+        return {
+            "power": power,
+            "owner": extra.get(STAMP_KEY),
+            "building": BUILDING_KEY in extra,
+            "accessible": not gone,
+            "lost": lost,
+            "path": config.files.vmPathName,
+            "uuid": config.uuid,
+            "extra": extra,
+            **parts,
+        }
+
+
+def hardware(session: Session, host, config, devices) -> dict:
+    """The part of a state that says what a machine consists of. config: its own, or a specification of one to come."""
+    vim = session.vim
+    kinds = [(kind, getattr(vim.vm.device, name)) for kind, name in CONTROLLER_TYPES.items()]
+    controllers = [
+        {"key": device.key, "kind": kind, "bus": device.busNumber}
+        for device in devices
+        for kind, its in kinds
+        if type(device) is its
+    ]
+    by_key = {each["key"]: each for each in controllers}
+    names = (
+        {**{lun.uuid: plain_naa(lun.canonicalName) for lun in _luns(host)}}
+        if any(_is_raw(vim, device) for device in devices)
+        else {}
+    )
+    disks, cdroms, nics = [], [], []
+    for device in devices:
+        at = by_key.get(device.controllerKey)
+        spot = {
+            "key": device.key,
+            "controller": at["kind"] if at else "unknown",
+            "bus": at["bus"] if at else -1,
+            "unit": device.unitNumber,
+        }
+        if isinstance(device, vim.vm.device.VirtualDisk):
+            disks.append({**spot, **_disk(vim, device, names)})
+        elif isinstance(device, vim.vm.device.VirtualCdrom):
+            cdroms.append({**spot, "iso": getattr(device.backing, "fileName", None)})
+        elif isinstance(device, vim.vm.device.VirtualEthernetCard):
+            kind = next(
+                (kind for kind, name in NIC_TYPES.items() if type(device) is getattr(vim.vm.device, name)),
+                type(device).__name__.rsplit(".", 1)[-1],
+            )
+            nics.append({"key": device.key, "type": kind, "network": _network_of(host, device)})
+    own = getattr(config, "hardware", config)
+    allocation = config.memoryAllocation
+    return {
+        "guest_id": config.guestId,
+        "vcpus": getattr(own, "numCPU", None) or config.numCPUs,
+        "memory_mib": own.memoryMB,
+        "locked": bool(config.memoryReservationLockedToMax),
+        "reservation_mib": (allocation.reservation if allocation else None) or 0,
+        "controllers": controllers,
+        "disks": disks,
+        "cdroms": cdroms,
+        "nics": nics,
+    }
+
+
+def usable_address(told: str | None) -> str | None:
+    """The address that a guest tells, unless it is link-local or loopback."""
+    return told if told and not told.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
+
+
+def _luns(host) -> list:
+    return [lun for lun in host.configManager.storageSystem.storageDeviceInfo.scsiLun or [] if lun.lunType == "disk"]
+
+
+def _is_raw(vim, device) -> bool:
+    return isinstance(device.backing, vim.vm.device.VirtualDisk.RawDiskMappingVer1BackingInfo)
+
+
+def _disk(vim, device, names: dict) -> dict:
+    backing, raw = device.backing, _is_raw(vim, device)
+    provisioning = None
+    if not raw:
+        thin = getattr(backing, "thinProvisioned", None)
+        provisioning = "thin" if thin else "eager" if getattr(backing, "eagerlyScrub", None) else "lazy"
+    return {
+        "size_bytes": device.capacityInBytes or device.capacityInKB * 1024,
+        "provisioning": provisioning,
+        "uuid": getattr(backing, "uuid", None) or None,
+        "path": getattr(backing, "fileName", None),
+        "naa": names.get(backing.lunUuid) or plain_naa((backing.deviceName or "").rsplit("/", 1)[-1]) if raw else None,
+        "compatibility": MODES.get(backing.compatibilityMode) if raw else None,
+    }
+
+
+def _network_of(host, card) -> str | None:
+    port = getattr(card.backing, "port", None)
+    if port is None:
+        return getattr(card.backing, "deviceName", None)
+    return next((network.name for network in host.network if getattr(network, "key", None) == port.portgroupKey), None)
+
+
+def read_facts(session: Session, host, naas: list) -> dict:
+    """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
+    vim = session.vim
+    with session.doing("read what the host offers"):
+        mine = host.datastore
+        stores = {
+            values["name"]: {"free_bytes": values["summary.freeSpace"], "accessible": values["summary.accessible"]}
+            for store, values in session.all(vim.Datastore, "name", "summary.freeSpace", "summary.accessible")
+            if store in mine
+        }
+        facts = {"datastores": stores, "networks": [network.name for network in host.network], "luns": {}}
+        if not naas:
+            return facts
+        volumes = {
+            plain_naa(extent.diskName): entry.volume.name
+            for entry in host.configManager.storageSystem.fileSystemVolumeInfo.mountInfo or []
+            for extent in getattr(entry.volume, "extent", None) or []
+        }
+        users: dict = {}
+        for _vm, values in session.all(vim.VirtualMachine, "name", "config.hardware.device"):
+            for device in values.get("config.hardware.device", []):
+                if isinstance(device, vim.vm.device.VirtualDisk) and _is_raw(vim, device):
+                    users.setdefault(device.backing.lunUuid, []).append(values["name"])
+        for lun in _luns(host):
+            naa = plain_naa(lun.canonicalName)
+            if naa in naas and "ok" in (lun.operationalState or []):
+                facts["luns"][naa] = {
+                    "size_bytes": lun.capacity.block * lun.capacity.blockSize,
+                    "device": lun.deviceName,
+                    "uuid": lun.uuid,
+                    "volume": volumes.get(naa),
+                    "users": users.get(lun.uuid, []),
+                }
+        return facts
+
+
+# ---------------------------------------------------------------- doing
+
+
+class Machine:
+    """Carries steps out on one machine. vm is None until it is made."""
+
+    def __init__(self, session: Session, host, vm, want: dict):
+        self.session, self.vim, self.host, self.vm, self.want = session, session.vim, host, vm, want
+        self.name = want["name"]
+        # What takes a call of its own; the rest is configuration, or the making of the machine.
+        self.calls = {
+            "destroy": self._destroy,
+            "unregister": self._unregister,
+            "power_on": self._power_on,
+            "power_off": self._power_off,
+            "kill": self._kill,
+            "zero": self._zero,
+        }
+
+    def apply(self, steps: list, state: dict, facts: dict) -> None:
+        """The steps in their order, with all that is configuration in one request."""
+        parts = [step for step in steps if step["op"] in CONFIGURED]
+        for step in steps:
+            if step["op"] not in CONFIGURED:
+                if parts and step["op"] in ("power_on", "destroy"):
+                    self.configure(parts, state, facts)
+                    parts = []
+                self.calls[step["op"]](step)
+        if parts:
+            self.configure(parts, state, facts)
+
+    def task(self, what: str, begin):
+        with self.session.doing(what):
+            task = begin()
+        return self.session.wait(task, what)
+
+    # -------------------------------------------------------- making and removing
+
+    def pool(self):
+        with self.session.doing("find the host's resource pool"):
+            return self.host.parent.resourcePool
+
+    def folder(self):
+        with self.session.doing("find the folder of virtual machines"):
+            return self.session.datacenter(self.host).vmFolder
+
+    def stamps(self, forget=()) -> list:
+        """What a machine carries from its first moment on."""
+        values = {STAMP_KEY: self.want["testbed_id"], BUILDING_KEY: "TRUE", UUID_KEY: "TRUE"}
+        return self.options({**{key: "" for key in forget if key.startswith("storlab.")}, **values})
+
+    def options(self, values: dict) -> list:
+        return [self.vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
+
+    def create(self) -> None:
+        """An empty machine; what it consists of comes with its first reconfiguration, as with every later one."""
+        want = self.want
+        spec = self.vim.vm.ConfigSpec(
+            name=self.name,
+            guestId=want["guest_id"],
+            numCPUs=want["vcpus"],
+            memoryMB=want["memory_mib"],
+            files=self.vim.vm.FileInfo(vmPathName=f"[{want['datastore']}]"),
+            extraConfig=self.stamps(),
+        )
+        self._reserve(spec, want["reserve"], want["memory_mib"])
+        self.vm = self.task(
+            f"make the virtual machine {self.name}",
+            lambda: self.folder().CreateVM_Task(config=spec, pool=self.pool(), host=self.host),
+        )
+
+    def clone(self, template, extra: dict) -> None:
+        spec = self.vim.vm.CloneSpec(
+            location=self.vim.vm.RelocateSpec(
+                datastore=find_datastore(self.session, self.host, self.want["datastore"]),
+                pool=self.pool(),
+                host=self.host,
+            ),
+            powerOn=False,
+            template=False,
+            config=self.vim.vm.ConfigSpec(extraConfig=self.stamps(forget=extra)),
+        )
+        self.vm = self.task(
+            f"clone the template {self.want['template']}",
+            lambda: template.CloneVM_Task(folder=self.folder(), name=self.name, spec=spec),
+        )
+
+    def _destroy(self, _step=None) -> None:
+        try:
+            self.task(f"destroy the virtual machine {self.name}", self.vm.Destroy_Task)
+        except Failure as failure:
+            # An import that was given up has taken it away by itself.
+            if "ManagedObjectNotFound" not in str(failure.details.get("fault")):
+                raise
+
+    def remove(self) -> None:
+        """Takes away what could not be completed, whatever its power."""
+        with self.session.doing(f"look at the virtual machine {self.name}"):
+            off = str(self.vm.runtime.powerState) == "poweredOff"
+        if not off:
+            self._kill()
+        self._destroy()
+
+    def _unregister(self, _step) -> None:
+        with self.session.doing(f"let go of the virtual machine {self.name}"):
+            self.vm.UnregisterVM()
+
+    def move(self) -> None:
+        """To the host that is meant; a cluster balances its load without asking."""
+        spec = self.vim.vm.RelocateSpec(host=self.host, pool=self.pool())
+        self.task(f"move the virtual machine {self.name} to its host", lambda: self.vm.RelocateVM_Task(spec=spec))
+
+    # -------------------------------------------------------- power
+
+    def _power_on(self, _step=None) -> None:
+        what = f"turn on the virtual machine {self.name}"
+        with self.session.doing(what):
+            task = self.vm.PowerOnVM_Task()
+            while str(task.info.state) in ("queued", "running"):
+                self._no_question()
+                time.sleep(POLL_S)
+        self.session.wait(task, what)
+
+    def _no_question(self) -> None:
+        question = self.vm.runtime.question
+        if question is not None:
+            raise Failure(
+                "vm_asks",
+                f"The virtual machine {self.name} waits for an answer: {' '.join(question.text.split())}.",
+                "Answer it in the host's client, and run again.",
+                name=self.name,
+            )
+
+    def _power_off(self, _step=None) -> None:
+        """Lets the guest end by itself when it can."""
+        with self.session.doing(f"turn off the virtual machine {self.name}"):
+            if (
+                str(self.vm.guest.toolsRunningStatus) == "guestToolsRunning"
+                and str(self.vm.runtime.powerState) == "poweredOn"
+            ):
+                self.vm.ShutdownGuest()
+                deadline = time.monotonic() + SHUTDOWN_S
+                while str(self.vm.runtime.powerState) != "poweredOff" and time.monotonic() < deadline:
+                    time.sleep(POLL_S)
+            off = str(self.vm.runtime.powerState) == "poweredOff"
+        if not off:
+            self._kill()
+
+    def _kill(self, _step=None) -> None:
+        self.task(f"turn off the virtual machine {self.name}", self.vm.PowerOffVM_Task)
+
+    def wait_for_address(self, patience_s: int) -> str:
+        """The address that the guest tells; neither link-local nor loopback."""
+        deadline = time.monotonic() + patience_s
+        with self.session.doing(f"ask for the address of the virtual machine {self.name}"):
+            while True:
+                guest, runtime = self.vm.guest, self.vm.runtime
+                address = usable_address(guest.ipAddress)
+                if address:
+                    return address
+                self._no_question()
+                power = str(runtime.powerState)
+                if power != "poweredOn" or time.monotonic() > deadline:
+                    tools = str(guest.toolsRunningStatus or "unknown")
+                    raise Failure(
+                        "address_missing",
+                        f"The virtual machine {self.name} has told no address in {patience_s} s; it is {power}, its tools: {tools}.",
+                        "Look at its console; the guest needs VMware Tools (open-vm-tools) and an address.",
+                        power=power,
+                        tools=tools,
+                    )
+                time.sleep(min(1.0, max(POLL_S, patience_s / 20)))
+
+    # -------------------------------------------------------- disks
+
+    def _zero(self, step: dict) -> None:
+        manager = self.session.content.virtualDiskManager
+        self.task(
+            f"fill {step['path']} with zeroes",
+            lambda: manager.ZeroFillVirtualDisk_Task(name=step["path"], datacenter=self.session.datacenter(self.host)),
+        )
+
+    # -------------------------------------------------------- reconfiguration
+
+    def finish(self) -> None:
+        """The machine is complete."""
+        spec = self.vim.vm.ConfigSpec(extraConfig=self.options({BUILDING_KEY: ""}))
+        self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
+
+    def configure(self, steps: list, state: dict, facts: dict) -> None:
+        spec, extra = self.vim.vm.ConfigSpec(deviceChange=[]), {}
+        if state["building"]:
+            extra[BUILDING_KEY] = ""
+        keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
+        memory = self.want.get("memory_mib") or state["memory_mib"]
+        for step in steps:
+            op = step["op"]
+            if op == "guest_id":
+                spec.guestId = step["will"]
+            elif op == "vcpus":
+                spec.numCPUs = step["will"]
+            elif op in ("memory_mib", "reserve_memory"):
+                spec.memoryMB = memory
+                self._reserve(spec, self.want["reserve"], memory)
+            elif op == "disk_uuids":
+                extra[UUID_KEY] = "TRUE"
+            elif op == "extra_config":
+                extra[step["target"]] = step["value"]
+            elif op == "add_disk":
+                spot, disk = step["place"], step["disk"]
+                controller = self._controller(keys, spot, spec)
+                spec.deviceChange.append(self._add_disk(step, controller, len(spec.deviceChange), facts))
+                extra[DISK_KEY + disk["name"]] = (
+                    f"{spot['controller']} {spot['bus']}:{spot['unit']} "
+                    f"{disk['rdm']['compatibility'] if disk['rdm'] else disk['provisioning']}"
+                )
+            elif op == "add_cdrom":
+                drive = self.vim.vm.device.VirtualCdrom(
+                    key=-901,
+                    controllerKey=self._controller(keys, step["place"], spec),
+                    unitNumber=step["place"]["unit"],
+                )
+                spec.deviceChange.append(self._change("add", self._with_iso(drive)))
+            elif op == "detach":
+                spec.deviceChange.append(self._change("remove", self._device(step["key"])))
+            elif op == "eject":
+                drive = self._device(step["key"])
+                drive.backing = self.vim.vm.device.VirtualCdrom.RemotePassthroughBackingInfo(
+                    deviceName="", exclusive=False
+                )
+                spec.deviceChange.append(self._change("edit", drive))
+            elif op == "mount_iso":
+                spec.deviceChange.append(self._change("edit", self._with_iso(self._device(step["key"]))))
+            else:
+                spec.deviceChange += self._nic(step)
+        spec.extraConfig = self.options(extra)
+        self.task(f"change the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
+
+    def _reserve(self, spec, reserve: bool, memory_mib: int) -> None:
+        spec.memoryReservationLockedToMax = reserve
+        spec.memoryAllocation = self.vim.ResourceAllocationInfo(reservation=memory_mib if reserve else 0)
+
+    def _change(self, operation: str, device, file_operation: str | None = None):
+        return self.vim.vm.device.VirtualDeviceSpec(operation=operation, device=device, fileOperation=file_operation)
+
+    def _device(self, key: int):
+        with self.session.doing(f"read the virtual machine {self.name}"):
+            return next(device for device in self.vm.config.hardware.device if device.key == key)
+
+    def _controller(self, keys: dict, spot: dict, spec) -> int:
+        """Key of the controller, which is added when it is not there yet."""
+        kind, bus = spot["controller"], spot["bus"]
+        if (kind, bus) not in keys:
+            keys[kind, bus] = -101 - len(keys)
+            controller = getattr(self.vim.vm.device, CONTROLLER_TYPES[kind])(key=keys[kind, bus], busNumber=bus)
+            if kind in ("lsilogic", "pvscsi"):
+                controller.sharedBus = "noSharing"
+            spec.deviceChange.append(self._change("add", controller))
+        return keys[kind, bus]
+
+    def _add_disk(self, step: dict, controller_key: int, number: int, facts: dict):
+        vim, disk, spot = self.vim, step["disk"], step["place"]
+        # The host chooses the file's name, in the machine's folder on that datastore.
+        where = f"[{disk['datastore']}]"
+        if disk["rdm"]:
+            lun = facts["luns"][disk["rdm"]["naa"]]
+            physical = disk["rdm"]["compatibility"] == "physical"
+            backing = vim.vm.device.VirtualDisk.RawDiskMappingVer1BackingInfo(
+                fileName=where,
+                deviceName=lun["device"],
+                lunUuid=lun["uuid"],
+                compatibilityMode=f"{disk['rdm']['compatibility']}Mode",
+                diskMode="independent_persistent" if physical else "persistent",
+            )
+        else:
+            backing = vim.vm.device.VirtualDisk.FlatVer2BackingInfo(
+                fileName=where,
+                diskMode="persistent",
+                thinProvisioned=disk["provisioning"] == "thin",
+                eagerlyScrub=disk["provisioning"] == "eager",
+            )
+        # Keys of devices to come are the client's own; the host gives them others.
+        device = vim.vm.device.VirtualDisk(
+            key=-1001 - number,
+            backing=backing,
+            controllerKey=controller_key,
+            unitNumber=spot["unit"],
+            capacityInBytes=step["size_bytes"],
+            capacityInKB=step["size_bytes"] // 1024,
+        )
+        return self._change("add", device, "create")
+
+    def _with_iso(self, drive):
+        iso = self.want["iso"]
+        drive.backing = self.vim.vm.device.VirtualCdrom.IsoBackingInfo(
+            fileName=iso["backing"], datastore=find_datastore(self.session, self.host, iso["datastore"])
+        )
+        connected = drive.connectable.connected if drive.connectable else False
+        drive.connectable = self.vim.vm.device.VirtualDevice.ConnectInfo(
+            startConnected=True, allowGuestControl=True, connected=connected
+        )
+        return drive
+
+    def _nic(self, step: dict) -> list:
+        nic = step["nic"]
+        with self.session.doing(f"find the network {nic['network']}"):
+            network = next(each for each in self.host.network if each.name == nic["network"])
+            if isinstance(network, self.vim.dvs.DistributedVirtualPortgroup):
+                port = self.vim.dvs.PortConnection(
+                    portgroupKey=network.key, switchUuid=network.config.distributedVirtualSwitch.uuid
+                )
+                backing = self.vim.vm.device.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port)
+            else:
+                backing = self.vim.vm.device.VirtualEthernetCard.NetworkBackingInfo(deviceName=network.name)
+        if step["op"] == "move_nic":
+            card = self._device(step["key"])
+            card.backing = backing
+            return [self._change("edit", card)]
+        card = getattr(self.vim.vm.device, NIC_TYPES[nic["type"]])(
+            key=-2001 - step["number"], backing=backing, addressType="generated", wakeOnLanEnabled=True
+        )
+        card.connectable = self.vim.vm.device.VirtualDevice.ConnectInfo(
+            startConnected=True, allowGuestControl=True, connected=False
+        )
+        gone = [self._change("remove", self._device(step["key"]))] if step["op"] == "replace_nic" else []
+        return [*gone, self._change("add", card)]

@@ -1,0 +1,155 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the certificate that an ESXi host shows is the right one: by its fingerprint, or by an authority and a name.
+
+A certificate that a host has made itself is known by its fingerprint (``thumbprint``), one that an authority has signed by
+that authority's file (``ca_path``). What is refused says which of the two to use, with the value to set.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import socket
+import ssl
+
+from ..core.failure import Failure, bad_value
+
+PARTIAL_CHAIN = 0x80000  # ssl.VERIFY_X509_PARTIAL_CHAIN, which Python 3.9 has no name for
+OTHER_NAME = (62, 64)  # OpenSSL's codes for a certificate of another host name and of another address
+EXPIRED = 10
+# Who signs the certificate that an ESXi host makes when it is installed.
+INSTALLER = "VMware Installer"
+
+
+class OtherCertificate(ssl.SSLError):
+    """The host shows a certificate with another fingerprint than the one that is set."""
+
+
+class PinnedContext(ssl.SSLContext):
+    """Lets a connection pass only when the other side shows the certificate with this SHA-256 fingerprint."""
+
+    fingerprint = ""
+
+    def wrap_socket(self, *args, **kwargs):
+        line = super().wrap_socket(*args, **kwargs)
+        if fingerprint_of(line.getpeercert(True)) != self.fingerprint:
+            line.close()
+            raise OtherCertificate("another certificate")
+        return line
+
+
+def fingerprint_of(certificate: bytes) -> str:
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def written(fingerprint: str) -> str:
+    """A fingerprint as certificates' tools print it: AB:CD:…"""
+    return ":".join(re.findall("..", fingerprint.upper()))
+
+
+def context_for(params: dict) -> ssl.SSLContext:
+    """How the host's certificate is checked. Takes ``thumbprint``, ``ca_path`` and ``validate_certs`` of the module; raises bad_value."""
+    thumbprint, ca_path = params["thumbprint"], params["ca_path"]
+    if thumbprint:
+        if ca_path:
+            raise bad_value("ca_path", ca_path, "Set thumbprint or ca_path, not both.")
+        fingerprint = re.sub(r"[:\s]", "", thumbprint).lower()
+        if not re.fullmatch("[0-9a-f]{64}", fingerprint):
+            raise bad_value(
+                "thumbprint",
+                thumbprint,
+                "Give the SHA-256 fingerprint of the host's certificate, 64 hexadecimal digits with or without colons.",
+            )
+        context: ssl.SSLContext = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.fingerprint = fingerprint
+        return context
+    try:
+        context = ssl.create_default_context(cafile=ca_path)
+    except OSError as error:
+        raise bad_value("ca_path", ca_path, f"Name a file with certificates in PEM format ({error}).") from None
+    if not params["validate_certs"]:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+def untrusted(error: ssl.SSLError, params: dict) -> Failure:
+    """Why the certificate is refused, and whether ``thumbprint`` or ``ca_path`` or another ``hostname`` helps."""
+    where = f"{params['hostname']}:{params['port']}"
+    shown = _shown(params)
+    pin = f"thumbprint: {written(shown['fingerprint'])}" if shown else "thumbprint"
+    compare = "after comparing it with the fingerprint that the host's own console or shell shows"
+    if isinstance(error, OtherCertificate):
+        what = f"{where} does not show the certificate that thumbprint names" + (
+            f", but one with the SHA-256 fingerprint {written(shown['fingerprint'])}." if shown else "."
+        )
+        remedy = f"If the host has got a new certificate, set {pin}, {compare}; if not, somebody else answers there."
+    elif error.verify_code in OTHER_NAME:
+        names = f" It is made out to {', '.join(shown['names'])}." if shown and shown["names"] else ""
+        what = f"The certificate of {where} is not made out to {params['hostname']}.{names}"
+        remedy = f"Set hostname to a name in the certificate; if the controller cannot resolve it, set {pin} in place of ca_path, {compare}."
+    elif params["ca_path"] and _passes_without_strict_check(params):
+        what = f"The certificate of {where} does not pass the strict check of Python 3.13 and later: {error.verify_message}."
+        remedy = f"Set {pin} in place of ca_path, {compare}."
+    elif error.verify_code == EXPIRED:
+        what, remedy = (
+            f"The certificate of {where} has expired.",
+            f"Renew it on the host, or set {pin} in place of ca_path, {compare}.",
+        )
+    else:
+        what = f"The certificate of {where} is not trusted: {error.verify_message}."
+        signed = shown and not shown["own"]
+        remedy = (
+            f"{shown['issuer']} has signed it: name the file of this authority in ca_path."
+            if signed
+            else f"The host has made it itself: set {pin}, {compare}."
+        )
+    return Failure("certificate_untrusted", what, remedy, fingerprint=shown["fingerprint"] if shown else None)
+
+
+def _shown(params: dict) -> dict | None:
+    """{fingerprint, names, issuer, own} of the certificate that the host shows; None when it cannot be read."""
+    try:
+        blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+        certificate = _certificate(params, blind, binary=True)
+        facts = {"fingerprint": fingerprint_of(certificate), "names": [], "issuer": "", "own": True}
+    except OSError:
+        return None
+    try:
+        # Only a certificate that was verified is decoded; so it is verified with itself.
+        itself = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        itself.check_hostname = False
+        itself.load_verify_locations(cadata=certificate)
+        itself.verify_flags |= PARTIAL_CHAIN
+        decoded = _certificate(params, itself, binary=False)
+    except OSError:
+        return facts
+    issuer = {key: value for part in decoded.get("issuer", ()) for key, value in part}
+    return {
+        **facts,
+        "names": [value for _kind, value in decoded.get("subjectAltName", ())],
+        "issuer": issuer.get("commonName") or issuer.get("organizationName") or "An authority",
+        "own": decoded.get("issuer") == decoded.get("subject") or issuer.get("organizationName") == INSTALLER,
+    }
+
+
+def _passes_without_strict_check(params: dict) -> bool:
+    context = ssl.create_default_context(cafile=params["ca_path"])
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    try:
+        _certificate(params, context, binary=True)
+    except OSError:
+        return False
+    return True
+
+
+def _certificate(params: dict, context: ssl.SSLContext, binary: bool):
+    line = socket.create_connection((params["hostname"], params["port"]), timeout=params["timeout_s"])
+    with line, context.wrap_socket(line, server_hostname=params["hostname"]) as tls:
+        return tls.getpeercert(binary)

@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NBD exports: one image file served by one qemu-nbd, so that a guest's QEMU elsewhere can use it as a disk."""
+
+from __future__ import annotations
+
+import ipaddress
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import threading
+
+from ..core.failure import Failure, bad_value
+from ..linux import process
+
+RUN_DIR = "/run/storlab/nbd"
+QEMU_NBD = "qemu-nbd"
+# Where a file system has the bytes by which it is known.
+MAGICS = {"ext4": (0x438, b"\x53\xef"), "xfs": (0, b"XFSB")}
+
+
+def check(name: str, address: str, port: int) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}", name):
+        raise bad_value("name", name, "Use up to 80 letters, digits, dots, _ and -.")
+    try:
+        unspecified = ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        raise bad_value("address", address, "Give an IP address of this host.") from None
+    if unspecified:
+        raise bad_value(
+            "address", address, "Name one address: NBD has no password, so it never listens on all of them."
+        )
+    if not 1 <= port <= 65535:
+        raise bad_value("port", port, "Use 1 to 65535.")
+
+
+def pid_path(name: str) -> str:
+    return os.path.join(RUN_DIR, f"{name}.pid")
+
+
+def build_argv(name: str, path: str, address: str, port: int, aio: str) -> list:
+    return [
+        QEMU_NBD,
+        "--persistent",
+        "--fork",
+        "--shared=1",
+        "--format=raw",
+        "--cache=none",
+        f"--aio={aio}",
+        "--pid-file",
+        pid_path(name),
+        "--bind",
+        address,
+        "--port",
+        str(port),
+        "--export-name",
+        name,
+        path,
+    ]
+
+
+def running_pid(name: str) -> int | None:
+    return process.running_pid("--pid-file", pid_path(name))
+
+
+def served_fd(pid: int, path: str) -> str | None:
+    """The open file of the process that was opened at that path, whatever became of the path since."""
+    folder = f"/proc/{pid}/fd"
+    for number in os.listdir(folder):
+        try:
+            opened = os.readlink(os.path.join(folder, number))
+        except FileNotFoundError:
+            continue  # closed since it was listed
+        if opened.removesuffix(" (deleted)") == path:
+            return os.path.join(folder, number)
+    return None
+
+
+def same_file(fd_path: str, path: str) -> bool:
+    try:
+        there, here = os.stat(fd_path), os.stat(path)
+    except FileNotFoundError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+
+def file_system_of(path: str, mountinfo: str) -> tuple:
+    """(type, source) of the file system that holds the path, from /proc/self/mountinfo."""
+    best = ("", "", "")
+    for line in mountinfo.splitlines():
+        left, _, right = line.partition(" - ")
+        point = left.split()[4].replace("\\040", " ")
+        inside = point == "/" or path == point or path.startswith(point + "/")
+        if inside and len(point) >= len(best[0]):
+            best = (point, *right.split()[:2])
+    return best[1:]
+
+
+def read_direct(path: str, offset: int, length: int, timeout_s: float) -> bytes | None:
+    """Bytes from the storage itself, past every cache; None when it fails or does not answer in time."""
+    answer = []
+
+    def read() -> None:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        except OSError:
+            return
+        try:
+            buffer = mmap.mmap(-1, 4096)
+            os.preadv(handle, [buffer], 0)
+            answer.append(bytes(buffer[offset : offset + length]))
+        except OSError:
+            return
+        finally:
+            os.close(handle)
+
+    # Storage that is gone may hold a read for minutes, so it is read by a thread that may be left behind.
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    reader.join(timeout_s)
+    return answer[0] if answer else None
+
+
+def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
+    """Why the file system under the path is not what the kernel still believes; None when all is well.
+
+    When the disk under a mounted file system was replaced by an empty one (its machine was killed and built again), the kernel goes on
+    with what it has in memory. Only the disk itself tells.
+    """
+    with open("/proc/self/mountinfo", encoding="utf-8") as stream:
+        kind, source = file_system_of(os.path.dirname(path), stream.read())
+    if kind not in MAGICS:
+        return None
+    offset, magic = MAGICS[kind]
+    found = read_direct(source, offset, len(magic), timeout_s)
+    if found is None:
+        return f"{source} cannot be read"
+    return None if found == magic else f"{source} no longer holds the {kind} that is mounted from it"
+
+
+def read_state(name: str, argv: list, path: str) -> dict:
+    """What runs: its pid, whether it is started as wanted, and why what it serves is not the file any more."""
+    pid = running_pid(name)
+    if pid is None:
+        return {"pid": None, "as_wanted": False, "problem": None}
+    fd_path = served_fd(pid, path)
+    problem = storage_problem(path)
+    if fd_path is None or not same_file(fd_path, path):
+        problem = "it serves a file that is no longer at its path"
+    return {"pid": pid, "as_wanted": process.read_cmdline(pid) == argv, "problem": problem}
+
+
+def plan(current: dict, state: str) -> list:
+    """Steps for ``present``, ``absent``, or ``released`` (ended only when what it serves is not the file any more)."""
+    running = current["pid"] is not None
+    if state == "absent":
+        return ["stop"] if running else []
+    if state == "released":
+        return ["stop"] if running and current["problem"] else []
+    if running and current["as_wanted"] and not current["problem"]:
+        return []
+    return ["stop"] * running + ["start"]
+
+
+def start(name: str, argv: list) -> None:
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin"])
+    tool = shutil.which(QEMU_NBD, path=path)
+    if not tool:
+        raise Failure(
+            "tool_missing",
+            f"The command {QEMU_NBD} is not on this host.",
+            "Install the package qemu-utils.",
+            tool=QEMU_NBD,
+        )
+    os.makedirs(RUN_DIR, mode=0o700, exist_ok=True)
+    done = subprocess.run(argv, executable=tool, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode != 0 or running_pid(name) is None:
+        raise Failure(
+            "nbd_start",
+            f"The export {name} did not start: {done.stderr.strip() or 'qemu-nbd said nothing'}.",
+            "Correct its address, port or file and run this again.",
+            name=name,
+        )
+
+
+def stop(name: str, timeout_s: float) -> None:
+    if not process.end(lambda: running_pid(name), timeout_s):
+        raise Failure(
+            "nbd_stop",
+            f"The process {running_pid(name)} of the export {name} does not end, not even killed.",
+            "Free the storage it waits for, or restart this host.",
+            name=name,
+        )
+    if os.path.exists(pid_path(name)):
+        os.unlink(pid_path(name))
+    for folder in (RUN_DIR, os.path.dirname(RUN_DIR)):
+        if os.path.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)

@@ -1,0 +1,254 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a Linux kernel counts while I/O is done: processors, one block device, network interfaces, and the threads of one process.
+
+A *sample* is one reading: numbers that only grow, JSON-able, in the kernel's units. Samples can be combined number by number,
+so the difference of two is what happened between them, and differences add up. Only ``delta`` and ``told`` turn them into figures.
+
+Formats: proc(5) (/proc/stat, /proc/net/dev, /proc/[pid]/stat) and the kernel's Documentation/block/stat.rst.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import re
+import stat
+import time
+
+TICKS_S = os.sysconf("SC_CLK_TCK")
+# /proc/stat: user nice system idle iowait irq softirq steal. Guest time is part of user, so what follows would count twice.
+PROCESSOR_FIELDS = 8
+IDLE, IOWAIT, STEAL = 3, 4, 7
+# Block statistics count in these, whatever the device's own sector size.
+SECTOR_BYTES = 512
+# Where a direction's fields of the block statistics begin: I/O done, merged into others, sectors, milliseconds.
+DIRECTIONS = {"read": 0, "write": 4}
+BUSY_MS = 9
+
+# ---------------------------------------------------------------- reading
+
+
+def sample(device: str | None = None, pid: int | None = None) -> dict:
+    """One reading of this host, and of a block device ('major:minor') and of a process where they are given and still there.
+
+    {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
+    device: {name, counts: […]}, engine_ticks: {all, <thread>: …}}
+    """
+    found = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
+    counts = device_counts(device) if device else None
+    if counts:
+        found["device"] = counts
+    ticks = _threads(pid) if pid else None
+    if ticks:
+        found["engine_ticks"] = ticks
+    return found
+
+
+def device_number(path: str | None) -> str | None:
+    """'major:minor' of the block device that a path is, or of the one beneath the file; None where no one device is (RAM, network, several)."""
+    if path is None:
+        return None
+    found = os.stat(path)
+    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+    name = f"{os.major(number)}:{os.minor(number)}"
+    return name if os.path.exists(f"/sys/dev/block/{name}/stat") else None
+
+
+def device_counts(number: str) -> dict | None:
+    """{name, counts} of a block device; None when it is gone or counts nothing (RAM disks of some kernels, statistics switched off)."""
+    folder = os.path.realpath(f"/sys/dev/block/{number}")
+    text = _read(f"{folder}/stat")
+    # A partition has no queue of its own.
+    switch = _read(f"{folder}/queue/iostats") or _read(f"{os.path.dirname(folder)}/queue/iostats")
+    counts = [int(field) for field in (text or "").split()]
+    if not any(counts) or (switch or "1").strip() == "0":
+        return None
+    return {"name": os.path.basename(folder), "counts": counts}
+
+
+def unsplit_bytes(number: str) -> int | None:
+    """The largest request that a block device takes whole, however its memory lies; None when nothing tells."""
+    folder = os.path.realpath(f"/sys/dev/block/{number}")
+    queue = f"{folder}/queue" if os.path.isdir(f"{folder}/queue") else f"{os.path.dirname(folder)}/queue"
+    sectors, segments, chunk = (
+        _read(f"{queue}/{name}") for name in ("max_sectors_kb", "max_segments", "chunk_sectors")
+    )
+    if not sectors or not segments:
+        return None
+    # 0 means that there is no limit of this kind. Each segment may be a single page.
+    limits = (int(sectors) << 10, int(segments) * os.sysconf("SC_PAGESIZE"), int(chunk or 0) * SECTOR_BYTES)
+    return min(filter(None, limits), default=None)
+
+
+def nominal_mhz() -> float | None:
+    """The clock rate that the processor is sold with; None when nothing tells it.
+
+    What the processor's name says is nominal; base_frequency is too (intel_pstate). /proc/cpuinfo's 'cpu MHz' is the rate of the moment,
+    which is a constant near the nominal one only where the kernel does not scale it, as in most virtual machines.
+    """
+    base = _read("/sys/devices/system/cpu/cpu0/cpufreq/base_frequency")
+    if base:
+        return int(base) / 1000
+    text = _read("/proc/cpuinfo") or ""
+    named = re.search(r"^model name\s*:.*@\s*([\d.]+)\s*GHz", text, re.MULTILINE)
+    if named:
+        return float(named.group(1)) * 1000
+    if os.path.exists("/sys/devices/system/cpu/cpu0/cpufreq"):
+        return None
+    now = re.search(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)
+    return float(now.group(1)) if now else None
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as handle:
+            return handle.read()
+    except OSError:
+        return None
+
+
+def _processors() -> dict:
+    found: dict = {"cpu_ticks": {}}
+    for line in (_read("/proc/stat") or "").splitlines():
+        # The line of interrupts has one number for each of thousands of sources; the first is their sum.
+        name, _space, rest = line.partition(" ")
+        if name.startswith("cpu"):
+            found["cpu_ticks"][name[3:] or "all"] = [int(field) for field in rest.split()[:PROCESSOR_FIELDS]]
+        elif name == "intr":
+            found["interrupts"] = int(rest.split(" ", 1)[0])
+        elif name == "ctxt":
+            found["context_switches"] = int(rest)
+    return found
+
+
+def _network() -> dict:
+    found = {}
+    for line in (_read("/proc/net/dev") or "").splitlines():
+        name, colon, rest = line.partition(":")
+        if colon:
+            fields = rest.split()
+            found[name.strip()] = [int(fields[0]), int(fields[8])]
+    return found
+
+
+def _threads(pid: int) -> dict | None:
+    """Processor ticks (user and system) of a process, with those of threads that ended, and of each thread that lives; None when it is gone."""
+    whole = _ticks(f"/proc/{pid}/stat")
+    if whole is None:
+        return None
+    try:
+        names = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return None
+    threads = {name: _ticks(f"/proc/{pid}/task/{name}/stat") for name in names}
+    return {"all": whole, **{name: ticks for name, ticks in threads.items() if ticks is not None}}
+
+
+def _ticks(path: str) -> int | None:
+    # The name in parentheses may itself hold spaces and parentheses.
+    fields = (_read(path) or "").rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12]) if len(fields) > 12 else None
+
+
+# ---------------------------------------------------------------- pure
+
+
+def combine(one, other, operation):
+    """Two samples or differences taken together number by number. What only one of them has is left out: it cannot be known for both."""
+    if isinstance(one, dict):
+        pairs = {key: combine(value, other[key], operation) for key, value in one.items() if key in other}
+        return {key: value for key, value in pairs.items() if value is not None}
+    if isinstance(one, list):
+        return [combine(first, second, operation) for first, second in zip(one, other)]
+    if isinstance(one, str):
+        return one if one == other else None
+    return operation(one, other)
+
+
+def difference(before: dict, after: dict) -> dict:
+    """What happened between two samples, still in the kernel's units."""
+    return combine(after, before, operator.sub)
+
+
+def total(differences: list) -> dict:
+    """Several differences taken as one."""
+    found = differences[0]
+    for other in differences[1:]:
+        found = combine(found, other, operator.add)
+    return found
+
+
+def delta(before: dict, after: dict) -> dict:
+    """The figures of what happened between two samples, see ``told``."""
+    return told(difference(before, after))
+
+
+def told(changed: dict) -> dict:
+    """The figures of a difference.
+
+    {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
+    device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, network: {name: {rx_bytes, tx_bytes}},
+    interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency
+    is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
+    """
+    interval_s = changed["monotonic_s"]
+    found = {"interval_s": round(interval_s, 3), "cpu": _cpu_told(changed, interval_s)}
+    if "counts" in changed.get("device", {}) and "name" in changed["device"]:
+        found["device"] = _device_told(changed["device"], interval_s)
+    moved = {
+        name: {"rx_bytes": received, "tx_bytes": sent}
+        for name, (received, sent) in changed.get("network", {}).items()
+        if received or sent
+    }
+    if moved:
+        found["network"] = moved
+    found.update({key: changed[key] for key in ("interrupts", "context_switches") if key in changed})
+    return found
+
+
+def _cpu_told(changed: dict, interval_s: float) -> dict:
+    ticks = {name: _split(spent) for name, spent in changed.get("cpu_ticks", {}).items()}
+    busy, steal, whole = ticks.pop("all", (0, 0, 0))
+    if whole <= 0 or interval_s <= 0:
+        return {}
+    found = {
+        "host_busy_s": round(busy / TICKS_S, 2),
+        "host_busy_percent": round(100 * busy / whole, 2),
+        "host_steal_percent": round(100 * steal / whole, 2),
+    }
+    shares = [100 * spent / of for spent, _stolen, of in ticks.values() if of > 0]
+    if shares:
+        found.update({"cores": len(ticks), "busiest_core_percent": round(max(shares), 1)})
+    engine = dict(changed.get("engine_ticks", {}))
+    if "all" in engine:
+        found["engine_busy_s"] = round(engine.pop("all") / TICKS_S, 2)
+    if engine:
+        found["busiest_thread_percent"] = round(100 * max(engine.values()) / TICKS_S / interval_s, 1)
+    return found
+
+
+def _split(spent: list) -> tuple:
+    """(busy, stolen, all) ticks. What the hypervisor gave to others was not spent by this host, but it was part of the time."""
+    whole = sum(spent)
+    return whole - spent[IDLE] - spent[IOWAIT] - spent[STEAL], spent[STEAL], whole
+
+
+def _device_told(device: dict, interval_s: float) -> dict:
+    counts = device["counts"]
+    found = {"name": device["name"], **direction_counts(counts)}
+    if interval_s > 0:
+        found["busy_percent"] = round(min(100 * counts[BUSY_MS] / 1000 / interval_s, 100), 1)
+    ios, spent_ms = (sum(counts[start + field] for start in DIRECTIONS.values()) for field in (0, 3))
+    # None that took a whole millisecond together: too fast for this clock.
+    if ios and spent_ms:
+        found["latency_mean_ns"] = round(1e6 * spent_ms / ios)
+    return found
+
+
+def direction_counts(counts: list) -> dict:
+    """{read: {ios, bytes}, write: {ios, bytes}} of block statistics."""
+    return {
+        name: {"ios": counts[start], "bytes": counts[start + 2] * SECTOR_BYTES} for name, start in DIRECTIONS.items()
+    }

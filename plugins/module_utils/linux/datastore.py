@@ -1,0 +1,513 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Datastores: file systems of the testbed on its LUNs, known by UUIDs derived from the testbed and the datastore's name."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import signal
+import struct
+import uuid
+
+from ..core.failure import Failure, bad_value
+from ..core.iscsi_names import filesystem_uuid
+from ..core.layers import generation
+from ..core.names import BENCHMARK_FILE, check_name
+from . import block_device, device_safety
+from .host import Record, load_module, loaded_modules, read_text, run, wait_for
+
+MIB = 1 << 20
+OWN_ENTRIES = ("lost+found", BENCHMARK_FILE, f".{BENCHMARK_FILE}.new")
+# EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
+SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
+BLKFLSBUF = 0x1261
+
+
+def label(testbed_id: str, name: str) -> str:
+    """The stamp in the file system's label; XFS takes 12 characters. The UUID is the proof, this is for people."""
+    return "storlab-" + filesystem_uuid(testbed_id, name)[:4]
+
+
+def parse_superblock(head: bytes) -> dict:
+    """{filesystem, uuid, label} in the first 2 KiB of a device: ext4 or XFS; blank: all zero; else unknown."""
+    if head[:4] == b"XFSB":
+        return {
+            "filesystem": "xfs",
+            "uuid": str(uuid.UUID(bytes=head[32:48])),
+            "label": head[108:120].rstrip(b"\0").decode("ascii", "replace"),
+        }
+    if head[0x438:0x43A] == b"\x53\xef":
+        return {
+            "filesystem": "ext4",
+            "uuid": str(uuid.UUID(bytes=head[0x468:0x478])),
+            "label": head[0x478:0x488].rstrip(b"\0").decode("ascii", "replace"),
+        }
+    return {"filesystem": "unknown" if any(head) else None, "uuid": None, "label": ""}
+
+
+def read_superblock(device: str) -> dict:
+    """What the device itself holds: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
+    handle = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    try:
+        # Direct I/O needs an aligned buffer: a fresh mapping is one.
+        with mmap.mmap(-1, 65536) as buffer:
+            os.preadv(handle, [buffer], 0)
+            return parse_superblock(buffer[:65536])
+    finally:
+        os.close(handle)
+
+
+def plan(current: dict, wanted: dict) -> list:
+    """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
+    steps, name = [], {"datastore": wanted["name"]}
+
+    def add(op, was, will):
+        steps.append({"op": op, **name, "was": was, "will": will})
+
+    mounted = current["mounted"]
+    # A mounted file system writes its superblock again and again, onto the empty disk of a rebuilt target, too: its UUID alone proves nothing.
+    replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
+    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced
+    stale = mounted and (mounted["numbers"] != current["numbers"] or not ours)
+    if stale:
+        add("detach", "mounted, but its device was replaced", "not mounted")
+    if ours and current["superblock"]["filesystem"] != wanted["filesystem"]:
+        raise Failure(
+            "wrong_filesystem",
+            f"Datastore {wanted['name']} is {current['superblock']['filesystem']} instead of {wanted['filesystem']}.",
+            "Run teardown first, or keep the file system it has.",
+            datastore=wanted["name"],
+        )
+    if not ours:
+        add(
+            "make_filesystem",
+            "remains of a replaced device" if replaced else current["superblock"]["filesystem"] or "blank",
+            f"{wanted['filesystem']} {wanted['uuid']}",
+        )
+    if not mounted or stale:
+        add("mount", "not mounted", wanted["mount_point"])
+    elif current["options"] is not None and current["options"] != wanted["mount_options"]:
+        add("remount", current["options"], wanted["mount_options"])
+    kept = ours and not stale
+    if wanted["benchmark_bytes"] and (
+        not kept or (mounted and current["file_bytes"] != wanted["benchmark_bytes"]) or (not mounted and kept)
+    ):
+        add("write_benchmark_file", current["file_bytes"] if kept and mounted else None, wanted["benchmark_bytes"])
+    return steps
+
+
+def foreign_entries(names) -> list:
+    """What lies on a datastore and is not the collection's own."""
+    return sorted(name for name in names if name not in OWN_ENTRIES)
+
+
+def resolve(params: dict) -> list:
+    """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing."""
+    found, names, points = [], set(), set()
+    for entry in params["datastores"]:
+        name = check_name("datastore_datastores name", entry["name"])
+        if name in names or entry["mount_point"] in points:
+            raise bad_value("datastore_datastores", name, "Give every datastore another name and mount point.")
+        names.add(name)
+        points.add(entry["mount_point"])
+        if os.path.normpath(entry["mount_point"]) != entry["mount_point"] or entry["mount_point"].count("/") < 2:
+            raise bad_value(
+                f"datastore_datastores {name} mount_point",
+                entry["mount_point"],
+                "Give a clean absolute path at least two folders deep, such as /srv/storlab/ds1.",
+            )
+        if bool(entry["layer"]) == bool(entry["device"]):
+            raise bad_value(
+                f"datastore_datastores {name}",
+                {"layer": entry["layer"], "device": entry["device"]},
+                "Give either layer or device.",
+            )
+        if entry["benchmark_file_mib"] < 0:
+            raise bad_value(
+                f"datastore_datastores {name} benchmark_file_mib",
+                entry["benchmark_file_mib"],
+                "Give 0 for none, or a size.",
+            )
+        layer = params["layers"].get(entry["layer"]) if entry["layer"] else None
+        if entry["layer"] and not layer:
+            raise Failure(
+                "layer_missing",
+                f"Datastore {name} stands on layer {entry['layer']}, which was never published on this host.",
+                "Run the role that makes that layer first, on this host.",
+                layer=entry["layer"],
+            )
+        if layer and layer["purpose"] != "data":
+            raise bad_value(
+                f"datastore_datastores {name} layer",
+                entry["layer"],
+                "Use a layer of purpose data: raw benchmarks overwrite the others.",
+            )
+        found.append(
+            {
+                **entry,
+                "device": layer["path"] if layer else entry["device"],
+                "expected": layer,
+                "proof": {key: entry.get(key) for key in device_safety.PROOFS},
+                "generation": generation(params["layers"], layer),
+                "uuid": filesystem_uuid(params["testbed_id"], name),
+                "label": label(params["testbed_id"], name),
+                "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
+            }
+        )
+    return found
+
+
+class Datastores:
+    """The datastores of one testbed on this host."""
+
+    def __init__(self, testbed_id: str):
+        self.testbed_id = testbed_id
+        self.record = Record(testbed_id, "datastore")
+
+    @staticmethod
+    def mount_of(mount_point: str) -> dict | None:
+        return next((mount for mount in reversed(block_device.mounts()) if mount["mount_point"] == mount_point), None)
+
+    def current(self, wanted: dict) -> dict:
+        path, device = os.path.join(wanted["mount_point"], BENCHMARK_FILE), os.path.realpath(wanted["device"])
+        mounted, numbers = self.mount_of(wanted["mount_point"]), block_device.device_numbers(device)
+        if numbers is None:
+            raise Failure(
+                "device_missing",
+                f"{wanted['device']} of datastore {wanted['name']} is not a block device.",
+                "Build the layer below again.",
+                device=wanted["device"],
+            )
+        try:
+            file_bytes = os.stat(path).st_size if mounted else None
+        except OSError:  # not there, or the file system beneath it is dead
+            file_bytes = None
+        recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
+        if mounted and not recorded and mounted["numbers"] != numbers:
+            raise Failure(
+                "mount_point_used",
+                f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
+                "Use another mount_point, or unmount it.",
+                mount_point=wanted["mount_point"],
+                source=mounted["source"],
+            )
+        try:
+            superblock = read_superblock(device)
+        except OSError as error:
+            raise Failure(
+                "device_unreadable",
+                f"{wanted['device']} of datastore {wanted['name']} cannot be read: {error.strerror}.",
+                "Build the layer below again.",
+                device=wanted["device"],
+            ) from error
+        return {
+            "superblock": superblock,
+            "mounted": mounted,
+            "numbers": numbers,
+            "file_bytes": file_bytes,
+            "options": recorded.get("mount_options"),
+            "generation": recorded.get("generation"),
+        }
+
+    def refuse_unsafe(self, wanted: dict, steps: list) -> None:
+        """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
+        device = os.path.realpath(wanted["device"])
+        facts = device_safety.inspect(device)
+        layer = wanted["expected"]
+        tolerated = set()
+        if any(step["op"] == "detach" for step in steps):
+            tolerated |= {"device_mounted", "device_in_use", "device_busy", "device_claimed"}
+        if (facts.get("signature") or {}).get("UUID") == wanted["uuid"]:
+            # Our own signature on a device that was replaced: what was in memory of the old one.
+            tolerated.add("signature_present")
+        if not layer:
+            what = f"datastore {wanted['name']}"
+            proof = wanted["proof"]
+            device_safety.refuse_named(what, "datastore_datastores", wanted["device"], proof, "data", facts, tolerated)
+            return
+        found = [
+            refusal
+            for refusal in device_safety.refusals(facts, layer, testbed_id=self.testbed_id, overwrite=False)
+            if refusal["code"] not in tolerated
+        ]
+        if found:
+            raise device_safety.as_failure({**layer, "path": wanted["device"]}, found)
+
+    # -- change
+
+    def apply(self, wanted: dict, steps: list) -> list:
+        """Apply the steps of one datastore; returns the processes that were ended."""
+        before, self.ended = loaded_modules(), []
+        recorded = self.record.data.setdefault("datastores", {}).setdefault(
+            wanted["name"], {"mount_point": wanted["mount_point"], "uuid": wanted["uuid"], "folders": []}
+        )
+        self.record.save()
+        if (
+            any(step["op"] in ("make_filesystem", "mount") for step in steps)
+            and wanted["filesystem"] not in read_text("/proc/filesystems").split()
+        ):
+            load_module(wanted["filesystem"])
+        recorded["device"] = os.path.realpath(wanted["device"])
+        try:
+            for step in steps:
+                getattr(self, f"_{step['op']}")(wanted)
+            recorded["mount_options"] = wanted["mount_options"]
+        finally:
+            self.record.note_modules(before)
+        return self.ended
+
+    def _make_filesystem(self, wanted: dict) -> None:
+        device = os.path.realpath(wanted["device"])
+        if wanted["filesystem"] == "ext4":
+            argv = [
+                "mkfs.ext4",
+                "-q",
+                "-F",
+                "-U",
+                wanted["uuid"],
+                "-L",
+                wanted["label"],
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+                device,
+            ]
+        else:
+            # -f, because pages of a replaced file system may have reached the device on its way out; the guard has proven it blank.
+            argv = ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={wanted['uuid']}", "-L", wanted["label"], device]
+        run(
+            argv,
+            timeout_s=600,
+            what=f"{wanted['filesystem']} cannot be made on {device}",
+            remedy="Look at the message; the LUN may be too small, or the package with the command missing.",
+        )
+        self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
+        self.record.save()
+
+    def _mount(self, wanted: dict) -> None:
+        recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
+        missing = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        recorded["folders"] += [folder for folder in missing if folder not in recorded["folders"]]
+        self.record.save()
+        os.makedirs(wanted["mount_point"], mode=0o755, exist_ok=True)
+        if os.listdir(wanted["mount_point"]):
+            raise Failure(
+                "mount_point_used",
+                f"{wanted['mount_point']} of datastore {wanted['name']} is not an empty folder.",
+                "Use another mount_point.",
+                mount_point=wanted["mount_point"],
+            )
+        # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
+        run(
+            [
+                "mount",
+                "-t",
+                wanted["filesystem"],
+                "-o",
+                wanted["mount_options"],
+                os.path.realpath(wanted["device"]),
+                wanted["mount_point"],
+            ],
+            what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
+        )
+
+    def _remount(self, wanted: dict) -> None:
+        run(
+            ["mount", "-o", f"remount,{wanted['mount_options']}", wanted["mount_point"]],
+            what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
+        )
+
+    def _detach(self, wanted: dict) -> None:
+        """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
+        point = wanted["mount_point"]
+        while self.mount_of(point):
+            mount = self.mount_of(point)
+            try:
+                handle = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
+                try:
+                    fcntl.ioctl(handle, SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+                finally:
+                    os.close(handle)
+            except OSError:  # it shut itself down already, or cannot be opened any more
+                pass
+            self._end_holders(mount)
+            run(["umount", point], ok=(0, 32))
+            if self.mount_of(point) == mount:
+                run(["umount", "--lazy", point], what=f"The dead file system on {point} cannot be detached")
+        if os.path.exists(wanted["device"]):
+            handle = os.open(wanted["device"], os.O_RDONLY)
+            try:
+                fcntl.ioctl(handle, BLKFLSBUF, 0)
+            finally:
+                os.close(handle)
+
+    def _end_holders(self, mount: dict) -> None:
+        """End the processes that hold files of the dead file system; what they hold is gone, and they would keep its device claimed."""
+        major, minor = (int(number) for number in mount["numbers"].split(":"))
+        for sign, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
+            holders = _holders(os.makedev(major, minor))
+            for pid, command in holders:
+                if {"pid": pid, "command": command} not in self.ended:
+                    self.ended.append({"pid": pid, "command": command})
+                try:
+                    os.kill(pid, sign)
+                except ProcessLookupError:
+                    continue
+            if not holders or wait_for(lambda: not _holders(os.makedev(major, minor)), timeout_s=patience_s):
+                return
+
+    def _write_benchmark_file(self, wanted: dict) -> None:
+        """Exactly so many bytes, each written: reading blocks that were never written would measure nothing.
+
+        Written under another name and renamed when it is complete, so that a file of that name is a finished one.
+        """
+        path, size = os.path.join(wanted["mount_point"], BENCHMARK_FILE), wanted["benchmark_bytes"]
+        partial = os.path.join(wanted["mount_point"], f".{BENCHMARK_FILE}.new")
+        if os.path.exists(path) and os.stat(path).st_size == size:
+            return
+        for old in (path, partial):
+            if os.path.exists(old):
+                os.unlink(old)
+        space = os.statvfs(wanted["mount_point"])
+        if space.f_bavail * space.f_frsize < size:
+            raise Failure(
+                "datastore_full",
+                f"The benchmark file needs {size // MIB} MiB and datastore {wanted['name']} has {space.f_bavail * space.f_frsize // MIB} MiB free.",
+                "Make benchmark_file_mib smaller or the LUN bigger.",
+                datastore=wanted["name"],
+                needed_bytes=size,
+            )
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
+        try:
+            os.posix_fallocate(handle, 0, size)
+            with mmap.mmap(-1, MIB) as buffer:
+                buffer.write(os.urandom(MIB))
+                for offset in range(0, size, MIB):
+                    # Blocks that differ, for storage that would recognise equal ones.
+                    buffer[:8] = struct.pack("<Q", offset)
+                    os.pwritev(handle, [buffer], offset)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        os.rename(partial, path)
+
+    # -- away with it
+
+    def plan_absent(self, discard: bool) -> list:
+        """What removing does; raises datastore_not_empty or device_in_use."""
+        steps = []
+        for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
+            mount = self.mount_of(recorded["mount_point"])
+            if mount:
+                alive = self._alive(mount, recorded["uuid"])
+                foreign = foreign_entries(os.listdir(recorded["mount_point"])) if alive else []
+                if foreign and not discard:
+                    raise Failure(
+                        "datastore_not_empty",
+                        f"Datastore {name} ({recorded['mount_point']}) holds {', '.join(foreign[:10])}.",
+                        "Remove these first, or set datastore_discard_contents to true.",
+                        datastore=name,
+                        found=foreign[:100],
+                    )
+                major, minor = (int(number) for number in mount["numbers"].split(":"))
+                holders = _holders(os.makedev(major, minor)) if alive else []
+                if holders:
+                    raise Failure(
+                        "device_in_use",
+                        f"Datastore {name} ({recorded['mount_point']}) is used by {', '.join(f'{command} (pid {pid})' for pid, command in holders)}.",
+                        "End these processes first.",
+                        datastore=name,
+                    )
+            steps.append(
+                {
+                    "op": "remove",
+                    "datastore": name,
+                    "was": recorded["mount_point"] if mount else "not mounted",
+                    "will": None,
+                }
+            )
+        return steps
+
+    @staticmethod
+    def _alive(mount: dict, fs_uuid: str) -> bool:
+        try:
+            return read_superblock(mount["source"])["uuid"] == fs_uuid
+        except OSError:  # the device is gone or dead
+            return False
+
+    def remove(self) -> list:
+        self.ended = []
+        for recorded in self.record.data.get("datastores", {}).values():
+            mount = self.mount_of(recorded["mount_point"])
+            if mount and self._alive(mount, recorded["uuid"]):
+                run(["umount", recorded["mount_point"]], what=f"{recorded['mount_point']} cannot be unmounted")
+                wipe(mount["source"], recorded["uuid"])
+            elif mount:
+                self._detach({"mount_point": recorded["mount_point"], "device": mount["source"]})
+            elif os.path.exists(recorded.get("device", "")):
+                wipe(recorded["device"], recorded["uuid"])
+            for folder in recorded["folders"]:
+                if os.path.isdir(folder) and not os.listdir(folder):
+                    os.rmdir(folder)
+        self.record.unload_modules()
+        self.record.remove()
+        return self.ended
+
+
+def _holders(device: int) -> list:
+    """Processes with an open file, a working folder or a program on the file system of that device number: [(pid, command)]"""
+    found = []
+    for pid in sorted((entry for entry in os.listdir("/proc") if entry.isdigit()), key=int):
+        folder = f"/proc/{pid}"
+        try:
+            links = [f"{folder}/fd/{handle}" for handle in os.listdir(f"{folder}/fd")] + [
+                f"{folder}/cwd",
+                f"{folder}/root",
+                f"{folder}/exe",
+            ]
+        except OSError:  # ended meanwhile
+            continue
+        if int(pid) != os.getpid() and any(_on_device(link, device) for link in links):
+            found.append((int(pid), read_text(f"{folder}/comm", default="?")))
+    return found
+
+
+def _on_device(link: str, device: int) -> bool:
+    try:
+        return os.stat(link).st_dev == device
+    except OSError:  # closed meanwhile, or a kernel thread without a program
+        return False
+
+
+def wipe(device: str, fs_uuid: str) -> None:
+    """Overwrite our file system's signatures; nothing happens when the device holds anything else."""
+    if read_superblock(device)["uuid"] == fs_uuid:
+        run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
+
+
+def layers_of(wanted: list) -> list:
+    """The benchmark files as layers, without their host."""
+    return [
+        {
+            "name": f"datastore-{entry['name']}",
+            "kind": "datastore",
+            "path": os.path.join(entry["mount_point"], BENCHMARK_FILE),
+            "parent": entry["layer"],
+            "purpose": "scratch",
+            "size_bytes": entry["benchmark_bytes"],
+            "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
+            "detail": {
+                "provider": "filesystem",
+                "filesystem": entry["filesystem"],
+                "mount_options": entry["mount_options"],
+                "device": entry["device"],
+            },
+        }
+        for entry in wanted
+        if entry["benchmark_bytes"]
+    ]

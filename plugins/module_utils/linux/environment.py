@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fingerprint of a host: what a figure measured on it depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+
+from .device_safety import System, inspect
+
+QUEUE = (
+    "scheduler",
+    "nr_requests",
+    "max_sectors_kb",
+    "rotational",
+    "write_cache",
+    "nomerges",
+    "rq_affinity",
+    "wbt_lat_usec",
+    "io_poll",
+    "read_ahead_kb",
+    "logical_block_size",
+    "physical_block_size",
+)
+DEVICE = (
+    "type",
+    "resolved",
+    "size_bytes",
+    "major_minor",
+    "serial",
+    "naa",
+    "wwid",
+    "model",
+    "mount_point",
+    "filesystem",
+    "uuid",
+    "source",
+)
+
+
+def fingerprint(layers=(), engine_path: str | None = None, system: System | None = None) -> dict:
+    """Kernel, processor, memory, engine and the devices of the layers; what the host does not tell is absent."""
+    system = system or System()
+    return _known(
+        {
+            "kernel": {
+                "release": platform.release(),
+                "version": platform.version(),
+                "command_line": system.read("/proc/cmdline"),
+                "machine": platform.machine(),
+            },
+            "distribution": _distribution(system),
+            "cpu": _cpu(system),
+            "memory_bytes": _memory(system),
+            "virtualisation": _virtualisation(system),
+            "load_1min": float((system.read("/proc/loadavg") or "0").split()[0]),
+            "clocksource": system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            "python": platform.python_version(),
+            "engine": _engine(system, engine_path) if engine_path else None,
+            "devices": {layer["name"]: device(layer["path"], system) for layer in layers if layer["path"]},
+        }
+    )
+
+
+def device(path: str, system: System | None = None) -> dict:
+    """Identity, queue settings and mount of what a path names."""
+    system = system or System()
+    facts = inspect(path, system=system)
+    found = {"path": path, **{key: facts.get(key) for key in DEVICE}}
+    if facts["type"] == "block":
+        whole = f"/sys/block/{os.path.basename(facts['whole_device'])}"
+        found["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
+        found["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
+    if facts.get("mount_point"):
+        lines = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines()]
+        found["mount_options"] = next(
+            (fields[3] for fields in reversed(lines) if fields[1] == facts["mount_point"]), None
+        )
+    return _known(found)
+
+
+def _known(value):
+    """Without what the host did not tell, at every depth."""
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items() if item not in (None, "", {})}
+    return value
+
+
+def _cpu(system: System) -> dict:
+    text = system.read("/proc/cpuinfo") or ""
+    model = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
+    folder = "/sys/devices/system/cpu"
+    vulnerable = system.names(f"{folder}/vulnerabilities")
+    return {
+        "model": model.group(1) if model else None,
+        "cores": os.cpu_count(),
+        "governor": system.read(f"{folder}/cpu0/cpufreq/scaling_governor"),
+        "idle_driver": system.read(f"{folder}/cpuidle/current_driver"),
+        "idle_governor": system.read(f"{folder}/cpuidle/current_governor"),
+        "microcode": (re.search(r"^microcode\s*:\s*(.+)$", text, re.MULTILINE) or ["", None])[1],
+        "mitigations": {name: system.read(f"{folder}/vulnerabilities/{name}") for name in vulnerable},
+    }
+
+
+def _memory(system: System):
+    match = re.search(r"^MemTotal:\s+(\d+) kB", system.read("/proc/meminfo") or "", re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
+
+
+def _distribution(system: System):
+    match = re.search(r'^PRETTY_NAME="?([^"\n]+)', system.read("/etc/os-release") or "", re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def _virtualisation(system: System) -> dict:
+    text = system.read("/proc/cpuinfo") or ""
+    return {
+        "guest": bool(re.search(r"^flags\s*:.*\bhypervisor\b", text, re.MULTILINE)),
+        # QEMU names its software processor so. Figures of an emulated machine say nothing about real hardware.
+        "emulated": "QEMU TCG" in text,
+        "vendor": system.read("/sys/class/dmi/id/sys_vendor"),
+        "product": system.read("/sys/class/dmi/id/product_name"),
+    }
+
+
+def _engine(system: System, path: str) -> dict:
+    done = system.run([path, "--version"])
+    with open(path, "rb") as handle:
+        digest = hashlib.sha256(handle.read()).hexdigest()
+    return {
+        "name": os.path.basename(path),
+        "version": done[1].strip() if done else None,
+        "path": path,
+        "sha256": digest,
+    }

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counters beside one run of the engine, cut to the time that the engine measures, and the series of a point."""
+
+from __future__ import annotations
+
+import time
+
+from . import counters
+
+# How long an engine may take from its start to its first I/O, so that nothing before that is taken for measured time.
+SETTLE_S = 0.5
+# Too short an interval says nothing where the kernel counts processor time in hundredths of a second.
+LEAST_INTERVAL_S = 0.2
+# The device is read so often just after the ramp, because nobody tells when exactly the engine began to count.
+EDGE_S = 0.1
+# A reading that is asked for at a time comes a little later.
+EARLY_S = 0.03
+INTERVAL_S = 1
+MOST_ROWS = 3600
+# The engine speaks once a second; what it said longer ago is not the rate of this second, and what it says first after the ramp, when it has
+# begun to count anew, is no rate.
+STALE_S = 1.5
+COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent")
+
+
+class Meter:
+    """Reads counters while the engine runs; make it just before the engine is started.
+
+    device: 'major:minor' or None. runtime_s None: it ends after an amount of I/O, so only its exit tells when.
+    """
+
+    def __init__(self, device: str | None, ramp_s: float, runtime_s: float | None):
+        self.device, self.ramp_s, self.runtime_s = device, ramp_s, runtime_s
+        self.begun = time.monotonic()
+        self.first: dict | None = None
+        self.last: dict | None = None
+        self.inside = (ramp_s + SETTLE_S, float("inf"))
+        due = []
+        if runtime_s is not None:
+            self.inside = (ramp_s + min(SETTLE_S, runtime_s / 4), ramp_s + runtime_s)
+            due = [self.inside[0], self.inside[1] - EARLY_S]
+        edges = [ramp_s - EARLY_S, *(ramp_s + EDGE_S * step for step in range(1, 11))] if device and ramp_s else []
+        self.due = sorted([(moment, True) for moment in due] + [(moment, False) for moment in edges])
+        before = counters.device_counts(device) if device else None
+        # (begin and end of the reading, what it said)
+        self.counts = [(0.0, 0.0, before["counts"])] if before else []
+
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self.begun
+
+    def next_s(self) -> float:
+        """How long nothing has to be read."""
+        return max(self.due[0][0] - self.elapsed_s(), 0) if self.due else float("inf")
+
+    def look(self, pid: int) -> None:
+        """Take the readings that are due."""
+        whole = None
+        while self.due and self.due[0][0] <= self.elapsed_s():
+            whole = self.due.pop(0)[1] or whole or False
+        if whole:
+            self.sample(pid)
+        elif whole is False:
+            begun = self.elapsed_s()
+            self._count(counters.device_counts(self.device), begun)
+
+    def sample(self, pid: int) -> dict:
+        found = counters.sample(self.device, pid)
+        begun, ended = found["monotonic_s"] - self.begun, self.elapsed_s()
+        self._count(found.get("device"), begun)
+        if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in found:
+            self.first, self.last = self.first or found, found
+        return found
+
+    def _count(self, device: dict | None, begun: float) -> None:
+        if device and self.counts:
+            self.counts.append((begun, self.elapsed_s(), device["counts"]))
+
+    def span_unix_s(self) -> tuple | None:
+        """(begin, end) of what ``changed`` is of, in seconds since 1970; other hosts' counters are cut to it."""
+        return None if self.first is None else (self.first["unix_s"], self.last["unix_s"])
+
+    def changed(self) -> dict | None:
+        """What the host counted in measured time, as a difference of two samples; None when it was too short to say."""
+        if self.first is None or self.last["monotonic_s"] - self.first["monotonic_s"] < LEAST_INTERVAL_S:
+            return None
+        return counters.difference(self.first, self.last)
+
+    def device_seen(self) -> dict | None:
+        """{least, most}: between what bounds the device's counts of the measured time lie. Call it when the engine has just ended.
+
+        Without a ramp that is all since the start, exactly. With one, the engine began to count at the earliest when the ramp was over since
+        its start, and at the latest so long before its end as it measured.
+        """
+        after, ended_s = counters.device_counts(self.device) if self.device else None, self.elapsed_s()
+        if not after or not self.counts or (self.ramp_s and self.runtime_s is None):
+            return None
+        earliest = latest = self.counts[0][2]
+        if self.ramp_s:
+            later = [counts for begun, _ended, counts in self.counts if begun >= ended_s - self.runtime_s]
+            earliest = [counts for _begun, ended, counts in self.counts if ended <= self.ramp_s][-1]
+            latest = later[0] if later else after["counts"]
+        return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}
+
+
+def _between(before: list, after: list) -> dict:
+    """{read: {ios, bytes}, write: …}; requests that the kernel merged into others count as the I/Os that they were."""
+    moved = [late - early for early, late in zip(before, after)]
+    found = counters.direction_counts(moved)
+    for name, start in counters.DIRECTIONS.items():
+        found[name]["ios"] += moved[start + 1]
+    return found
+
+
+def added(seen: list) -> dict:
+    """What the device saw in several runs of the engine."""
+    return {
+        bound: {
+            name: {key: sum(one[bound][name][key] for one in seen) for key in ("ios", "bytes")}
+            for name in counters.DIRECTIONS
+        }
+        for bound in ("least", "most")
+    }
+
+
+class Series:
+    """One row a second of a point, whatever number of engine runs it takes.
+
+    Rates and latency are the device's own where it does nothing but the workload's I/O (on_device), request for request (ios_too). Where it
+    does not, rates are what the engine says of itself, to three digits, and there is no latency.
+    Longer points keep every second, fourth … row, so that a series has at most MOST_ROWS; a row is always of one second.
+    """
+
+    def __init__(self, on_device: bool = False, ios_too: bool = False):
+        self.rows: list = []
+        self.on_device, self.ios_too = on_device, ios_too
+        self.begun = time.monotonic()
+        self.step, self.ticks, self.previous = 1, 0, None
+
+    def started(self, sample: dict) -> None:
+        """The engine was started: the next row is of the time since this sample."""
+        self.previous = sample
+
+    def add(self, phase: str, sample: dict, iops, bandwidth_bytes_s) -> None:
+        """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
+        moved, latency = counters.difference(self.previous, sample), None
+        figures, self.previous = counters.told(moved), sample
+        self.ticks += 1
+        if self.ticks % self.step:
+            return
+        if self.on_device and "device" in figures:
+            device, interval_s = figures["device"], moved["monotonic_s"]
+            latency = device.get("latency_mean_ns")
+            bandwidth_bytes_s = round(sum(device[name]["bytes"] for name in counters.DIRECTIONS) / interval_s)
+            if self.ios_too:
+                iops = round(sum(device[name]["ios"] for name in counters.DIRECTIONS) / interval_s, 1)
+        self.rows.append(
+            [
+                round(sample["monotonic_s"] - self.begun, 2),
+                phase,
+                iops,
+                bandwidth_bytes_s,
+                latency,
+                figures["cpu"].get("host_busy_percent"),
+            ]
+        )
+        if len(self.rows) > MOST_ROWS:
+            self.step *= 2
+            self.rows = self.rows[1::2]
+
+    def told(self) -> dict:
+        """The content of series.json."""
+        return {"interval_s": self.step * INTERVAL_S, "columns": list(COLUMNS), "rows": self.rows}

@@ -1,0 +1,566 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""open-iscsi: sessions of one testbed, kept apart from all others by an interface record of their own.
+
+The interface record (``storlab-<testbed_id>``) carries the initiator name, so neither /etc/iscsi/initiatorname.iscsi nor a
+running iscsid has to change, sessions of others are not concerned, and node records and sessions that use it are known to be
+this testbed's. CHAP secrets go straight into the node record's file (0600): iscsiadm would take them in its arguments.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import socket
+
+from ..core.failure import Failure
+from ..core.files import write_whole
+from ..core.iscsi_names import parse_vpd80, parse_vpd83, portal_text
+from . import block_device
+from .host import Record, load_module, loaded_modules, read_text, run, wait_for, write_text
+
+SECRETS = ("node.session.auth.password", "node.session.auth.password_in")
+SESSIONS = "/sys/class/iscsi_session"
+# The database moved between releases; iscsiadm itself decides, so both are looked at.
+DATABASES = ("/var/lib/iscsi", "/etc/iscsi")
+FOLDERS = ("fw", "ifaces", "isns", "nodes", "send_targets", "slp", "static")
+LOGIN_ERRORS = {
+    4: ("portal_unreachable", "the connection failed", "Check the portal's address and port, and the target."),
+    5: ("login_refused", "the target refused the login", "Check that the target has an ACL for this initiator's name."),
+    8: (
+        "login_timeout",
+        "the target did not answer in time",
+        "Check the target, or raise iscsi_initiator_login_timeout_s.",
+    ),
+    19: (
+        "login_refused",
+        "the target refused the login",
+        "Check that the target has an ACL for this initiator's name, and its kernel log.",
+    ),
+    24: (
+        "chap_rejected",
+        "CHAP authentication failed",
+        "Check chap_user and chap_password, and the mutual ones, against the target's.",
+    ),
+}
+
+
+def node_settings(target: dict, tuning: dict) -> dict:
+    """The lines of the node record this collection decides; an empty value means: no such line."""
+    depth = tuning["queue_depth"]
+    cmds_max = 128
+    while cmds_max < depth:  # must be a power of two, and a session has at least one LUN of that depth
+        cmds_max *= 2
+    return {
+        "node.startup": "manual",
+        "node.session.auth.authmethod": "CHAP" if target.get("chap_user") else "None",
+        "node.session.auth.username": target.get("chap_user") or "",
+        "node.session.auth.password": target.get("chap_password") or "",
+        "node.session.auth.username_in": target.get("mutual_chap_user") or "",
+        "node.session.auth.password_in": target.get("mutual_chap_password") or "",
+        "node.session.timeo.replacement_timeout": str(tuning["replacement_timeout_s"]),
+        "node.conn[0].timeo.login_timeout": str(tuning["login_timeout_s"]),
+        "node.conn[0].timeo.noop_out_interval": str(tuning["noop_interval_s"]),
+        "node.conn[0].timeo.noop_out_timeout": str(tuning["noop_timeout_s"]),
+        "node.session.initial_login_retry_max": "2",
+        "node.session.queue_depth": str(depth),
+        "node.session.cmds_max": str(cmds_max),
+    }
+
+
+def parse_record(text: str) -> dict:
+    return {
+        key.strip(): value.strip()
+        for key, equals, value in (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
+        if equals
+    }
+
+
+def edit_record(text: str, settings: dict) -> str:
+    """The record with the settings in it; everything else stays as it is."""
+    lines, left = [], dict(settings)
+    for line in text.splitlines():
+        key = line.partition("=")[0].strip()
+        if line.startswith("# END"):
+            lines += [f"{name} = {value}" for name, value in left.items() if value]
+            left = {}
+        if key in settings and not line.startswith("#"):
+            value = left.pop(key, "")
+            line = f"{key} = {value}" if value else None
+        if line is not None:
+            lines.append(line)
+    return "\n".join(lines + [f"{name} = {value}" for name, value in left.items() if value]) + "\n"
+
+
+def shown(settings: dict) -> dict:
+    return {key: "(secret)" if key in SECRETS and value else value for key, value in settings.items()}
+
+
+def plan(current: dict, target: dict, tuning: dict) -> list:
+    """Steps for one target. current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, busy: [...]}"""
+    name = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
+    wanted, steps = node_settings(target, tuning), []
+    record, session = current["record"], current["session"]
+    differing = {key: value for key, value in wanted.items() if (record or {}).get(key, "") != value}
+    if record is None:
+        steps.append({"op": "create_record", **name, "was": None, "will": shown(wanted)})
+    elif differing:
+        steps.append(
+            {
+                "op": "update_record",
+                **name,
+                "was": shown({key: record.get(key, "") for key in differing}),
+                "will": shown(differing),
+            }
+        )
+    if session is None:
+        return [*steps, {"op": "login", **name, "was": "no session", "will": "LOGGED_IN"}]
+    if session["state"] != "LOGGED_IN":
+        return [*steps, {"op": "recover", **name, "was": session["state"], "will": "LOGGED_IN"}]
+    # Some of it holds for a session's whole life. A session in use is not torn down for it: it takes effect at its next login.
+    lifelong = sorted(
+        key
+        for key in differing
+        if record is not None
+        and key not in ("node.startup", "node.session.queue_depth", "node.session.timeo.replacement_timeout")
+    )
+    if lifelong and not current["busy"]:
+        return [*steps, {"op": "relogin", **name, "was": "LOGGED_IN", "will": "LOGGED_IN"}]
+    if session["recovery_tmo"] != str(tuning["replacement_timeout_s"]):
+        steps.append(
+            {
+                "op": "set_replacement_timeout",
+                **name,
+                "was": session["recovery_tmo"],
+                "will": str(tuning["replacement_timeout_s"]),
+            }
+        )
+    for lun in target["luns"]:
+        depth = current["luns"].get(lun["lun"], {}).get("queue_depth")
+        if depth is not None and depth != str(tuning["queue_depth"]):
+            steps.append(
+                {"op": "set_queue_depth", **name, "lun": lun["lun"], "was": depth, "will": str(tuning["queue_depth"])}
+            )
+    return steps
+
+
+def check_identity(lun: dict, found: dict, target: dict) -> None:
+    """The device behind the LUN must be the one that was published; raises wrong_serial, wrong_naa or wrong_size."""
+    for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("wwid", "name"), ("size_bytes", "size")):
+        if lun.get(key) and str(found[key]) != str(lun[key]):
+            raise Failure(
+                f"wrong_{key.replace('_bytes', '')}",
+                f"LUN {lun['lun']} of {target['iqn']} ({found['path']}) has the {what} {found[key] or 'none'} instead of {lun[key]}.",
+                "Build the target again, or correct what is expected of the LUN.",
+                lun=lun["lun"],
+                target_iqn=target["iqn"],
+                found=found[key],
+                expected=lun[key],
+            )
+
+
+class OpenIscsi:
+    """The sessions of one testbed on this host."""
+
+    MODULES = ("iscsi_tcp", "sd_mod")
+
+    def __init__(self, testbed_id: str, tuning: dict):
+        self.iface = f"storlab-{testbed_id}"
+        self.tuning = tuning
+        self.record = Record(testbed_id, "iscsi_session")
+
+    # -- what is there
+
+    def sessions(self) -> list:
+        """This testbed's sessions: [{sid, iqn, address, port, state, recovery_tmo, initiator}]"""
+        found = []
+        for folder in sorted(glob.glob(f"{SESSIONS}/session*")):
+            if read_text(f"{folder}/ifacename", default="") != self.iface:
+                continue
+            sid = os.path.basename(folder)[len("session") :]
+            connection = f"/sys/class/iscsi_connection/connection{sid}:0"
+            found.append(
+                {
+                    "sid": sid,
+                    "iqn": read_text(f"{folder}/targetname", default=""),
+                    "state": read_text(f"{folder}/state", default=""),
+                    "recovery_tmo": read_text(f"{folder}/recovery_tmo", default=""),
+                    "initiator": read_text(f"{folder}/initiatorname", default=""),
+                    "address": read_text(f"{connection}/persistent_address", default=""),
+                    "port": read_text(f"{connection}/persistent_port", default=""),
+                }
+            )
+        return found
+
+    def session(self, target: dict) -> dict | None:
+        return next(
+            (
+                session
+                for session in self.sessions()
+                if session["iqn"] == target["iqn"]
+                and session["address"] == target["portal"]["address"]
+                and session["port"] == str(target["portal"]["port"])
+            ),
+            None,
+        )
+
+    def luns(self, session: dict | None) -> dict:
+        """{lun: {path, queue_depth, state, folder}} found by session and LUN, whatever the disks are called."""
+        found = {}
+        for folder in glob.glob(f"{SESSIONS}/session{session['sid']}/device/target*/*:*:*:*") if session else []:
+            disks = glob.glob(f"{folder}/block/*")
+            if disks:
+                found[int(folder.rpartition(":")[2])] = {
+                    "path": f"/dev/{os.path.basename(disks[0])}",
+                    "folder": folder,
+                    "state": read_text(f"{folder}/state", default=""),
+                    "queue_depth": read_text(f"{folder}/queue_depth", default=None),
+                }
+        return found
+
+    def record_file(self, target: dict) -> str | None:
+        address, port = target["portal"]["address"], target["portal"]["port"]
+        for database in DATABASES:
+            # The folder is called address,port,tag. Without the second comma port 326 would find the records of port 3260.
+            place = f"{database}/nodes/{glob.escape(target['iqn'])}/{glob.escape(address)},{port},*/{self.iface}"
+            for path in glob.glob(place):
+                return path
+        return None
+
+    def records(self) -> list:
+        """All node records of this testbed as targets: [{iqn, portal}]"""
+        found = []
+        for path in [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]:
+            values = parse_record(read_text(path))
+            found.append(
+                {
+                    "iqn": values["node.name"],
+                    "portal": {"address": values["node.conn[0].address"], "port": int(values["node.conn[0].port"])},
+                }
+            )
+        return found
+
+    def current(self, target: dict) -> dict:
+        path, session = self.record_file(target), self.session(target)
+        luns = self.luns(session)
+        return {
+            "record": parse_record(read_text(path)) if path else None,
+            "session": session,
+            "luns": luns,
+            "busy": [use for lun in luns.values() for use in block_device.users(lun["path"], with_openers=False)],
+        }
+
+    # -- change
+
+    def prepare(self, initiator_name: str) -> None:
+        """Kernel modules, the daemon, and the interface record with the initiator's name."""
+        before = loaded_modules()
+        self.record.save()
+        try:
+            for name in self.MODULES:
+                load_module(name)
+        finally:
+            self.record.note_modules(before)
+        self._start_daemon()
+        if "folders" not in self.record.data:
+            self.record.data["folders"] = [
+                path
+                for database in DATABASES
+                for path in (*(f"{database}/{name}" for name in FOLDERS), database)
+                if not os.path.exists(path)
+            ]
+            self.record.save()
+        if self.iface_name() is None:
+            run(["iscsiadm", "-m", "iface", "-I", self.iface, "-o", "new"])
+        if self.iface_name() != initiator_name:
+            run(
+                [
+                    "iscsiadm",
+                    "-m",
+                    "iface",
+                    "-I",
+                    self.iface,
+                    "-o",
+                    "update",
+                    "-n",
+                    "iface.initiatorname",
+                    "-v",
+                    initiator_name,
+                ]
+            )
+
+    def iface_name(self) -> str | None:
+        """The initiator name in our interface record, None without one."""
+        for database in DATABASES:
+            path = f"{database}/ifaces/{self.iface}"
+            if os.path.exists(path):
+                return parse_record(read_text(path)).get("iface.initiatorname", "")
+        return None
+
+    @staticmethod
+    def daemon_runs() -> bool:
+        # Its control socket, not its process: only a daemon that answers counts.
+        return "@ISCSIADM_ABSTRACT" in read_text("/proc/net/unix", default="") and any(
+            read_text(path, default="") == "iscsid" for path in glob.glob("/proc/[0-9]*/comm")
+        )
+
+    def _start_daemon(self) -> None:
+        if self.daemon_runs():
+            return
+        systemd = os.path.isdir("/run/systemd/system")
+        self.record.data["daemon"] = "systemd" if systemd else "process"
+        self.record.save()
+        run(
+            ["systemctl", "start", "iscsid.service"] if systemd else ["iscsid"],
+            what="iscsid cannot be started",
+            remedy="Install open-iscsi (Debian) or iscsi-initiator-utils (Red Hat), and look at the log of iscsid.",
+        )
+        if not wait_for(self.daemon_runs, timeout_s=15):
+            raise Failure(
+                "iscsid_missing", "iscsid was started but does not answer.", "Look at the log of iscsid on this host."
+            )
+
+    def apply(self, steps: list, target: dict) -> None:
+        for step in steps:
+            getattr(self, f"_{step['op']}")(target, step)
+
+    def _iscsiadm(self, target: dict, *arguments: str, ok: tuple = (0,), timeout_s: float = 120):
+        return run(
+            [
+                "iscsiadm",
+                "-m",
+                "node",
+                "-T",
+                target["iqn"],
+                "-p",
+                portal_text(**target["portal"]),
+                "-I",
+                self.iface,
+                *arguments,
+            ],
+            ok=ok,
+            timeout_s=timeout_s,
+        )
+
+    def _discover(self, target: dict) -> str:
+        """The portal group tag the target has at this portal; raises portal_unreachable or target_missing."""
+        portal = portal_text(**target["portal"])
+        try:
+            socket.create_connection(
+                (target["portal"]["address"], target["portal"]["port"]), timeout=self.tuning["login_timeout_s"]
+            ).close()
+        except OSError as error:
+            raise Failure(
+                "portal_unreachable",
+                f"Nothing answers at the portal {portal}: {error}.",
+                "Check the address and that the target is built.",
+                portal=portal,
+            ) from error
+        done = run(
+            ["iscsiadm", "-m", "discovery", "-t", "sendtargets", "-p", portal, "-I", self.iface, "-o", "nonpersistent"],
+            ok=(0, 5, 19, 21, 24),
+            what=f"Discovery at the portal {portal} failed",
+        )
+        found = dict(reversed(line.split()[:2]) for line in done.stdout.splitlines() if line.startswith(f"{portal},"))
+        if target["iqn"] not in found:
+            raise Failure(
+                "target_missing",
+                f"The portal {portal} does not offer the target {target['iqn']} to this initiator (it offers {', '.join(sorted(found)) or 'none'}).",
+                "Check the target's name, and that it has an ACL for this initiator's name.",
+                portal=portal,
+                target_iqn=target["iqn"],
+                offered=sorted(found),
+            )
+        return found[target["iqn"]].rpartition(",")[2]
+
+    def _create_record(self, target: dict, _step: dict) -> None:
+        tag = self._discover(target)
+        run(
+            [
+                "iscsiadm",
+                "-m",
+                "node",
+                "-T",
+                target["iqn"],
+                "-p",
+                f"{portal_text(**target['portal'])},{tag}",
+                "-I",
+                self.iface,
+                "-o",
+                "new",
+            ]
+        )
+        self._update_record(target, _step)
+
+    def _update_record(self, target: dict, _step: dict) -> None:
+        self._write_record(
+            self.record_file(target),
+            edit_record(read_text(self.record_file(target)), node_settings(target, self.tuning)),
+        )
+
+    @staticmethod
+    def _write_record(path: str, text: str) -> None:
+        # Beside the portal's folder, not in it: iscsiadm takes every file there for a record.
+        write_whole(path, text.encode(), mode=0o600, beside=os.path.dirname(os.path.dirname(os.path.dirname(path))))
+
+    def _login(self, target: dict, _step: dict) -> None:
+        done = self._iscsiadm(
+            target, "--login", ok=(0, 15, *LOGIN_ERRORS), timeout_s=4 * self.tuning["login_timeout_s"] + 30
+        )
+        if done.returncode in LOGIN_ERRORS:
+            code, what, remedy = LOGIN_ERRORS[done.returncode]
+            raise Failure(
+                code,
+                f"Login to {target['iqn']} at {portal_text(**target['portal'])} failed: {what}.",
+                remedy,
+                target_iqn=target["iqn"],
+                portal=portal_text(**target["portal"]),
+                exit_code=done.returncode,
+            )
+
+    def _logout(self, target: dict) -> None:
+        if self.session(target):
+            self._iscsiadm(target, "--logout", ok=(0, 21))
+            if wait_for(lambda: self.session(target) is None, timeout_s=30) is not True:
+                raise Failure(
+                    "logout_failed",
+                    f"The session to {target['iqn']} does not end.",
+                    "Look at the kernel log of this host.",
+                    target_iqn=target["iqn"],
+                )
+
+    def _relogin(self, target: dict, step: dict) -> None:
+        self._logout(target)
+        self._login(target, step)
+
+    def _recover(self, target: dict, step: dict) -> None:
+        """iscsid keeps trying on its own; a session that does not come back is made anew."""
+        if not wait_for(
+            lambda: (self.session(target) or {}).get("state") == "LOGGED_IN",
+            timeout_s=self.tuning["login_timeout_s"],
+            interval_s=0.5,
+        ):
+            self._relogin(target, step)
+
+    def _set_replacement_timeout(self, target: dict, step: dict) -> None:
+        write_text(f"{SESSIONS}/session{self.session(target)['sid']}/recovery_tmo", step["will"])
+
+    def _set_queue_depth(self, target: dict, step: dict) -> None:
+        write_text(f"{self.luns(self.session(target))[step['lun']]['folder']}/queue_depth", step["will"])
+
+    def undo(self, target: dict, record_before: str | None) -> None:
+        """After a failed login: no record that was not there, or the one that was."""
+        path = self.record_file(target)
+        if path and record_before is not None:
+            self._write_record(path, record_before)
+        elif path:
+            self._logout(target)
+            self._iscsiadm(target, "-o", "delete", ok=(0, 21))
+
+    # -- the disks
+
+    def disks(self, target: dict) -> dict:
+        """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…"""
+        wanted = {lun["lun"] for lun in target["luns"]}
+        session = self.session(target)
+
+        def ready():
+            found = self.luns(session)
+            return found if wanted <= set(found) and all(os.path.exists(found[lun]["path"]) for lun in wanted) else None
+
+        found = wait_for(ready, timeout_s=2)
+        if not found:
+            host = os.path.basename(os.path.dirname(os.path.realpath(f"{SESSIONS}/session{session['sid']}/device")))
+            write_text(f"/sys/class/scsi_host/{host}/scan", "- - -")
+            found = wait_for(ready, timeout_s=self.tuning["login_timeout_s"])
+        if not found:
+            there = sorted(self.luns(session))
+            missing = sorted(wanted - set(there))
+            raise Failure(
+                "lun_missing",
+                f"The target {target['iqn']} shows no LUN {', '.join(map(str, missing))} to this initiator (it shows {', '.join(map(str, there)) or 'none'}).",
+                "Export the LUN, and map it to this initiator's name.",
+                target_iqn=target["iqn"],
+                missing=missing,
+                found=there,
+            )
+        result = {}
+        for lun in target["luns"]:
+            disk = found[lun["lun"]]
+            self._reread(disk)
+            pages = {page: self._page(disk["folder"], page) for page in ("vpd_pg80", "vpd_pg83")}
+            naa = parse_vpd83(pages["vpd_pg83"])
+            facts = {
+                "path": disk["path"],
+                "size_bytes": block_device.size_bytes(disk["path"]),
+                "serial": parse_vpd80(pages["vpd_pg80"]),
+                # NAA type 6 is unique in the world; shorter ones may be made of mere numbers.
+                "naa": naa[0] if naa and naa[0].startswith("6") else "",
+                "wwid": read_text(f"{disk['folder']}/wwid", default=""),
+                "queue_depth": int(read_text(f"{disk['folder']}/queue_depth")),
+                "initiator_iqn": session["initiator"],
+            }
+            check_identity(lun, facts, target)
+            result[lun["lun"]] = facts
+        return result
+
+    def offline(self, target: dict) -> bool:
+        """Whether a wanted disk was given up by the kernel, which a new login heals."""
+        found = self.luns(self.session(target))
+        return any(
+            found[lun["lun"]]["state"] not in ("running", "created") for lun in target["luns"] if lun["lun"] in found
+        )
+
+    @staticmethod
+    def _reread(disk: dict) -> None:
+        # The target may have been rebuilt behind a session that came back on its own.
+        write_text(f"{disk['folder']}/rescan", "1")
+
+    @staticmethod
+    def _page(folder: str, page: str) -> bytes:
+        try:
+            with open(f"{folder}/{page}", "rb") as handle:
+                return handle.read()
+        except OSError:  # this logical unit has no such page
+            return b""
+
+    # -- away with it
+
+    def refuse_used(self, targets: list) -> None:
+        for target in targets:
+            for lun, disk in sorted(self.luns(self.session(target)).items()):
+                # A udev worker may still be looking at a disk that just appeared.
+                wait_for(lambda path=disk["path"]: not block_device.users(path), timeout_s=3, interval_s=0.3)
+                found = block_device.users(disk["path"])
+                if found:
+                    raise block_device.in_use(
+                        f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], found
+                    )
+
+    def remove(self, targets: list) -> None:
+        for target in targets:
+            self._logout(target)
+            if self.record_file(target):
+                self._iscsiadm(target, "-o", "delete", ok=(0, 21))
+
+    def remove_all(self) -> None:
+        targets = self.records()
+        self.refuse_used(targets)
+        self.remove(targets)
+        if self.iface_name() is not None:
+            run(["iscsiadm", "-m", "iface", "-I", self.iface, "-o", "delete"])
+        for folder in self.record.data.get("folders", []):
+            if os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
+        if self.record.data.get("daemon") and self.daemon_runs() and not glob.glob(f"{SESSIONS}/session*"):
+            run(
+                ["systemctl", "stop", "iscsid.service"]
+                if self.record.data["daemon"] == "systemd"
+                else ["iscsiadm", "-k", "0"]
+            )
+            wait_for(lambda: not self.daemon_runs(), timeout_s=15)
+        self.record.unload_modules()
+        folders = [folder for folder in self.record.data.get("folders", []) if os.path.isdir(folder)]
+        self.record.bequeath(folders=folders, daemon=self.record.data.get("daemon") if self.daemon_runs() else None)
+        self.record.remove()

@@ -1,0 +1,412 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One point's measurement in one schema, whatever the engine. Documented in docs/results.md.
+
+A metric that was not measured is absent, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+
+from ..core.failure import Failure
+from ..workload.workload import by_time, directions
+from . import histogram
+from .derived import cpu_cost
+
+SCHEMA = "storlab.result/1"
+DIRECTIONS = ("read", "write")
+PERCENTILES = {
+    50.0: "latency_p50_ns",
+    95.0: "latency_p95_ns",
+    99.0: "latency_p99_ns",
+    99.9: "latency_p99_9_ns",
+    99.99: "latency_p99_99_ns",
+}
+# Below this share of the requested time the rates describe something else than the workload.
+MINIMUM_RUNTIME_SHARE = 0.95
+# An engine ends within so much more than the requested time; one that took longer stood still meanwhile, and its rates are of the stall.
+MAXIMUM_RUNTIME_SHARE = 1.05
+MAXIMUM_RUNTIME_EXTRA_S = 1
+# What the engine says it did and what the device counted may differ by so much: other users of the device, I/O in flight at the edges.
+DEVICE_TOLERANCE_PERCENT = 2
+# Whenever somebody who wrote to a device closes it, udev looks for what is on it now (blkid reads 1 MiB in 48 requests, loop device, Linux 6.18).
+PROBE = {"bytes": 2 << 20, "ios": 128}
+# Of what the engine claims, a device that did it has seen at least this share.
+DEVICE_LEAST_SHARE = 0.5
+# Above this share of what the generator alone does on the host, partly the generator is measured.
+GENERATOR_PERCENT = 30
+# What against_ceiling judges.
+CEILING_FLAGS = ("faster_than_ceiling", "generator_bound")
+# A host whose hypervisor takes more than this away measures its neighbours.
+STEAL_PERCENT = 1
+# What of_point judges by itself, with the figures that it puts into the result.
+JUDGED = ("engine_exit", "io_errors", "no_io", "too_short", "too_long")
+# What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
+SUMMARY_KEYS = (
+    "point_id",
+    "layer",
+    "layer_kind",
+    "host",
+    "path",
+    "workload_id",
+    "repetition",
+    "variant",
+    "status",
+    "failures",
+    "flags",
+    "overridden",
+    "started_utc",
+    "runtime_s",
+    "errors",
+)
+SUMMARY_WITHOUT = ("histogram", "latency_min_ns")
+SUMMARY_CPU = ("user_percent", "system_percent", "host_busy_percent", "host_steal_percent", "us_per_io", "mhz_per_iops")
+
+
+def without_none(mapping: dict) -> dict:
+    """The mapping without the keys that were not measured."""
+    return {key: value for key, value in mapping.items() if value is not None}
+
+
+def direction(
+    ios: int,
+    size_bytes: int,
+    iops: float,
+    bandwidth_bytes_s: float,
+    latency: dict | None = None,
+    bins: dict | None = None,
+) -> dict:
+    """One direction of a result. ``latency`` may hold mean, min, max, stddev (ns), ``samples`` and, where there are no bins, percentiles."""
+    latency = latency or {}
+    values = {"ios": ios, "bytes": size_bytes, "iops": iops, "bandwidth_bytes_s": bandwidth_bytes_s}
+    if latency.get("samples"):
+        values.update({f"latency_{key}_ns": latency.get(key) for key in ("mean", "min", "max", "stddev")})
+        known = latency.get("percentiles", {})
+        if bins:
+            bins = histogram.merge([bins])
+            known = histogram.percentiles(bins, PERCENTILES, ordered=True)
+            values["histogram"] = {"unit": "ns", "bins": bins}
+        values.update({name: known.get(percent) for percent, name in PERCENTILES.items()})
+    return without_none(values)
+
+
+def merge_directions(parts: list, concurrent: bool = True, runtime_s: float | None = None) -> dict:
+    """Several directions, jobs, hosts, rounds or repetitions taken as one: counts added, means weighted, deviations pooled, histograms merged.
+
+    Rates are added when the parts ran at the same time. When they ran one after another, rates are what was done in runtime_s, which is how
+    long all of it lasted, with what did nothing in this direction; without runtime_s they are left out, unless there is only one part.
+    A latency figure that cannot be had exactly (percentiles without bins) is left out.
+    """
+    merged = {"ios": sum(part["ios"] for part in parts), "bytes": sum(part["bytes"] for part in parts)}
+    if runtime_s and not concurrent:
+        merged.update({"iops": merged["ios"] / runtime_s, "bandwidth_bytes_s": merged["bytes"] / runtime_s})
+    if len(parts) == 1:
+        return {**parts[0], **merged}
+    if concurrent:
+        merged.update({key: sum(part[key] for part in parts) for key in ("iops", "bandwidth_bytes_s")})
+    if parts and merged["ios"] and all("latency_mean_ns" in part for part in parts):
+        mean = sum(part["latency_mean_ns"] * part["ios"] for part in parts) / merged["ios"]
+        merged["latency_mean_ns"] = mean
+        for key, choose in (("latency_min_ns", min), ("latency_max_ns", max)):
+            if all(key in part for part in parts):
+                merged[key] = choose(part[key] for part in parts)
+        if merged["ios"] > 1 and all("latency_stddev_ns" in part for part in parts):
+            squares = sum(
+                part["latency_stddev_ns"] ** 2 * (part["ios"] - 1) + part["ios"] * (part["latency_mean_ns"] - mean) ** 2
+                for part in parts
+            )
+            merged["latency_stddev_ns"] = math.sqrt(squares / (merged["ios"] - 1))
+        if all("histogram" in part for part in parts):
+            bins = histogram.merge(part["histogram"]["bins"] for part in parts)
+            merged.update(
+                {
+                    PERCENTILES[percent]: value
+                    for percent, value in histogram.percentiles(bins, PERCENTILES, ordered=True).items()
+                }
+            )
+            merged["histogram"] = {"unit": "ns", "bins": bins}
+    return merged
+
+
+def in_a_row(rounds: list) -> dict:
+    """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
+    if len(rounds) == 1:
+        return rounds[0]
+    runtime_s = sum(one["runtime_s"] for one in rounds)
+    found = {
+        "engine": rounds[0]["engine"],
+        "runtime_s": runtime_s,
+        "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"])),
+        "failures": [failure for one in rounds for failure in one["failures"]],
+    }
+    for name in (*DIRECTIONS, "total"):
+        parts = [one[name] for one in rounds if name in one]
+        if parts:
+            found[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
+    errors = [one["errors"] for one in rounds]
+    found["errors"] = {
+        **next((error for error in errors if "first" in error), {}),
+        "total": sum(error["total"] for error in errors),
+    }
+    found["cpu"] = {
+        key: round(sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s, 3)
+        for key in rounds[0]["cpu"]
+        if all(key in one["cpu"] for one in rounds)
+    }
+    return found
+
+
+def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
+    """Why this result does not count as measured; an empty list when it does.
+
+    fio exits 0 after I/O errors that were told to be ignored, reports error 0 for a file it could not open, and gives
+    plausible rates for a run that ended after 4 ms: so everything must hold at once.
+    """
+    found = []
+    if exit_code:
+        found.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
+    errors = result.get("errors", {})
+    if errors.get("total"):
+        first = f", the first of number {error_words(errors['first'], result['engine'])}" if "first" in errors else ""
+        found.append(
+            {"code": "io_errors", "message": f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}."}
+        )
+    for name in expected:
+        if not result.get(name, {}).get("ios"):
+            found.append({"code": "no_io", "message": f"The workload has a {name} share, but no {name} I/O was done."})
+    measured = result.get("runtime_s", 0)
+    if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
+        found.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
+    if runtime_s and measured > max(MAXIMUM_RUNTIME_SHARE * runtime_s, runtime_s + MAXIMUM_RUNTIME_EXTRA_S):
+        message = f"Ran {measured:g} s instead of the {runtime_s:g} s asked for: the engine or its device stood still."
+        found.append({"code": "too_long", "message": message})
+    return found
+
+
+def error_words(number: int, engine: dict) -> str:
+    """An error number with its meaning. Windows' C library counts as others do up to 34 (ERANGE) only, so there a higher one stays a number."""
+    if engine.get("ioengine") == "windowsaio" and number > 34:
+        return f"{number} of Windows' C library"
+    return f"{number} ({os.strerror(number)})"
+
+
+def exit_words(exit_code: int) -> str:
+    """How a process ended, by what subprocess says: a negative number is the signal that ended it. Windows' own codes are known in hexadecimal."""
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}" + (f" ({exit_code:#010x})" if exit_code > 0xFFFF else "")
+    return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
+
+
+def of_point(identity: dict, meta: dict | None, measured: list, said: str | None = None) -> dict:
+    """The complete result of one point.
+
+    identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
+    measured: what the engine's reader made of its output, one entry when all went well, one a round when steady state was waited for.
+    said: the engine's own words when it failed.
+    """
+    found = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
+    if meta is None:
+        found["failures"].append({"code": "stopped", "message": "The run ended before this point."})
+    else:
+        found.update(
+            {
+                key: meta[key]
+                for key in ("started_utc", "finished_utc", "wall_s", "preparation", "prepared", "steady_state")
+                if key in meta
+            }
+        )
+        found["failures"] += meta["failures"]
+        found["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
+        if meta["overridden"]:
+            found["overridden"] = meta["overridden"]
+        window = _window(meta, measured)
+        if window:
+            own = in_a_row(window)
+            found.update(
+                {
+                    key: own[key]
+                    for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients", "latency_bins")
+                    if key in own
+                }
+            )
+            # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
+            found["failures"] += [
+                failure for failure in own.get("failures", []) if "clients" in own or failure["code"] not in JUDGED
+            ]
+            found["engine"] = {**own["engine"], **identity["engine"]}
+            found["flags"] += own["flags"]
+            if "cpu" in own:
+                found["cpu"] = own["cpu"]
+            workload = identity["workload"]
+            asked_s = (
+                meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window)
+                if by_time(workload)
+                else None
+            )
+            found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
+        elif not found["failures"]:
+            name = identity["engine"]["name"]
+            found["failures"].append(
+                {
+                    "code": "no_result",
+                    "message": f"{name} left {len(measured)} results and {exit_words(meta.get('exit_code'))}.",
+                }
+            )
+        # What a host counts that only coordinates others says nothing of their I/O.
+        if "clients" not in found:
+            _add_counters(found, meta)
+        if "steady_state" in meta and not meta["steady_state"]["steady"]:
+            found["flags"].append("not_steady")
+        if found["failures"] and said:
+            found["failures"][-1] = {**found["failures"][-1], "said": said}
+    found["status"] = "failed" if found["failures"] else "measured"
+    return without_none(found)
+
+
+def _window(meta: dict, measured: list) -> list:
+    """The rounds that the figures are of; none when the engine left another number of results than it was started."""
+    steady = meta.get("steady_state")
+    if steady is None:
+        return measured if len(measured) == 1 else []
+    return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
+
+
+def _add_counters(found: dict, meta: dict) -> None:
+    """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
+    counted = dict(meta.get("counters", {}))
+    cpu = counted.pop("cpu", {})
+    if cpu:
+        cost = cpu_cost(cpu, counted["interval_s"], found.get("total", {}).get("iops"), cpu.get("mhz"))
+        found["cpu"] = {**found.get("cpu", {}), **cpu, **cost}
+        if cpu.get("host_steal_percent", 0) > STEAL_PERCENT:
+            found["flags"].append("steal")
+    if counted:
+        found["counters"] = counted
+    if "device_seen" in meta and "total" in found:
+        check = device_check(found, meta["device_seen"])
+        found["checks"] = [check]
+        if not check["ok"]:
+            found["flags"].append("device_counters_differ")
+        claimed, seen = (
+            sum(check[name][key] for name in DIRECTIONS if name in check) for key in ("bytes", "device_bytes_max")
+        )
+        if seen < DEVICE_LEAST_SHARE * claimed:
+            found["failures"].append(
+                {
+                    "code": "device_counters_differ",
+                    "message": f"{found['engine']['name']} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere.",
+                }
+            )
+
+
+def device_check(found: dict, seen: dict) -> dict:
+    """Whether the device counted what the engine reports, direction by direction.
+
+    seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
+    the millisecond when that ended, so what it saw of the measured time is known between two bounds; without a ramp they are one.
+    I/Os are compared only where the kernel does not split them. A look at what is on the device may have come on top of what it read.
+    """
+    check: dict = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
+    for name in DIRECTIONS:
+        if name not in found:
+            continue
+        check[name] = {}
+        for key in ("bytes", "ios") if seen["ios_comparable"] else ("bytes",):
+            value, least, most = found[name][key], seen["least"][name][key], seen["most"][name][key]
+            check[name].update({key: value, f"device_{key}_min": least, f"device_{key}_max": most})
+            share = DEVICE_TOLERANCE_PERCENT / 100
+            others = PROBE[key] if name == "read" else 0
+            check["ok"] = check["ok"] and least * (1 - share) - others <= value <= most * (1 + share)
+    return check
+
+
+def against_ceiling(results: dict, host: dict) -> dict:
+    """{point_id: addition} to the results {point_id: result} of one host and run: the checks and flags that need the others or the host.
+
+    'ceiling': no more bytes a second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
+    the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
+    """
+    best: dict = {}
+    for result in results.values():
+        if result["layer_kind"] == "ceiling" and result["status"] == "measured":
+            best[result["workload_id"]] = max(best.get(result["workload_id"], 0), result["total"]["iops"])
+    judged = {
+        name: _against(result, best.get(result["workload_id"]), host.get("memory_copy_bytes_s"))
+        for name, result in results.items()
+    }
+    return {name: addition for name, addition in judged.items() if addition}
+
+
+def _against(result: dict, ceiling_iops, copy_bytes_s) -> dict:
+    # What several hosts do together is not bound by what one can do.
+    if result["layer_kind"] == "ceiling" or "total" not in result or "clients" in result:
+        return {}
+    iops, bandwidth = result["total"]["iops"], result["total"]["bandwidth_bytes_s"]
+    checks, flags = [], []
+    limits = without_none({"ceiling_iops": ceiling_iops, "memory_copy_bytes_s": copy_bytes_s})
+    if limits:
+        faster = bool((ceiling_iops and iops > ceiling_iops) or (copy_bytes_s and bandwidth > copy_bytes_s))
+        checks.append({"name": "ceiling", "ok": not faster, "iops": iops, "bandwidth_bytes_s": bandwidth, **limits})
+        flags += ["faster_than_ceiling"] if faster else []
+    if ceiling_iops:
+        percent = round(100 * iops / ceiling_iops, 2)
+        checks.append(
+            {
+                "name": "generator",
+                "ok": percent <= GENERATOR_PERCENT,
+                "share_percent": percent,
+                "limit_percent": GENERATOR_PERCENT,
+            }
+        )
+        flags += ["generator_bound"] if percent > GENERATOR_PERCENT else []
+    return {"checks": checks, "flags": flags, "replaced_flags": list(CEILING_FLAGS)} if checks else {}
+
+
+def summary(result: dict) -> dict:
+    """The result without what only files should carry (histograms, counters, workload): small enough to be a fact."""
+    short = {key: result[key] for key in SUMMARY_KEYS if result.get(key) not in (None, [], {})}
+    if "cpu" in result:
+        short["cpu"] = {key: round(result["cpu"][key], 4) for key in SUMMARY_CPU if key in result["cpu"]}
+    for name in (*DIRECTIONS, "total"):
+        if name in result:
+            short[name] = {
+                key: round(value) if key.endswith("_ns") else round(value, 1)
+                for key, value in result[name].items()
+                if key not in SUMMARY_WITHOUT
+            }
+    if "steady_state" in result:
+        short["steady"] = result["steady_state"]["steady"]
+    if "raw" in result:
+        short["raw"] = result["raw"]
+    return short
+
+
+def dump(result: dict) -> str:
+    return json.dumps(result, indent=1, sort_keys=True) + "\n"
+
+
+def load(path: str) -> dict:
+    """Read a result.json; Failure 'result_unreadable' when it is not one of this schema."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            result = json.load(handle)
+    except (OSError, ValueError) as error:
+        raise Failure(
+            "result_unreadable",
+            f"{path} cannot be read as a result: {error}.",
+            "Measure the point again or remove the file.",
+            path=path,
+        ) from error
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        raise Failure(
+            "result_unreadable",
+            f"{path} is not a result of schema {SCHEMA}.",
+            "Measure the point again or remove the file.",
+            path=path,
+        )
+    return result

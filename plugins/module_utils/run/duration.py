@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a plan takes, as far as can be said before: for the estimate in check mode and for what the runner says is left."""
+
+from __future__ import annotations
+
+from ..result import steady_state
+from ..workload.workload import expected_s
+from . import preparation
+
+# Writing a layer once: nobody knows how fast it is, so something between a disk and a flash disk.
+WRITE_BYTES_S = 500e6
+
+
+def point_s(workload: dict, steady: dict | None = None) -> float:
+    """One point; at most, when it is to become steady."""
+    if steady is None:
+        return expected_s(workload)
+    return (
+        expected_s(workload) - workload["runtime_s"] + steady_state.normalise(steady, workload["runtime_s"])["budget_s"]
+    )
+
+
+class _Estimate:
+    """Executor of a Preparation that does nothing and adds up how long it would take."""
+
+    remedy = ""
+
+    def __init__(self, earlier: dict):
+        self.earlier, self.seconds = earlier, 0.0
+
+    def instance(self, job: dict) -> str | None:
+        """The device that was written earlier, as far as anybody can say without looking."""
+        return self.earlier.get(job["layer"], {}).get("instance")
+
+    def write(self, job: dict, writing: preparation.Writing, _instance: str | None) -> None:
+        self.seconds += writing.passes * (job["size_bytes"] or 0) / WRITE_BYTES_S
+
+    def warm_up(self, job: dict, seconds: float) -> None:
+        self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})
+
+    def drop_page_cache(self, _job: dict) -> bool:
+        return True
+
+
+def steps_s(plan: dict) -> list:
+    """Seconds of each point of a plan in its order, each with the preparation that is done just before it."""
+    layers, estimate = {layer["name"]: layer for layer in plan["layers"]}, _Estimate(plan.get("prepared", {}))
+    prepared, steps = preparation.Preparation(plan, estimate), []
+    for point in plan["points"]:
+        layer, estimate.seconds = layers[point["layer"]], 0.0
+        prepared.before([{**point, "path": layer["path"], "size_bytes": layer["size_bytes"]}], {"flags": []})
+        steps.append(estimate.seconds + point_s(point["workload"], plan.get("steady_state")))
+    return steps
+
+
+def plan_s(plan: dict) -> float:
+    return sum(steps_s(plan))

@@ -1,0 +1,300 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""fio's server on a host that takes part in a measurement of many hosts, for as long as that measurement lasts.
+
+fio's server does whatever anybody who reaches it sends, as the user it runs as. So it listens on one address only, holds the one
+layer that the device guard proved, and ends at its deadline even when nobody ends it.
+
+    <base>/<testbed_id>/server/<port>/supervisor.json deadline.json server.json supervisor.log
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import ipaddress
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from ..core.failure import Failure, bad_value
+from ..core.files import read_json, write_json
+from ..engines import fio_distributed
+from ..linux import device_safety
+from ..linux.daemon import alive, base_dir, detach, end, log_tail, private_folder, remove_empty
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+LOOK_S = 0.5
+# Emulated machines are slow to start a program.
+START_PATIENCE_S = 30
+
+
+def servers_dir(testbed_id: str, base: str | None = None) -> str:
+    return os.path.join(base or base_dir(), testbed_id, "server")
+
+
+# ---------------------------------------------------------------- the module's states
+
+
+def start(asked: dict, engine: str, base: str | None = None, dry_run: bool = False) -> dict:
+    """A server for one layer: {changed, server: {host, address, port, version, layer, pid}}.
+
+    asked: {testbed_id, layer, layers (known ones, for the guard), allow_device, address, port, allow_any_address, deadline_s}.
+    The same server that runs already gets the new deadline and is left alone.
+    """
+    check_address(asked["address"], asked["allow_any_address"])
+    above = servers_dir(asked["testbed_id"], base)
+    folder = os.path.join(above, str(asked["port"]))
+    wanted = {
+        "host": asked["layer"]["host"],
+        "address": asked["address"],
+        "port": asked["port"],
+        "version": fio_distributed.version(engine),
+        "layer": asked["layer"]["name"],
+    }
+    known = read_json(os.path.join(folder, "server.json")) if alive(folder) else None
+    if known:
+        if {key: known[key] for key in wanted} != wanted:
+            raise Failure(
+                "server_exists",
+                f"Port {asked['port']} has this testbed's server for {known['layer']} on {known['address']}.",
+                "Stop it first, or choose another port.",
+                server=known,
+            )
+        if not dry_run:
+            _set_deadline(folder, asked["deadline_s"])
+        return {"changed": False, "server": known}
+    check_free(asked["address"], asked["port"])
+    guarded(asked)
+    if dry_run:
+        return {"changed": True, "server": wanted}
+    _end_leftovers(folder)
+    private_folder(base or base_dir(), folder)
+    _set_deadline(folder, asked["deadline_s"])
+    detach(lambda: Supervisor(folder, asked, engine, wanted).run(), folder)
+    return {"changed": True, "server": _listening(folder)}
+
+
+def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_run: bool = False) -> dict:
+    """End one server of the testbed, or all of them, with everything they started, and remove their folders."""
+    above = servers_dir(testbed_id, base)
+    names = sorted(os.listdir(above)) if os.path.isdir(above) else []
+    folders = [os.path.join(above, name) for name in names if port is None or name == str(port)]
+    if not dry_run:
+        for folder in folders:
+            if alive(folder):
+                end(folder)
+            _end_leftovers(folder)
+        remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
+    return {"changed": bool(folders), "stopped": [int(os.path.basename(folder)) for folder in folders]}
+
+
+def running(testbed_id: str, base: str | None = None) -> list:
+    """The testbed's servers on this host, by port."""
+    above = servers_dir(testbed_id, base)
+    folders = [os.path.join(above, name) for name in sorted(os.listdir(above), key=int)] if os.path.isdir(above) else []
+    found = [read_json(os.path.join(folder, "server.json")) for folder in folders if alive(folder)]
+    return [server for server in found if server]
+
+
+# ---------------------------------------------------------------- before it listens
+
+
+def check_address(address: str, allow_any: bool) -> None:
+    """One address of this host, so that nobody outside the testbed's network reaches the server."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        raise bad_value("address", address, "Give this host's address in the testbed's network, as numbers.") from None
+    if parsed.is_unspecified:
+        if not allow_any:
+            raise bad_value(
+                "address",
+                address,
+                "Everybody who reaches fio's server can run commands through it: give one address, or set allow_any_address.",
+            )
+        return
+    try:
+        with socket.socket(_family(address)) as probe:
+            probe.bind((address, 0))
+    except OSError as error:
+        raise Failure(
+            "address_missing",
+            f"This host cannot listen on {address} ({error.strerror}).",
+            "Give the address that the host has in the testbed's network.",
+            address=address,
+        ) from error
+
+
+def check_free(address: str, port: int) -> None:
+    try:
+        with socket.socket(_family(address)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address, port))
+    except OSError as error:
+        raise Failure(
+            "port_in_use",
+            f"Port {port} on {address} cannot be had ({error.strerror}).",
+            "Choose another port.",
+            address=address,
+            port=port,
+        ) from error
+
+
+def _family(address: str) -> int:
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def guarded(asked: dict) -> dict:
+    """What the device guard knows about the layer; its refusal as a Failure."""
+    if asked["layer"]["path"] is None:
+        raise bad_value(
+            "layer", asked["layer"]["name"], "It has no path on this host; name a layer that can be measured."
+        )
+    return device_safety.guard(asked["layer"], asked["allow_device"], asked["testbed_id"], asked["layers"])[0]
+
+
+def _listening(folder: str) -> dict:
+    """The server's record, once the kernel says that somebody listens there."""
+    deadline = time.monotonic() + START_PATIENCE_S
+    while alive(folder) and time.monotonic() < deadline:
+        known = read_json(os.path.join(folder, "server.json"))
+        if known and is_listening(known["address"], known["port"]):
+            return known
+        time.sleep(0.02)
+    said = log_tail(folder)
+    if alive(folder):
+        end(folder)
+    _end_leftovers(folder)
+    raise Failure(
+        "server_not_started",
+        f"fio's server did not start: {said or 'it said nothing.'}",
+        "Try fio --server on the host.",
+    )
+
+
+def is_listening(address: str, port: int, root: str = "/") -> bool:
+    """Whether a TCP socket listens on exactly this address, by /proc/net/tcp: 32-bit words of the address in the host's byte order, in hex."""
+    packed = ipaddress.ip_address(address).packed
+    words = "".join(packed[start : start + 4][::-1].hex() for start in range(0, len(packed), 4)).upper()
+    path = os.path.join(root, "proc/net/tcp6" if ":" in address else "proc/net/tcp")
+    with open(path, encoding="ascii") as handle:
+        rows = [line.split() for line in handle]
+    return any(row[1] == f"{words}:{port:04X}" and row[3] == "0A" for row in rows[1:])
+
+
+def _set_deadline(folder: str, deadline_s: float) -> None:
+    write_json(os.path.join(folder, "deadline.json"), time.monotonic() + deadline_s)
+
+
+# ---------------------------------------------------------------- processes
+
+
+def session(number: int, argv: list) -> list:
+    """Processes of a session with this command line: the server, what it forked for each connection and for each job.
+
+    The command line tells them from a later session of the same number.
+    """
+    found, wanted = [], "\0".join(argv).encode() + b"\0"
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as handle:
+                fields = handle.read().rpartition(")")[2].split()
+            if int(fields[3]) == number and fields[0] not in "ZX":
+                with open(f"/proc/{name}/cmdline", "rb") as handle:
+                    if handle.read() == wanted:
+                        found.append(int(name))
+    return found
+
+
+def _end_session(number: int, argv: list) -> None:
+    for signal_number, patience_s in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
+        deadline = time.monotonic() + patience_s
+        members = session(number, argv)
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal_number)
+        while members and time.monotonic() < deadline:
+            time.sleep(0.05)
+            members = session(number, argv)
+        if not members:
+            return
+    raise Failure(
+        "daemon_hung",
+        f"Process {members[0]} of fio's server cannot be ended.",
+        "Its device does not answer; repair or detach the device.",
+    )
+
+
+def _end_leftovers(folder: str) -> None:
+    """What is left of a server whose supervisor was killed, and its folder."""
+    known = read_json(os.path.join(folder, "server.json"))
+    if known:
+        _end_session(known["pid"], known["argv"])
+    if os.path.isdir(folder):
+        shutil.rmtree(folder)
+
+
+def children() -> list:
+    """Children of this process. Empty where the kernel does not list them (it is built without CONFIG_PROC_CHILDREN)."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as handle:
+            return [int(pid) for pid in handle.read().split()]
+    except FileNotFoundError:
+        return []
+
+
+class Supervisor:
+    """Holds the layer and keeps the server until it is told to stop or its deadline has come."""
+
+    def __init__(self, folder: str, asked: dict, engine: str, record: dict):
+        self.folder, self.asked, self.record = folder, asked, record
+        self.argv = fio_distributed.server_command(engine, record["address"], record["port"])
+        self.prctl = ctypes.CDLL(None).prctl
+        self.stopping = False
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        # A job whose client is gone loses its parents and would go on writing; so that it comes to us, and is ended.
+        self.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        held = self._hold()
+        process = subprocess.Popen(
+            self.argv, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=self._die_with_me
+        )
+        write_json(os.path.join(self.folder, "server.json"), {**self.record, "pid": process.pid, "argv": self.argv})
+        while (
+            not self.stopping
+            and process.poll() is None
+            and time.monotonic() < read_json(os.path.join(self.folder, "deadline.json"))
+        ):
+            self._end_orphans(process.pid)
+            time.sleep(LOOK_S)
+        _end_session(process.pid, self.argv)
+        os.close(held)
+
+    def _hold(self) -> int:
+        """The layer, open, so that its number cannot be given to another device; claimed, where the kernel has no other claim, so that nobody mounts it."""
+        facts = guarded(self.asked)
+        exclusive = os.O_EXCL if facts["type"] == "block" and facts["claim"] is None else 0
+        return device_safety.hold(facts, exclusive)
+
+    def _die_with_me(self) -> None:
+        self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    def _on_signal(self, _number, _frame) -> None:
+        self.stopping = True
+
+    def _end_orphans(self, server: int) -> None:
+        for pid in children():
+            if pid != server:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)

@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is done to a layer before it is measured, so that figures are of the layer and not of its being new.
+
+- *fill*: every block is written once before anything is read. What was never written is read from nowhere, and fast.
+- *precondition*: the whole layer is written so many times in a row, sequentially, in blocks of 128 KiB: SNIA's workload-independent
+  preconditioning, which takes two passes. It fills too.
+- *warm-up*: the point's own workload for a while, before its first repetition; its figures are kept apart.
+- *dropped caches*: before each buffered point, and checked.
+
+Filling and preconditioning are done before the first point of a layer, never between points: that would end the state in which the others
+were measured. Written once is written, so a layer that an earlier part of the same run prepared is not written again, provided that the very
+same instance of the device is still there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ..core.failure import Failure
+from ..core.times import utc
+from ..workload.workload import directions
+
+# As argument specs have them.
+OPTIONS: dict = {
+    "fill": {"type": "bool", "default": True},
+    "precondition_passes": {"type": "int", "default": 0},
+    "precondition_block_bytes": {"type": "raw", "default": 128 << 10},  # or a size such as 1m
+    "warmup_s": {"type": "float", "default": 0},
+    "drop_caches": {"type": "bool", "default": True},
+}
+DEFAULTS = {name: option["default"] for name, option in OPTIONS.items()}
+
+
+class Writing(NamedTuple):
+    """How a whole layer is written."""
+
+    phase: str  # fill or precondition
+    passes: int
+    block_bytes: int | None  # None: the engine chooses
+
+
+class Executor(Protocol):
+    """What one kind of host does for a Preparation. A job is a point of the plan with the path and size_bytes of its layer."""
+
+    remedy: str  # what the user should look at when a preparation fails, one sentence
+
+    def instance(self, job: dict) -> str | None:
+        """What tells this very device from one of the same name that came after it; None when nothing does."""
+
+    def write(self, job: dict, writing: Writing, instance: str | None) -> str | None:
+        """Write every block of the layer; why that failed, or None."""
+
+    def warm_up(self, job: dict, seconds: float) -> str | None:
+        """Run the job's workload for so long; why that failed, or None."""
+
+    def drop_page_cache(self, job: dict) -> bool:
+        """Empty the page cache; whether nothing of the layer is left in it."""
+
+
+class Preparation:
+    """Prepares the layers of one plan, point after point, by the hands of an executor, and remembers what has been done."""
+
+    def __init__(self, plan: dict, executor: Executor):
+        self.prepare, self.earlier = of_plan(plan), plan.get("prepared", {})
+        self.layers_read = read_layers(plan)
+        self.executor = executor
+        self.written: dict = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
+        self.warmed: set = set()  # (layer, workload_id)
+
+    def before(self, jobs: list, meta: dict) -> None:
+        """Do what precedes these jobs, which one run of the engine measures on one layer.
+
+        Adds ``preparation``, ``prepared`` and flags to meta, the notes on the jobs, as far as it comes; raises Failure fill_failed or warmup_failed.
+        """
+        job, name = jobs[0], jobs[0]["layer"]
+        # There is nothing to write where no device is, except on the hosts of the point's servers.
+        if job["path"] is None and "servers" not in job:
+            return
+        wanted = of_layer(self.prepare, name in self.layers_read)
+        if wanted:
+            meta["prepared"] = self._written(job, wanted)
+        meta["preparation"] = dict(wanted)
+        if self.prepare["warmup_s"]:
+            for one in jobs:
+                self._warm_up(one)
+            meta["preparation"]["warmup_s"] = self.prepare["warmup_s"]
+        if job["path"] is not None:
+            meta["preparation"]["page_cache"] = self._page_cache(jobs)
+            if meta["preparation"]["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
+                meta["flags"].append("page_cache_not_dropped")
+
+    def _written(self, job: dict, wanted: dict) -> dict:
+        name = job["layer"]
+        if name not in self.written:
+            try:
+                self.written[name] = self._write(job, wanted)
+            except Failure as failure:
+                # Tried once: the layer's other points fail for the same reason.
+                self.written[name] = failure
+        if isinstance(self.written[name], Failure):
+            raise self.written[name]
+        return self.written[name]
+
+    def _write(self, job: dict, wanted: dict) -> dict:
+        """Write the layer unless this very device was written earlier; {utc, instance?} of when that was and of which device."""
+        instance, earlier = self.executor.instance(job), self.earlier.get(job["layer"], {})
+        if instance and earlier.get("instance") == instance and covers(earlier, wanted):
+            return {key: earlier[key] for key in ("utc", "instance") if key in earlier}
+        error = self.executor.write(job, writing(self.prepare, wanted), instance)
+        if error:
+            raise Failure(
+                "fill_failed",
+                f"{job['layer']} could not be written once before it is measured: {error}",
+                self.executor.remedy,
+            )
+        return {"utc": utc(), **({"instance": instance} if instance else {})}
+
+    def _warm_up(self, job: dict) -> None:
+        if (job["layer"], job["workload_id"]) in self.warmed:
+            return
+        error = self.executor.warm_up(job, self.prepare["warmup_s"])
+        if error:
+            raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", self.executor.remedy)
+        self.warmed.add((job["layer"], job["workload_id"]))
+
+    def _page_cache(self, jobs: list) -> str:
+        buffered = [job for job in jobs if not job["workload"]["direct"]]
+        if not buffered:
+            return "not_used"
+        return (
+            "dropped" if self.prepare["drop_caches"] and self.executor.drop_page_cache(buffered[0]) else "not_dropped"
+        )
+
+
+def of_plan(plan: dict) -> dict:
+    """What a plan wants done before its points, with every key of DEFAULTS."""
+    return {**DEFAULTS, **plan.get("prepare", {})}
+
+
+def read_layers(plan: dict) -> set:
+    """The layers from which the plan reads."""
+    return {point["layer"] for point in plan["points"] if "read" in directions(point["workload"])}
+
+
+def of_layer(prepare: dict, is_read: bool) -> dict:
+    """The ``preparation`` of a result, as far as it is about writing the layer: empty when it is not written."""
+    passes = prepare["precondition_passes"]
+    return {
+        **({"filled": True} if passes or (prepare["fill"] and is_read) else {}),
+        **({"preconditioned_passes": passes} if passes else {}),
+    }
+
+
+def writing(prepare: dict, wanted: dict) -> Writing:
+    """wanted: as of_layer makes it, not empty."""
+    if "preconditioned_passes" in wanted:
+        return Writing("precondition", wanted["preconditioned_passes"], prepare["precondition_block_bytes"])
+    return Writing("fill", 1, None)
+
+
+def covers(earlier: dict, wanted: dict) -> bool:
+    """Whether a layer that was prepared so earlier need not be prepared as wanted."""
+    return bool(earlier.get("filled")) and earlier.get("preconditioned_passes", 0) >= wanted.get(
+        "preconditioned_passes", 0
+    )
+
+
+def reads_unwritten(workload: dict, meta: dict) -> bool:
+    """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them."""
+    return "preparation" in meta and not meta["preparation"].get("filled") and "read" in directions(workload)

@@ -1,0 +1,581 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the points of one host, on that host, without a connection to anybody.
+
+``start`` leaves a supervisor behind that does one point after another; the controller reads state.json and collects an
+archive at the end. The supervisor lives on when the connection breaks, and nothing of fio outlives the supervisor.
+
+    <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
+    <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
+    <state_dir>/preparation/<fill, precondition or warmup>.<layer>…/job.fio fio.json stderr.txt
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import hashlib
+import json
+import math
+import os
+import select
+import shutil
+import signal
+import stat
+import subprocess
+import tarfile
+import time
+import traceback
+
+from ..core.failure import Failure, bad_value
+from ..core.files import read_json, write_json
+from ..core.times import utc
+from ..engines import fio, fio_distributed
+from ..linux import block_device, counters, device_safety, environment
+from ..linux import memory_use as memory
+from ..linux.daemon import alive, base_dir, detach, end, log, log_tail, private_folder, remove_empty
+from ..linux.meter import STALE_S, Meter, Series, added
+from ..result import steady_state
+from ..result.result import exit_words
+from ..workload.workload import block_bounds, by_time, extent
+from . import duration, preparation
+
+PR_SET_PDEATHSIG = 1
+# A point may take this much longer than asked for: starting up, waiting for I/O in flight. Emulated machines are slow.
+GRACE_S = 60
+# How long fio may take to end when it is asked to, before it is made to.
+POLITE_S = 5
+# No disk worth measuring writes slower than this.
+FILL_BYTES_S = 1 << 20
+STATE_INTERVAL_S = 1.0
+CHUNK_BYTES = 4 << 20
+# So much of a layer may be left in the page cache: the kernel looks at the ends of a device whenever somebody has closed it.
+RESIDENT_BYTES = 256 << 10
+RESIDENT_SHARE = 0.001
+SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
+
+# ---------------------------------------------------------------- where
+
+
+def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
+    return os.path.join(base or base_dir(), testbed_id, "bench", run_id)
+
+
+# ---------------------------------------------------------------- the module's actions
+
+
+def start(plan: dict, base: str | None = None) -> dict:
+    """Prove every layer safe, then leave a supervisor running. A run of the same plan that is there already is joined."""
+    folder = state_dir(plan["testbed_id"], plan["run_id"], base)
+    digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+    joined = _existing(folder, digest)
+    if joined:
+        return joined
+    _refuse_second_run(folder)
+    engine = find_engine()
+    fio_distributed.check_versions([server for point in plan["points"] for server in point.get("servers", ())], engine)
+    check_layers(plan)
+    private_folder(os.path.dirname(os.path.dirname(os.path.dirname(folder))), folder)
+    os.makedirs(os.path.join(folder, "points"))
+    write_json(os.path.join(folder, "plan.json"), {"sha256": digest, "plan": plan})
+    write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], engine))
+    write_json(
+        os.path.join(folder, "state.json"),
+        {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
+    )
+    pid = detach(lambda: Supervisor(folder, plan, engine).run(), folder)
+    return {"state_dir": folder, "pid": pid, "joined": False}
+
+
+def status(testbed_id: str, run_id: str, base: str | None = None) -> dict:
+    folder = state_dir(testbed_id, run_id, base)
+    return {
+        "state_dir": folder,
+        "alive": alive(folder),
+        "state": read_json(os.path.join(folder, "state.json")),
+        "log": log_tail(folder),
+    }
+
+
+def stop(
+    testbed_id: str, run_id: str | None = None, remove: bool = False, base: str | None = None, dry_run: bool = False
+) -> dict:
+    """End one run, or all runs of the testbed, and everything they started; with ``remove`` their folders go as well."""
+    above = os.path.dirname(state_dir(testbed_id, "x", base))
+    names = [run_id] if run_id else sorted(os.listdir(above)) if os.path.isdir(above) else []
+    folders = [os.path.join(above, name) for name in names if os.path.isdir(os.path.join(above, name))]
+    stopped = [folder for folder in folders if alive(folder)]
+    removed = folders if remove else []
+    if not dry_run:
+        for folder in stopped:
+            end(folder)
+        for folder in removed:
+            shutil.rmtree(folder)
+        if remove:
+            remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
+    return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed}
+
+
+def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict:
+    """A piece of the archive of a run that has ended; ``next_offset`` is absent in the last one."""
+    folder = state_dir(testbed_id, run_id, base)
+    if alive(folder):
+        raise Failure("run_active", f"Run {run_id} is still measuring.", "Wait for it, or stop it.", state_dir=folder)
+    if read_json(os.path.join(folder, "plan.json")) is None:
+        raise Failure("run_missing", f"This host has no run {run_id}.", "Start it.", state_dir=folder)
+    path = os.path.join(folder, "archive.tar.gz")
+    if not os.path.exists(path):
+        # The supervisor was killed; what it had measured until then is still there.
+        pack(folder)
+    with open(path, "rb") as handle:
+        digest = hashlib.sha256(handle.read()).hexdigest() if offset == 0 else None
+        handle.seek(offset)
+        piece = handle.read(CHUNK_BYTES)
+    size = os.path.getsize(path)
+    result = {
+        "content": base64.b64encode(piece).decode(),
+        "size_bytes": size,
+        "state": read_json(os.path.join(folder, "state.json")),
+    }
+    if digest:
+        result["sha256"] = digest
+    if offset + len(piece) < size:
+        result["next_offset"] = offset + len(piece)
+    return result
+
+
+# ---------------------------------------------------------------- before anything runs
+
+
+def find_engine() -> str:
+    path = shutil.which("fio")
+    if not path:
+        raise Failure(
+            "engine_missing",
+            "fio is not installed on this host.",
+            "Install the package fio, or set benchmark_install_packages to true.",
+        )
+    return os.path.realpath(path)
+
+
+def check_layers(plan: dict) -> None:
+    """The guard for every layer before the first byte of I/O. What an engine cannot express was refused when the points were made."""
+    layers = {layer["name"]: layer for layer in plan["layers"]}
+    for name in dict.fromkeys(point["layer"] for point in plan["points"]):
+        if layers[name]["path"] is not None:
+            device_safety.guard(layers[name], plan["allow_device"], plan["testbed_id"], plan["known_layers"])
+    many = next((point["point_id"] for point in plan["points"] if "servers" in point), None)
+    if many and plan.get("steady_state") is not None:
+        raise bad_value(
+            "steady_state",
+            plan["steady_state"],
+            f"{many} is measured on many hosts, which is done once; leave it out.",
+        )
+
+
+def _existing(folder: str, digest: str) -> dict | None:
+    known = read_json(os.path.join(folder, "plan.json"))
+    if known is None:
+        return None
+    running = alive(folder)
+    finished = (read_json(os.path.join(folder, "state.json")) or {}).get("status") == "finished"
+    if known["sha256"] == digest and (running or finished):
+        return {"state_dir": folder, "pid": read_json(os.path.join(folder, "supervisor.json"))["pid"], "joined": True}
+    if running:
+        raise Failure(
+            "run_exists",
+            f"This run is already measuring something else ({folder}).",
+            "Wait for it, stop it, or choose another run_id.",
+        )
+    shutil.rmtree(folder)
+    return None
+
+
+def _refuse_second_run(folder: str) -> None:
+    base = os.path.dirname(os.path.dirname(os.path.dirname(folder)))
+    for testbed in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        above = os.path.join(base, testbed, "bench")
+        for run in sorted(os.listdir(above)) if os.path.isdir(above) else []:
+            if alive(os.path.join(above, run)):
+                raise Failure(
+                    "run_active",
+                    f"Run {run} of testbed {testbed} is measuring on this host; two at once would measure each other.",
+                    "Wait for it, or stop it.",
+                    state_dir=os.path.join(above, run),
+                )
+
+
+# ---------------------------------------------------------------- the supervisor
+
+
+class Supervisor:
+    def __init__(self, folder: str, plan: dict, engine: str):
+        self.folder, self.plan, self.engine = folder, plan, engine
+        self.layers = {layer["name"]: layer for layer in plan["layers"]}
+        self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
+        self.preparation = preparation.Preparation(plan, self)
+        self.flags: list = []
+        self.mhz = counters.nominal_mhz()
+        self.stopping = False
+        self.prctl = ctypes.CDLL(None).prctl
+        self.state: dict = {"status": "running", "points": len(plan["points"]), "failed": 0}
+        self.steps_s = duration.steps_s(plan)
+        self.begun = self.point_begun = time.monotonic()
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            self._know_host()
+            for index, point in enumerate(self.plan["points"], start=1):
+                if self.stopping:
+                    break
+                self.point_begun = time.monotonic()
+                self.state.update(
+                    {"point": index, "repetitions": self.plan["repetitions"], **{key: point[key] for key in SEEN_IN}}
+                )
+                self._point(point)
+            outcome = "stopped" if self.stopping else "finished"
+        except Exception:
+            log(self.folder, traceback.format_exc())
+            outcome = "crashed"
+        pack(self.folder)
+        self._tell(status=outcome, phase="end", remaining_s=0)
+
+    def _know_host(self) -> None:
+        """What is measured once a run, before anything else runs: how fast memory copies."""
+        path = os.path.join(self.folder, "host.json")
+        host = read_json(path)
+        host["memory_copy_bytes_s"] = round(memory.copy_bytes_s())
+        write_json(path, host)
+        if host["cpu"].get("governor", "performance") != "performance":
+            self.flags.append("governor")
+
+    def _die_with_me(self) -> None:
+        """Runs in the new process: a supervisor that is killed takes fio with it."""
+        self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+    def _on_signal(self, _number, _frame) -> None:
+        self.stopping = True
+
+    def _tell(self, **news) -> None:
+        self.state.update(news)
+        self.state["updated"] = round(time.monotonic() - self.begun, 1)
+        write_json(os.path.join(self.folder, "state.json"), self.state)
+
+    def _remaining(self) -> float:
+        position = self.state["point"]
+        of_this = self.steps_s[position - 1] - (time.monotonic() - self.point_begun)
+        return round(max(of_this, 0) + sum(self.steps_s[position:]), 1)
+
+    # ------------------------------------------------------------ one point
+
+    def _point(self, point: dict) -> None:
+        folder = os.path.join(self.folder, "points", point["point_id"])
+        os.makedirs(folder)
+        layer, held = self.layers[point["layer"]], None
+        meta: dict = {"point_id": point["point_id"], "failures": [], "flags": list(self.flags), "overridden": []}
+        try:
+            path = None
+            if layer["path"] is not None:
+                facts, overridden = device_safety.guard(
+                    layer, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
+                )
+                path, meta["overridden"] = facts["resolved"], [item["code"] for item in overridden]
+                # Held open while it is measured, so that its number cannot be given to another device meanwhile.
+                held = device_safety.hold(facts)
+            job = {**point, "path": path, "size_bytes": layer["size_bytes"]}
+            self.preparation.before([job], meta)
+            if preparation.reads_unwritten(job["workload"], meta):
+                meta["flags"].append("not_filled")
+            self._measure(folder, job, meta)
+        except Failure as failure:
+            meta["failures"].append({"code": failure.code, "message": str(failure)})
+        finally:
+            if held is not None:
+                os.close(held)
+        if meta.pop("timed_out", False):
+            meta["failures"].append(
+                {"code": "engine_timeout", "message": f"fio did not end within {meta['wall_s']:.0f} s and was ended."}
+            )
+        self.state["failed"] += bool(meta["failures"] or meta.get("exit_code"))
+        write_json(os.path.join(folder, "meta.json"), meta)
+
+    # ------------------------------------------------------------ preparation, as preparation.Executor says it
+
+    remedy = "Look at the device and the host's kernel log."
+
+    def instance(self, job: dict) -> str | None:
+        return block_device.instance(job["path"]) if job["path"] is not None else None
+
+    def write(self, job: dict, writing: preparation.Writing, _instance: str | None) -> str | None:
+        fill = {
+            "passes": writing.passes,
+            **({"block_bytes": writing.block_bytes} if writing.block_bytes is not None else {}),
+        }
+        folder = self._preparation_folder(f"{writing.phase}-{job['layer']}")
+        error = _exit_error(self._fio(folder, job, phase=writing.phase, fill=fill), folder)
+        if error:
+            return error
+        results = fio.results(_text(os.path.join(folder, "fio.json")))
+        written = sum(result.get("write", {}).get("bytes", 0) for result in results)
+        wanted = job["size_bytes"] * writing.passes
+        return None if written == wanted else f"{written} of {wanted} bytes were written."
+
+    def warm_up(self, job: dict, seconds: float) -> str | None:
+        workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
+        folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
+        return _exit_error(self._fio(folder, {**job, "workload": workload}, phase="warmup"), folder)
+
+    def drop_page_cache(self, job: dict) -> bool:
+        if not memory.drop_page_cache():
+            return False
+        offset, size = extent(job["workload"], job["size_bytes"])
+        return memory.resident_bytes(job["path"], offset, size) <= max(RESIDENT_BYTES, RESIDENT_SHARE * size)
+
+    def _preparation_folder(self, name: str) -> str:
+        folder = os.path.join(self.folder, "preparation", name)
+        # A preparation that failed for one point is tried again for the next.
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        return folder
+
+    def _measure(self, folder: str, job: dict, meta: dict) -> None:
+        """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
+        device = counters.device_number(job["path"])
+        seen_by_device = _seen_by_device(job, device)
+        series = Series(*seen_by_device) if self.plan.get("series", True) else None
+        if self.plan.get("steady_state") is None:
+            runs = window = [self._fio(folder, job, device=device, series=series)]
+        else:
+            limits = steady_state.normalise(self.plan["steady_state"], job["workload"]["runtime_s"])
+            runs, values = self._rounds(folder, job, limits, device, series)
+            window = runs[-limits["window"] :]
+            meta["steady_state"] = steady_state.told(values, limits)
+        first, last = runs[0], runs[-1]
+        meta.update(
+            {
+                **{key: last[key] for key in ("exit_code", "timed_out", "finished_utc")},
+                "started_utc": first["started_utc"],
+                "wall_s": round(last["ended"] - first["begun"], 3),
+                **self._counted(window, seen_by_device),
+            }
+        )
+        if series is not None:
+            write_json(os.path.join(folder, "series.json"), series.told())
+        for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256"), ("series.json", "series_sha256")):
+            if os.path.exists(os.path.join(folder, name)):
+                with open(os.path.join(folder, name), "rb") as handle:
+                    meta[key] = hashlib.sha256(handle.read()).hexdigest()
+
+    def _rounds(self, folder: str, job: dict, limits: dict, device: str | None, series) -> tuple:
+        """(runs, values of the metric). Only the first round has a ramp; what the rounds leave is kept one after another, byte for byte."""
+        runs, values = [], []
+        below = os.path.join(folder, "round")
+        for number in range(1, steady_state.rounds(limits) + 1):
+            os.makedirs(below)
+            workload = {**job["workload"], "runtime_s": limits["round_s"], **({"ramp_s": 0} if number > 1 else {})}
+            # Other offsets in every round, and a name that tells one round's document from the next.
+            round_job = {
+                **job,
+                "workload": workload,
+                "seed": job["seed"] + number - 1,
+                "point_id": f"{job['point_id']}.round{number}",
+            }
+            runs.append(self._fio(below, round_job, device=device, series=series))
+            value = _metric(os.path.join(below, "fio.json"), limits["metric"])
+            _append(below, folder, f"; round {number}\n")
+            shutil.rmtree(below)
+            if value is not None:
+                values.append(value)
+            if runs[-1]["exit_code"] or value is None or self.stopping or steady_state.judge(values, limits)["steady"]:
+                break
+        return runs, values
+
+    def _counted(self, runs: list, seen_by_device: tuple) -> dict:
+        """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
+        found = {}
+        if all(run["changed"] for run in runs):
+            found["counters"] = counters.told(counters.total([run["changed"] for run in runs]))
+            # When that was, so that what other hosts counted can be cut to it.
+            found["counters"].update(
+                started_utc=utc(runs[0]["span_unix_s"][0]), finished_utc=utc(runs[-1]["span_unix_s"][1])
+            )
+            if self.mhz and found["counters"]["cpu"]:
+                found["counters"]["cpu"]["mhz"] = self.mhz
+        on_device, ios_too = seen_by_device
+        if on_device and all(run["seen"] and not run["exit_code"] for run in runs):
+            found["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": ios_too}
+        return found
+
+    # ------------------------------------------------------------ one run of the engine
+
+    def _job(self, job: dict, folder: str, fill: dict | None) -> tuple:
+        """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
+        if "servers" not in job:
+            return fio.fill_file(job, **fill) if fill else fio.job_file(job), ["job.fio"]
+        texts = (
+            fio_distributed.fill_files(job, self.known_layers, **fill)
+            if fill
+            else fio_distributed.job_files(job, self.known_layers)
+        )
+        return fio_distributed.joined(job["servers"], texts), fio_distributed.arguments(folder, job["servers"], texts)
+
+    def _fio(
+        self, folder: str, job: dict, phase: str = "", fill: dict | None = None, device: str | None = None, series=None
+    ) -> dict:
+        """Run one job to its end and say how it went. Never raises for what fio does."""
+        workload = job["workload"]
+        text, arguments = self._job(job, folder, fill)
+        with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
+            handle.write(text)
+        ramp_s, runtime_s = (
+            (0, job["size_bytes"] * fill["passes"] / FILL_BYTES_S)
+            if fill
+            else (workload["ramp_s"], workload["runtime_s"])
+        )
+        argv = [
+            self.engine,
+            "--output-format=json+",
+            "--output=fio.json",
+            "--eta=always",
+            "--eta-newline=1",
+            *arguments,
+        ]
+        meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None), utc()
+        with open(os.path.join(folder, "stderr.txt"), "wb") as errors:
+            process = subprocess.Popen(
+                argv,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=self._die_with_me,
+            )
+        timed_out = self._watch(process, meter, (ramp_s, runtime_s), phase, series)
+        seen, ended = meter.device_seen(), time.monotonic()
+        if os.path.getsize(os.path.join(folder, "stderr.txt")) == 0:
+            os.unlink(os.path.join(folder, "stderr.txt"))
+        return {
+            "exit_code": process.returncode,
+            "timed_out": timed_out,
+            "started_utc": started,
+            "finished_utc": utc(),
+            "begun": meter.begun,
+            "ended": ended,
+            "changed": meter.changed(),
+            "span_unix_s": meter.span_unix_s(),
+            "seen": seen,
+        }
+
+    def _watch(self, process, meter: Meter, lengths: tuple, phase: str, series) -> bool:
+        """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when told to stop."""
+        pipe, recent, heard_s, tick_s, (ramp_s, runtime_s) = process.stdout.fileno(), b"", 0.0, 0.0, lengths
+        deadline_s = ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
+        while True:
+            meter.look(process.pid)
+            elapsed = meter.elapsed_s()
+            if elapsed >= tick_s:
+                in_ramp, sample = elapsed < ramp_s, meter.sample(process.pid)
+                if series is not None and tick_s == 0:
+                    series.started(sample)
+                elif series is not None:
+                    fresh = recent if elapsed - heard_s <= STALE_S and not 0 < ramp_s > elapsed - STALE_S else b""
+                    # A row is of the second that has gone by, and belongs to where most of it was.
+                    series.add(
+                        "ramp" if elapsed - STATE_INTERVAL_S / 2 < ramp_s else "measure",
+                        sample,
+                        fio.live_iops(fresh),
+                        fio.live_bandwidth_bytes_s(fresh),
+                    )
+                self._tell(
+                    phase=phase or ("ramp" if in_ramp else "measure"),
+                    elapsed_s=round(elapsed if in_ramp else elapsed - ramp_s, 1),
+                    phase_s=round(ramp_s if in_ramp else runtime_s, 1),
+                    iops=fio.live_iops(recent),
+                    remaining_s=self._remaining(),
+                )
+                tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
+            if elapsed > deadline_s or self.stopping:
+                _end_group(process)
+                return elapsed > deadline_s
+            wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
+            if select.select([pipe], [], [], max(wait_s, 0))[0]:
+                chunk = os.read(pipe, 65536)
+                if not chunk:
+                    process.wait()
+                    return False
+                recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+
+def _seen_by_device(job: dict, device: str | None) -> tuple:
+    """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
+    # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
+    if (
+        device is None
+        or not job["workload"]["direct"]
+        or "verify" in job["workload"]
+        or not stat.S_ISBLK(os.stat(job["path"]).st_mode)
+    ):
+        return False, False
+    whole = counters.unsplit_bytes(device)
+    return True, whole is not None and block_bounds(job["workload"])[1] <= whole
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape") as handle:
+        return handle.read()
+
+
+def _exit_error(done: dict, folder: str) -> str | None:
+    """Why a preparation failed, with fio's own words, which it puts before the JSON; None when it did not."""
+    if not done["timed_out"] and not done["exit_code"]:
+        return None
+    paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
+    words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
+    said = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
+    return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{said}"
+
+
+def _metric(path: str, metric: str):
+    """The figure of a round that has just ended, None when fio left none."""
+    try:
+        found = fio.results(_text(path))
+    except (FileNotFoundError, Failure):
+        return None
+    return found[0].get("total", {}).get(metric) if len(found) == 1 else None
+
+
+def _append(source: str, target: str, mark: str) -> None:
+    """Add what one round left to what the rounds before it left."""
+    for name in ("job.fio", "fio.json", "stderr.txt"):
+        path = os.path.join(source, name)
+        if os.path.exists(path):
+            with open(path, "rb") as one, open(os.path.join(target, name), "ab") as whole:
+                whole.write((mark.encode() if name == "job.fio" else b"") + one.read())
+
+
+def _end_group(process) -> None:
+    for number, patience in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, 10)):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            pass  # it ended by itself just now
+        try:
+            process.wait(patience)
+            return
+        except subprocess.TimeoutExpired:
+            continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
+
+
+def pack(folder: str) -> None:
+    """One archive of all that was measured."""
+    path = os.path.join(folder, "archive.tar.gz")
+    with tarfile.open(f"{path}.new", "w:gz", compresslevel=6) as archive:
+        for name in ("host.json", "points", "preparation"):
+            if os.path.exists(os.path.join(folder, name)):
+                archive.add(os.path.join(folder, name), arcname=name)
+    os.replace(f"{path}.new", path)

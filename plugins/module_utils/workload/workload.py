@@ -1,0 +1,597 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads: what I/O is issued, said without the words of any engine. Documented in docs/workloads.md.
+
+A normalised workload holds BASE always, one of SIZES, and of OPTIONAL only what is used: a feature that is added here
+leaves the names and fingerprints of all earlier workloads as they were.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+
+from ..core import units
+from ..core.failure import Failure, bad_value
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+SECTOR_BYTES = 512
+# key: (default, minimum, maximum)
+NUMBERS = {
+    "read_percent": (100, 0, 100),
+    "random_percent": (100, 0, 100),
+    "queue_depth": (1, 1, 65536),
+    "workers": (1, 1, 4096),
+    "ramp_s": (2, 0, 86400),
+    "runtime_s": (10, 1, 7 * 86400),
+}
+# A workload that ends after an amount measures it from its first byte on, and needs a limit rather than a duration.
+AMOUNT_DEFAULTS = {"ramp_s": 0, "runtime_s": 3600}
+OPTIONAL_NUMBERS = {
+    "think_time_us": (1, 3_600_000_000),
+    "burst": (1, 1_000_000),
+    "rate_iops": (1, 1_000_000_000),
+    "loops": (1, 1_000_000),
+}
+OPTIONAL_SIZES = ("rate_bytes_s", "io_bytes")
+MOST_BYTES = 1 << 50
+# Enough to find damage of any length, the usual strong ones, and a fast one.
+VERIFY = ("crc32c", "md5", "sha256", "xxhash")
+RATE_PROCESSES = ("linear", "poisson")
+SYNC_MODES = ("none", "sync", "dsync")
+PATTERNS = ("random", "zero", "repeat")
+# What engine_options may be for; engines/catalogue.py says what each engine is.
+ENGINE_NAMES = ("fio", "diskspd", "iometer")
+OPTIONAL = (
+    "distribution",
+    "think_time_us",
+    "burst",
+    "rate_iops",
+    "rate_bytes_s",
+    "rate_process",
+    "data",
+    "sync",
+    "loops",
+    "io_bytes",
+    "verify",
+    "engine_options",
+)
+DIRECTIONS = ("read", "write")
+SIZES = ("block_size_bytes", "block_sizes", "block_size_range")
+KEYS = ("block_size", *NUMBERS, "alignment", "direct", "range", *OPTIONAL)
+# A normalised workload is a workload too, so that stored ones can be read back.
+NORMALISED = (*SIZES, *NUMBERS, "alignment_bytes", "direct", "range", *OPTIONAL)
+# Starting and ending an engine.
+OVERHEAD_S = 0.5
+WHOLE_RANGE = {"offset_bytes": 0, "size_bytes": None}
+
+
+# ---------------------------------------------------------------- reading what a user wrote
+
+
+def normalise(workload: dict, variable: str = "workload") -> dict:
+    """The complete workload: numbers as numbers, sizes in bytes, nothing contradictory. Failure 'bad_value' names what is wrong."""
+    if not isinstance(workload, dict):
+        raise bad_value(variable, workload, "Give a mapping of workload keys.")
+    for key in workload:
+        if key not in KEYS and key not in NORMALISED:
+            raise bad_value(f"{variable}.{key}", workload[key], f"There is no such key; use {', '.join(KEYS)}.")
+    direct = _boolean(workload.get("direct", True), f"{variable}.direct")
+    # The page cache takes any length; a device does not.
+    sector = SECTOR_BYTES if direct else 1
+    found = _block_size(workload, variable, sector)
+    optional = {
+        key: _optional(key, workload[key], f"{variable}.{key}") for key in OPTIONAL if workload.get(key) is not None
+    }
+    optional = {key: value for key, value in optional.items() if value is not None}
+    defaults = AMOUNT_DEFAULTS if "loops" in optional or "io_bytes" in optional else {}
+    for key, (default, low, high) in NUMBERS.items():
+        found[key] = _integer(workload.get(key, defaults.get(key, default)), f"{variable}.{key}", low, high)
+    alignment = _either(workload, "alignment", natural_alignment(found), variable)
+    found["alignment_bytes"] = _size(alignment, f"{variable}.alignment", sector)
+    found["direct"] = direct
+    found["range"] = _range(workload.get("range") or {}, f"{variable}.range")
+    if "think_time_us" in optional:
+        optional.setdefault("burst", 1)
+    found.update(optional)
+    _refuse_contradictions(found, variable)
+    return found
+
+
+def parse_size(value, variable: str = "size") -> int:
+    """Bytes of '4k', '1 MiB', 4096 … Units are powers of 1024."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = (
+        re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]?)(?:i?b)?\s*", value, re.IGNORECASE) if isinstance(value, str) else None
+    )
+    if not match:
+        raise bad_value(variable, value, "Write a size in bytes or like 4k, 1m or 2g (powers of 1024).")
+    return int(match.group(1)) * UNITS[match.group(2).lower()]
+
+
+def format_size(size_bytes: int) -> str:
+    """The shortest exact way to write a size: 4k, 1m, 512b."""
+    for unit in ("t", "g", "m", "k"):
+        if size_bytes and size_bytes % UNITS[unit] == 0:
+            return f"{size_bytes // UNITS[unit]}{unit}"
+    return f"{size_bytes}b"
+
+
+# ---------------------------------------------------------------- what a normalised workload is
+
+
+def workload_id(workload: dict) -> str:
+    """Short, deterministic, fit for a file name: '4k-r70-rnd100-qd8-w1'. How long it runs is not part of it."""
+    full = normalise(workload)
+    if "block_size_bytes" in full:
+        size = format_size(full["block_size_bytes"])
+    else:
+        size = "_".join(map(format_size, full["block_size_range"].values())) if "block_size_range" in full else "mix"
+    short = "-".join(
+        (
+            size,
+            f"r{full['read_percent']}",
+            f"rnd{full['random_percent']}",
+            f"qd{full['queue_depth']}",
+            f"w{full['workers']}",
+        )
+    )
+    usual = {"alignment_bytes": natural_alignment(full), "direct": True, "range": WHOLE_RANGE}
+    said = ("block_size_bytes", "block_size_range", *NUMBERS)
+    unusual = {key: value for key, value in full.items() if key not in said and usual.get(key) != value}
+    if unusual:
+        short += "-" + hashlib.sha256(json.dumps(unusual, sort_keys=True).encode()).hexdigest()[:6]
+    return short
+
+
+def describe(workload: dict) -> str:
+    """'4 KiB random, 70 % read, queue depth 8, 1 worker', in as far as the workload (normalised, perhaps in part) says so."""
+    size, random, read = _size_words(workload), workload.get("random_percent"), workload.get("read_percent")
+    head = [size] if size else []
+    if random is not None:
+        head.append({0: "sequential", 100: "random"}.get(random, f"{random} % random"))
+    if read in (0, 100):
+        head.append("read" if read else "write")
+    parts = [" ".join(head)] if head else []
+    if read not in (None, 0, 100):
+        parts.append(f"{read} % read")
+    if workload.get("queue_depth") is not None:
+        parts.append(f"queue depth {workload['queue_depth']}")
+    if workload.get("workers") is not None:
+        parts.append(_count(workload["workers"], "worker"))
+    if workload.get("direct") is False:
+        parts.append("through the page cache")
+    return ", ".join([*parts, *_optional_words(workload)]) or "workload"
+
+
+def directions(workload: dict) -> tuple:
+    """The directions in which a normalised workload issues I/O."""
+    share = workload["read_percent"]
+    return (("read",) if share else ()) + (("write",) if share < 100 else ())
+
+
+def block_bounds(workload: dict) -> tuple:
+    """(smallest, largest) size of an I/O in bytes."""
+    if "block_size_range" in workload:
+        return workload["block_size_range"]["min_bytes"], workload["block_size_range"]["max_bytes"]
+    sizes = _all_sizes(workload)
+    return min(sizes), max(sizes)
+
+
+def mean_block_bytes(workload: dict, direction: str) -> float:
+    """The mean size of an I/O of one direction. The sizes of a range are multiples of its smallest, all equally likely."""
+    if "block_sizes" in workload:
+        return sum(part["size_bytes"] * part["percent"] for part in workload["block_sizes"][direction]) / 100
+    return sum(block_bounds(workload)) / 2
+
+
+def natural_alignment(workload: dict) -> int:
+    """The alignment that follows from the sizes: what they are all multiples of, so that sequential I/O has it too."""
+    return (
+        workload["block_size_range"]["min_bytes"] if "block_size_range" in workload else math.gcd(*_all_sizes(workload))
+    )
+
+
+def by_time(workload: dict) -> bool:
+    """Whether it runs for runtime_s. If not it ends after an amount (loops, io_bytes), and runtime_s is the longest it may take."""
+    return "loops" not in workload and "io_bytes" not in workload
+
+
+def expected_s(workload: dict) -> float:
+    """How long a point takes, as far as can be said before; at most, when it ends after an amount."""
+    return workload["ramp_s"] + workload["runtime_s"] + OVERHEAD_S
+
+
+def extent(workload: dict, size_bytes: int, variable: str = "workload") -> tuple:
+    """(offset, size) in bytes of what a normalised workload uses of a layer of this size."""
+    offset = workload["range"]["offset_bytes"]
+    size = workload["range"]["size_bytes"] or size_bytes - offset
+    if offset + size > size_bytes or size <= 0:
+        raise bad_value(
+            f"{variable}.range",
+            workload["range"],
+            f"The layer has {size_bytes} bytes; keep offset_bytes + size_bytes within them.",
+        )
+    largest = block_bounds(workload)[1]
+    if size < largest * workload["workers"]:
+        raise bad_value(
+            f"{variable}.block_size",
+            largest,
+            f"{workload['workers']} workers do not find a block each in {size} bytes; use smaller blocks or a bigger layer.",
+        )
+    return offset, size
+
+
+def unsupported(engine: str, variable: str, value, remedy: str) -> Failure:
+    """The failure for what an engine cannot express: it is never left out silently."""
+    return Failure(
+        "workload_unsupported",
+        f"{engine} cannot do {variable} {value!r}.",
+        remedy,
+        engine=engine,
+        variable=variable,
+        value=value,
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def _size_words(workload: dict) -> str:
+    if workload.get("block_size_bytes") is not None:
+        return units.size(workload["block_size_bytes"])
+    if "block_size_range" in workload:
+        return " to ".join(map(units.size, block_bounds(workload)))
+    if "block_sizes" not in workload:
+        return ""
+    words = {
+        name: ", ".join(f"{part['percent']} % {units.size(part['size_bytes'])}" for part in parts)
+        for name, parts in workload["block_sizes"].items()
+    }
+    if len(set(words.values())) == 1:
+        return f"mix of {words.popitem()[1]},"
+    return "; ".join(f"{name}s of {told}" for name, told in words.items()) + ";"
+
+
+def _optional_words(workload: dict) -> list:
+    said, words = workload.get, []
+    if said("distribution"):
+        zones = said("distribution")["zoned"] if isinstance(said("distribution"), dict) else None
+        words.append(
+            f"hot spots {said('distribution')}"
+            if zones is None
+            else ", ".join(f"{zone['access_percent']} % of I/O on {zone['space_percent']} % of space" for zone in zones)
+        )
+    if said("think_time_us"):
+        words.append(f"{said('think_time_us')} µs pause after {_count(workload['burst'], 'I/O')}")
+    rate = (
+        f"{said('rate_iops')} IOPS"
+        if said("rate_iops")
+        else f"{units.size(said('rate_bytes_s'))}/s"
+        if said("rate_bytes_s")
+        else None
+    )
+    if rate:
+        words.append(f"limited to {rate}" + (" (Poisson arrivals)" if said("rate_process") == "poisson" else ""))
+    data = said("data", {})
+    if data.get("pattern", "random") != "random":
+        words.append("zeros" if data["pattern"] == "zero" else f"data repeats 0x{data['hex']}")
+    words += [
+        f"{data[key]} % {word}"
+        for key, word in (("compress_percent", "compressible"), ("dedupe_percent", "duplicates"))
+        if key in data
+    ]
+    sync = said("sync", {})
+    words += [{"sync": "O_SYNC", "dsync": "O_DSYNC"}[sync["mode"]]] if "mode" in sync else []
+    words += [
+        f"{key[:-6]} after {_count(sync[key], 'write')}" for key in ("fsync_every", "fdatasync_every") if key in sync
+    ]
+    words += ["fsync at the end"] if "end_fsync" in sync else []
+    words += [f"{_count(said('loops'), 'pass', 'es')} over the range"] if said("loops") else []
+    words += [f"{units.size(said('io_bytes'))} in all"] if said("io_bytes") else []
+    words += [f"verified by {said('verify')}"] if said("verify") else []
+    for engine, options in said("engine_options", {}).items():
+        words.append(f"{engine} options " + " ".join(f"{key}={value}" for key, value in options.items()))
+    return words
+
+
+def _count(number: int, word: str, plural: str = "s") -> str:
+    return f"{number} {word}{'' if number == 1 else plural}"
+
+
+# ---------------------------------------------------------------- values
+
+
+def _either(workload: dict, key: str, default, variable: str):
+    if workload.get(key) is not None and workload.get(f"{key}_bytes") is not None:
+        raise bad_value(f"{variable}.{key}", workload[key], f"Give {key} or {key}_bytes, not both.")
+    for name in (key, f"{key}_bytes"):
+        if workload.get(name) is not None:
+            return workload[name]
+    return default
+
+
+def _block_size(workload: dict, variable: str, sector: int) -> dict:
+    """One of SIZES with its value."""
+    given = [key for key in ("block_size", *SIZES) if workload.get(key) is not None]
+    if len(given) > 1:
+        raise bad_value(f"{variable}.{given[0]}", workload[given[0]], f"Give {' or '.join(given)}, not both.")
+    key = given[0] if given else "block_size"
+    value, where = workload.get(key, "4k"), f"{variable}.{key}"
+    if key == "block_size_range":
+        return _block_size_range(_exactly(value, ("min_bytes", "max_bytes"), where).values(), where, sector)
+    if isinstance(value, str) and "-" in value:
+        return _block_size_range(value.split("-", 1), where, sector)
+    if isinstance(value, dict):
+        return _block_sizes(value, where, sector)
+    return {"block_size_bytes": _size(value, where, sector)}
+
+
+def _block_size_range(bounds, variable: str, sector: int) -> dict:
+    low, high = (_size(bound, variable, sector) for bound in bounds)
+    if low > high or high % low:
+        raise bad_value(
+            variable,
+            f"{format_size(low)}-{format_size(high)}",
+            "Write the smallest size first, and a largest that is a multiple of it: the sizes between are its multiples.",
+        )
+    return {"block_size_bytes": low} if low == high else {"block_size_range": {"min_bytes": low, "max_bytes": high}}
+
+
+def _block_sizes(value: dict, variable: str, sector: int) -> dict:
+    """Of {size: percent}, the same for both directions, or {read: …, write: …} with one size, {size: percent} or the normalised list each."""
+    if set(value) & set(DIRECTIONS):
+        if set(value) - set(DIRECTIONS):
+            raise bad_value(variable, value, "Give sizes, or read and write with sizes each, not both.")
+        mixes = {name: _mix(value[name], f"{variable}.{name}", sector) for name in DIRECTIONS if name in value}
+    else:
+        mixes = {name: _mix(value, variable, sector) for name in DIRECTIONS}
+    only = {part["size_bytes"] for parts in mixes.values() for part in parts}
+    return {"block_size_bytes": only.pop()} if len(only) == 1 and len(mixes) == 2 else {"block_sizes": mixes}
+
+
+def _mix(value, variable: str, sector: int) -> list:
+    if isinstance(value, list):
+        given = [tuple(_exactly(part, ("size_bytes", "percent"), variable).values()) for part in value]
+    else:
+        given = list(value.items()) if isinstance(value, dict) else [(value, 100)]
+    parts = [
+        {"size_bytes": _size(size, variable, sector), "percent": _integer(percent, variable, 1, 100)}
+        for size, percent in given
+    ]
+    if sum(part["percent"] for part in parts) != 100:
+        raise bad_value(
+            variable, value, "Write each size with its share of the I/Os in percent; the shares must add up to 100."
+        )
+    if len({part["size_bytes"] for part in parts}) < len(parts):
+        raise bad_value(variable, value, "Write each size once.")
+    return sorted(parts, key=lambda part: part["size_bytes"])
+
+
+def _all_sizes(workload: dict) -> list:
+    if "block_sizes" in workload:
+        return [part["size_bytes"] for parts in workload["block_sizes"].values() for part in parts]
+    return [workload["block_size_bytes"]]
+
+
+def _size(value, variable: str, multiple: int) -> int:
+    size = parse_size(value, variable)
+    if size <= 0 or size % multiple:
+        raise bad_value(variable, value, f"Use a multiple of {multiple} bytes.")
+    if size > UNITS["g"]:
+        raise bad_value(variable, value, "Use at most 1g.")
+    return size
+
+
+def _integer(value, variable: str, low: int, high: int) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise bad_value(variable, value, f"Use a whole number from {low} to {high}.")
+    return value
+
+
+def _boolean(value, variable: str) -> bool:
+    if not isinstance(value, bool):
+        raise bad_value(variable, value, "Use true or false.")
+    return value
+
+
+def _choice(value, variable: str, choices: tuple) -> str:
+    if value not in choices:
+        raise bad_value(variable, value, f"Use one of {', '.join(choices)}.")
+    return value
+
+
+def _keys(value, allowed: tuple, variable: str) -> dict:
+    if not isinstance(value, dict) or set(value) - set(allowed):
+        raise bad_value(variable, value, f"Give a mapping with {', '.join(allowed[:-1])} and {allowed[-1]}.")
+    return value
+
+
+def _exactly(value, keys: tuple, variable: str) -> dict:
+    _keys(value, keys, variable)
+    if set(value) != set(keys):
+        raise bad_value(variable, value, f"Give both {keys[0]} and {keys[1]}.")
+    return {key: value[key] for key in keys}
+
+
+def _range(value, variable: str) -> dict:
+    _keys(value, ("offset_bytes", "size_bytes"), variable)
+    offset = parse_size(value.get("offset_bytes") or 0, f"{variable}.offset_bytes")
+    size = None if value.get("size_bytes") is None else parse_size(value["size_bytes"], f"{variable}.size_bytes")
+    for name, number in (("offset_bytes", offset), ("size_bytes", size)):
+        if number is not None and (number < 0 or number % SECTOR_BYTES or (name == "size_bytes" and not number)):
+            raise bad_value(f"{variable}.{name}", number, f"Use a multiple of {SECTOR_BYTES} bytes.")
+    return {"offset_bytes": offset, "size_bytes": size}
+
+
+# ---------------------------------------------------------------- what is present only when used
+
+
+def _optional(key: str, value, variable: str):
+    """The normalised value; None when it says no more than leaving the key out would."""
+    if key in OPTIONAL_NUMBERS:
+        return _integer(value, variable, *OPTIONAL_NUMBERS[key])
+    if key in OPTIONAL_SIZES:
+        size = parse_size(value, variable)
+        if not 0 < size <= MOST_BYTES:
+            raise bad_value(variable, value, f"Use a size from 1 byte to {format_size(MOST_BYTES)}.")
+        return size
+    if key == "rate_process":
+        return _choice(value, variable, RATE_PROCESSES)
+    if key == "verify":
+        return _choice(value, variable, VERIFY)
+    return {"distribution": _distribution, "data": _data, "sync": _sync, "engine_options": _engine_options}[key](
+        value, variable
+    )
+
+
+def _distribution(value, variable: str):
+    if isinstance(value, dict):
+        zones = _keys(value, ("zoned",), variable).get("zoned")
+        if not isinstance(zones, list) or not zones:
+            raise bad_value(variable, value, "Give zoned a list of {access_percent, space_percent}.")
+        found = [
+            {
+                name: _integer(part, f"{variable}.zoned.{name}", 1, 100)
+                for name, part in _exactly(zone, ("access_percent", "space_percent"), f"{variable}.zoned").items()
+            }
+            for zone in zones
+        ]
+        for name in ("access_percent", "space_percent"):
+            if sum(zone[name] for zone in found) != 100:
+                raise bad_value(f"{variable}.zoned", zones, f"The {name} of all zones must add up to 100.")
+        return {"zoned": found} if len(found) > 1 else None
+    match = re.fullmatch(r"(zipf|pareto):(\d{1,3}(?:\.\d{1,6})?)", value) if isinstance(value, str) else None
+    number = float(match.group(2)) if match else 0
+    # At 1 the series that a Zipf law sums does not converge, and a Pareto law's parameter is a share.
+    if not number or number == 1 or (match.group(1) == "pareto" and number > 1):
+        raise bad_value(
+            variable,
+            value,
+            "Use zipf:<more than 0, not 1>, pareto:<between 0 and 1> or {zoned: [{access_percent, space_percent}, …]}; "
+            "leave it out for an even distribution.",
+        )
+    return f"{match.group(1)}:{number:g}"
+
+
+def _data(value, variable: str):
+    _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent"), variable)
+    pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
+    found = {"pattern": pattern}
+    if (pattern == "repeat") != (value.get("hex") is not None):
+        raise bad_value(
+            variable, value, "Give hex, the bytes that are repeated, with pattern repeat and with no other."
+        )
+    if pattern == "repeat":
+        # YAML makes a number of what is not quoted.
+        if not isinstance(value["hex"], str) or not re.fullmatch(r"([0-9a-fA-F]{2}){1,64}", value["hex"]):
+            raise bad_value(
+                f"{variable}.hex",
+                value["hex"],
+                "Write 1 to 64 bytes as pairs of hexadecimal digits between quotes, without 0x.",
+            )
+        found["hex"] = value["hex"].lower()
+    for key in ("compress_percent", "dedupe_percent"):
+        share = _integer(value.get(key) or 0, f"{variable}.{key}", 0, 100)
+        if share and pattern != "random":
+            raise bad_value(
+                f"{variable}.{key}",
+                share,
+                f"Data of pattern {pattern} is as compressible as it is; leave {key} out or use pattern random.",
+            )
+        if share:
+            found[key] = share
+    return None if found == {"pattern": "random"} else found
+
+
+def _sync(value, variable: str):
+    _keys(value, ("mode", "fsync_every", "fdatasync_every", "end_fsync"), variable)
+    found = {}
+    if _choice(value.get("mode", "none"), f"{variable}.mode", SYNC_MODES) != "none":
+        found["mode"] = value["mode"]
+    for key in ("fsync_every", "fdatasync_every"):
+        if value.get(key) is not None:
+            found[key] = _integer(value[key], f"{variable}.{key}", 1, 1_000_000)
+    if _boolean(value.get("end_fsync", False), f"{variable}.end_fsync"):
+        found["end_fsync"] = True
+    return found or None
+
+
+def _engine_options(value, variable: str):
+    found = {}
+    for engine, options in _keys(value, ENGINE_NAMES, variable).items():
+        if not isinstance(options, dict):
+            raise bad_value(f"{variable}.{engine}", options, "Give a mapping of the engine's options.")
+        for name, option in options.items():
+            where = f"{variable}.{engine}.{name}"
+            text = str(int(option)) if isinstance(option, bool) else str(option)
+            if (
+                not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", str(name))
+                or isinstance(option, (dict, list))
+                or option is None
+            ):
+                raise bad_value(where, option, "Give one value to an option of the engine.")
+            # No blank, quote, dollar or line end: engines expand variables, run commands and begin new options at them.
+            if not re.fullmatch(r"[A-Za-z0-9._:,/%+-]{1,200}", text):
+                raise bad_value(where, option, "Use letters, digits and . _ : , / % + - only.")
+            found.setdefault(engine, {})[str(name)] = text
+    return {engine: dict(sorted(found[engine].items())) for engine in sorted(found)} or None
+
+
+def _refuse_contradictions(workload: dict, variable: str) -> None:
+    for broken, key, remedy in _contradictions(workload):
+        if broken:
+            raise bad_value(f"{variable}.{key}", workload.get(key), remedy)
+
+
+def _contradictions(workload: dict):
+    """(whether it is one, key, remedy) of everything that two keys can say against each other."""
+    has = workload.__contains__
+    missing = [name for name in directions(workload) if name not in workload.get("block_sizes", DIRECTIONS)]
+    yield (
+        bool(missing),
+        "block_sizes",
+        f"The workload has a {' and a '.join(missing)} share; give sizes for it, or set read_percent.",
+    )
+    yield (
+        has("burst") and not has("think_time_us"),
+        "burst",
+        "It is the number of I/Os between two pauses; give think_time_us too, or leave it out.",
+    )
+    yield has("rate_iops") and has("rate_bytes_s"), "rate_bytes_s", "Give rate_iops or rate_bytes_s, not both."
+    limited = has("rate_iops") or has("rate_bytes_s")
+    yield (
+        has("rate_process") and not limited,
+        "rate_process",
+        "It says how a rate is kept; give rate_iops or rate_bytes_s too, or leave it out.",
+    )
+    yield (
+        has("distribution") and not workload["random_percent"],
+        "distribution",
+        "It is of random offsets, and random_percent is 0; leave one of the two out.",
+    )
+    only_reads = workload["read_percent"] == 100
+    for key in ("sync", "verify"):
+        yield (
+            has(key) and only_reads,
+            key,
+            "It concerns writes, and read_percent is 100; leave it out or lower read_percent.",
+        )
+    yield (
+        has("verify") and has("data"),
+        "data",
+        "What is verified fills the blocks with checksums and random data; leave data out.",
+    )
+    yield has("loops") and has("io_bytes"), "io_bytes", "Give loops or io_bytes, not both."
+    least = workload["workers"] * block_bounds(workload)[1]
+    yield (
+        workload.get("io_bytes", least) < least,
+        "io_bytes",
+        f"One I/O of each worker takes {least} bytes; give at least that.",
+    )

@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: chain
+short_description: Expands the description of a testbed into the variables of all roles, and checks it as a whole
+version_added: 0.4.0
+description:
+  - Reads who is who from the groups C(targets), C(hypervisors), C(clients) and C(guests), and what is on them from the variable C(testbed).
+  - Derives what the roles need on each host, such as IQNs, LUN numbers, access lists, CHAP, portals, sessions, names and parents of layers. A role's
+    variable that the inventory sets is taken as it is, and what follows from it is derived from that.
+  - Finds everything that is wrong at once, and fails with one sentence for each, which names the variable, its value and the remedy.
+  - Runs on the controller and touches no host. Without O(show) it makes the testbed's CHAP secrets when there are none yet.
+options:
+  probes:
+    description:
+      - What the hosts have, by name. C(probe) of M(storlab.testbed.host_probe) of Linux hosts, C(about) of M(storlab.testbed.esxi_state) and
+        M(storlab.testbed.win_state) of the others, and null of hosts that were not reached.
+      - The description is held against it (RV(problems)), and what a lab lacks is in RV(findings). Secrets are masked, and none is made.
+    type: dict
+    default: {}
+  require:
+    description: What must be described. For V(results), such as for reports, O(testbed) may be missing, and so may all hosts.
+    type: str
+    choices: [testbed, results]
+    default: testbed
+  show:
+    description: Return a drawing and YAML, with secrets masked, and make no secrets.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - storlab.testbed.testbed
+attributes:
+  check_mode:
+    description: Makes no secrets in check mode; stars stand in for them.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+author:
+  - The storlab.testbed developers (@storlab)
+"""
+
+EXAMPLES = r"""
+- name: Draw the testbed of the inventory
+  storlab.testbed.chain:
+    show: true
+  run_once: true
+  register: result
+
+- name: The variables of every role on this host
+  storlab.testbed.chain:
+  run_once: true
+  register: result
+  no_log: true
+"""
+
+RETURN = r"""
+testbed_id:
+  description: Name of the testbed.
+  returned: success
+  type: str
+state_dir:
+  description: Folder on the controller that keeps the testbed's state.
+  returned: success
+  type: str
+results_dir:
+  description: Folder on the controller that keeps results.
+  returned: success
+  type: str
+guest_hosts:
+  description: The hosts that make or run guests.
+  returned: success
+  type: list
+  elements: str
+hosts:
+  description:
+    - By host its C(platform), the C(variables) of the roles, C(because) what made each of them so, the C(stages) that concern it, the hosts
+      that it depends on (C(depends_on)), and of Linux hosts what M(storlab.testbed.host_probe) should look for (C(needs)).
+  returned: success
+  type: dict
+layers:
+  description: The layers that a build publishes, each with C(name), C(kind), C(host), C(parent), C(purpose) and C(what) it is.
+  returned: success
+  type: list
+  elements: dict
+findings:
+  description: What the hosts have and lack, each with C(host), C(what), C(good), C(said) and, when it is not good, the C(command) that mends it.
+  returned: with O(probes)
+  type: list
+  elements: dict
+problems:
+  description: What the hosts show to be wrong in the description, one sentence each.
+  returned: with O(probes)
+  type: list
+  elements: str
+table:
+  description: The findings as a table in Markdown, one line each.
+  returned: with O(probes)
+  type: list
+  elements: str
+drawing:
+  description: The layers as a drawing, one line each.
+  returned: with O(show)
+  type: list
+  elements: str
+yaml:
+  description: All derived variables as YAML, each with what made it so.
+  returned: with O(show)
+  type: str
+"""

@@ -1,0 +1,102 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: host_probe
+short_description: Looks what a Linux host has of what a testbed needs
+version_added: 0.4.0
+description:
+  - Looks for commands and kernel modules, at memory, addresses and devices, and tries how the host reaches others. Changes nothing.
+options:
+  commands:
+    description: Commands to look for.
+    type: list
+    elements: str
+    default: []
+  modules:
+    description: Kernel modules to look for. Of names with C(|) between them one is enough.
+    type: list
+    elements: str
+    default: []
+  peers:
+    description: Where TCP connections and the largest packet are tried.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      address:
+        description: IP address.
+        type: str
+        required: true
+      port:
+        description: TCP port.
+        type: int
+        required: true
+  devices:
+    description: Block devices to look at.
+    type: list
+    elements: path
+    default: []
+attributes:
+  check_mode:
+    description: Only reads.
+    support: full
+  diff_mode:
+    description: There is nothing to show.
+    support: none
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers
+"""
+
+EXAMPLES = r"""
+- name: Can this host be an iSCSI client?
+  storlab.testbed.host_probe:
+    commands: [iscsiadm, fio]
+    modules: [iscsi_tcp]
+    peers:
+      - {address: 192.0.2.11, port: 3260}
+  register: result
+"""
+
+RETURN = r"""
+probe:
+  description:
+    - C(addresses), C(memory_mib), C(memory_available_mib), C(mtus) by interface, C(missing_commands), C(missing_modules), C(package_manager), C(kvm),
+      C(root), C(python), C(kernel), C(system), C(utc_s), and C(clock_ahead_s), by how much the clock is certainly ahead of the controller's.
+    - C(peers) with C(way) (C(open), C(refused) when nobody listens and nothing is in the way, C(filtered), C(unreachable)), C(mtu_bytes) and
+      C(mtu_passes), which is null when nobody answers.
+    - C(devices) by path with C(size_bytes) and C(sector_bytes).
+    - C(disks), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
+  returned: always
+  type: dict
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.linux.probe import probe
+
+
+def main() -> None:
+    texts = {"type": "list", "elements": "str", "default": []}
+    peer = {"address": {"type": "str", "required": True}, "port": {"type": "int", "required": True}}
+    module = AnsibleModule(
+        argument_spec={
+            "commands": texts,
+            "modules": texts,
+            "peers": {"type": "list", "elements": "dict", "default": [], "options": peer},
+            "devices": {"type": "list", "elements": "path", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(changed=False, probe=probe(**module.params))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all actions share: arguments that are checked before anything happens, and failures that become results."""
+
+from __future__ import annotations
+
+import copy
+from typing import ClassVar
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
+from ansible.plugins.action import ActionBase
+
+from ..module_utils.core.failure import Failure
+
+
+class CollectionAction(ActionBase):
+    """A subclass has SPEC, the arguments as AnsibleModule takes them, and perform(params), which returns the result or raises Failure."""
+
+    TRANSFERS_FILES = False
+    SPEC: ClassVar[dict]
+    RULES: ClassVar[dict] = {}  # mutually_exclusive, required_one_of …, as AnsibleModule takes them
+    UNWRITABLE: ClassVar[tuple] = ()  # (code, what cannot be written) of an OSError that perform lets through
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        self.task_vars = task_vars or {}
+        try:
+            result.update(self.perform(self.parameters()))
+        except Failure as failure:
+            result.update(failed=True, **failure.as_result())
+        except OSError as error:
+            if not self.UNWRITABLE:
+                raise
+            code, what = self.UNWRITABLE
+            remedy = "Give the controller's user the right to write there."
+            failure = Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
+            result.update(failed=True, **failure.as_result())
+        return result
+
+    def perform(self, params: dict) -> dict:
+        raise NotImplementedError
+
+    def arguments(self) -> dict:
+        """What the task was given, before it is checked."""
+        return dict(self._task.args)
+
+    def parameters(self) -> dict:
+        """Every argument of SPEC, converted and with its default; Failure 'bad_value' names what is wrong."""
+        # A copy, because Ansible completes the very mappings that are defaults.
+        checked = ArgumentSpecValidator(copy.deepcopy(self.SPEC), **self.RULES).validate(self.arguments())
+        if checked.error_messages:
+            # Ansible names those that it does not know without a word of what is wrong with them.
+            reasons = "; ".join(
+                f"{'unsupported ' if isinstance(error, UnsupportedError) else ''}{error.msg.rstrip('.')}"
+                for error in checked.errors
+            )
+            raise Failure("bad_value", f"{self._task.action}: {reasons}.", "Correct the arguments.")
+        return checked.validated_parameters

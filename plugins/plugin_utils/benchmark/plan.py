@@ -1,0 +1,425 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a benchmark: which points, in which order, prepared how. Everything is validated here, to the last job file, before any I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ...module_utils.core.failure import bad_value
+from ...module_utils.core.layers import lasting_identity, validate_layer
+from ...module_utils.engines import fio_distributed
+from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.result import steady_state
+from ...module_utils.run import duration, preparation
+from ...module_utils.workload.sweep import expand, expand_all, refuse_repeated
+from ...module_utils.workload.workload import by_time, parse_size, workload_id
+from . import search as searches
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ORDERS = ("interleaved", "random", "as_listed")
+
+
+def validate(args: dict, profile: dict | None = None) -> dict:
+    """What is asked for, complete and in one shape, out of the arguments of the task. profile: as module_utils/workload/profile.py returns it."""
+    for key in ("testbed_id", "run_id"):
+        if not NAME.fullmatch(args[key]) or args[key] == "latest":
+            raise bad_value(key, args[key], "Use letters, digits, dot, dash and underscore, and not the word latest.")
+    if args["variant"] is not None and not NAME.fullmatch(args["variant"]):
+        raise bad_value("variant", args["variant"], "Use letters, digits, dot, dash and underscore.")
+    if args["repetitions"] < 1:
+        raise bad_value("repetitions", args["repetitions"], "Use at least 1.")
+    only = sorted(set(args["only_repetitions"] or range(1, args["repetitions"] + 1)))
+    if only[0] < 1 or only[-1] > args["repetitions"]:
+        raise bad_value(
+            "only_repetitions",
+            args["only_repetitions"],
+            f"Use numbers from 1 to repetitions, which is {args['repetitions']}.",
+        )
+    if args["servers"] and args["steady_state"] is not None:
+        raise bad_value(
+            "steady_state", args["steady_state"], "It is judged on one host only; measure many hosts without it."
+        )
+    fio_distributed.check_servers(args["servers"])
+    asked = {
+        key: args[key]
+        for key in (
+            "testbed_id",
+            "run_id",
+            "engine",
+            "repetitions",
+            "order",
+            "variant",
+            "series",
+            "allow_device",
+            "servers",
+        )
+    }
+    # A coordinating host sees nothing of the others' seconds.
+    asked.update(series=asked["series"] and not asked["servers"])
+    asked.update(
+        only_repetitions=only,
+        prepare=validate_prepare(args["prepare"]),
+        steady_state=None if args["steady_state"] is None else plain(args["steady_state"]),
+        seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
+        search=None if args["search"] is None else searches.validate(plain(args["search"])),
+        workloads=wanted_workloads(args, profile),
+    )
+    for workload in asked["workloads"]:
+        _steady(asked, workload)
+    if asked["search"]:
+        metric = asked["search"].get("metric", "latency_mean_ns")
+        if metric != "latency_mean_ns" and not ENGINES[asked["engine"]].distributions:
+            raise bad_value(
+                "search.max_iops_at.metric",
+                metric,
+                f"{asked['engine']} leaves nothing to tell percentiles of several repetitions by; use latency_mean_ns, or fio.",
+            )
+        if args["only_repetitions"]:
+            raise bad_value(
+                "only_repetitions", args["only_repetitions"], "A search decides itself what is measured; leave it out."
+            )
+        refuse_repeated(
+            [searches.at_load(asked["search"], base, _first_load(asked["search"])) for base in asked["workloads"]],
+            "workloads of a search",
+        )
+    return asked
+
+
+def validate_prepare(given: dict) -> dict:
+    """What precedes the measurement, out of the argument of that name: preparation.DEFAULTS with other values, sizes in bytes."""
+    prepare = {**preparation.DEFAULTS, **plain(given)}
+    prepare["precondition_block_bytes"] = parse_size(
+        prepare["precondition_block_bytes"], "prepare.precondition_block_bytes"
+    )
+    if not 512 <= prepare["precondition_block_bytes"] <= 1 << 30 or prepare["precondition_block_bytes"] % 512:
+        raise bad_value(
+            "prepare.precondition_block_bytes",
+            given["precondition_block_bytes"],
+            "Use a multiple of 512 bytes, up to 1g.",
+        )
+    for key in ("precondition_passes", "warmup_s"):
+        if prepare[key] < 0:
+            raise bad_value(f"prepare.{key}", prepare[key], "Use a number of at least 0.")
+    return prepare
+
+
+def steady_argument(given) -> dict | None:
+    """The argument steady_state as a mapping: true means the limits of the specification, which are those of an empty one, and false means none."""
+    if given is None or isinstance(given, dict):
+        return given
+    try:
+        # What comes from a command line (-e testbed_steady_state=true) is text.
+        return {} if boolean(given) else None
+    except TypeError as error:
+        raise bad_value(
+            "steady_state", given, f"Use true, false or a mapping of {', '.join(steady_state.KEYS)}."
+        ) from error
+
+
+def plain(value):
+    """Without what was not given, and whole numbers as whole numbers: 5.0 and 5 are the same measurement."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _steady(asked: dict, workload: dict) -> dict | None:
+    if asked["steady_state"] is None:
+        return None
+    if not by_time(workload):
+        raise bad_value(
+            "steady_state",
+            asked["steady_state"],
+            f"Its rounds are of a time, but {workload_id(workload)} ends after an amount; leave out "
+            "one of steady_state and loops or io_bytes.",
+        )
+    return steady_state.normalise(asked["steady_state"], workload["runtime_s"])
+
+
+def wanted_workloads(args: dict, profile: dict | None) -> list:
+    """All normalised workloads. A profile's are taken as they are, except for what ``workload`` and ``sweep`` replace in each."""
+    if args["workloads"] is not None and (profile is not None or args["workload"] is not None):
+        raise bad_value(
+            "workloads",
+            args["workloads"],
+            "Give it alone, or leave it out; with profile, workload says what is different from it.",
+        )
+    exclude = args["exclude"] or None
+    if profile is not None:
+        values = {**(args["workload"] or {}), **(args["sweep"] or {})}
+        found = [replaced(one, values) for one in profile["workloads"]]
+        # What differed only in what is replaced is one workload now.
+        found = [one for index, one in enumerate(found) if one not in found[:index]]
+        # The profile alone is sound, so what is wrong is what replaces its values.
+        variable = " and ".join(name for name in ("workload", "sweep") if args[name])
+        return expand_all(
+            found,
+            None,
+            f"{variable} on profile {profile['name']}" if variable else f"profile {profile['name']}",
+            exclude,
+        )
+    if args["workloads"] is not None:
+        return expand_all(args["workloads"], args["sweep"], "workloads", exclude)
+    if args["workload"] is None and args["sweep"] is None:
+        raise bad_value("workload", None, "Give profile, workload, workloads or sweep.")
+    return expand(args["workload"], args["sweep"], exclude=exclude)
+
+
+def replaced(workload: dict, values: dict) -> dict:
+    """The workload with other values; a value takes the place of what says the same in other words (block_size, block_size_bytes, block_sizes …)."""
+    rival = {
+        "block_size": ("block_size", "block_size_bytes", "block_sizes", "block_size_range"),
+        "alignment": ("alignment", "alignment_bytes"),
+    }
+    gone = {other for key in values for name, others in rival.items() if key.startswith(name) for other in others}
+    if any(key.startswith("block_size") for key in values) and workload.get("alignment_bytes") == workload.get(
+        "block_size_bytes"
+    ):
+        # It was the block size because nothing else was said.
+        gone.add("alignment_bytes")
+    return {**{key: value for key, value in workload.items() if key not in gone}, **values}
+
+
+# ---------------------------------------------------------------- layers
+
+
+def choose_layers(given, known: dict, host: str, ceiling: bool = True) -> dict:
+    """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host.
+
+    ceiling: whether the engine can measure itself.
+    """
+    given = known if given is None else given
+    given = [validate_layer(layer) for layer in (given.values() if isinstance(given, dict) else given)]
+    here = [
+        layer for layer in given if layer["host"] == host and (layer["path"] is not None or layer["kind"] == "ceiling")
+    ]
+    # A data layer is measured through the files on it, which are layers of their own.
+    measured = [layer for layer in here if layer["purpose"] == "scratch" and (ceiling or layer["kind"] != "ceiling")]
+    for layer in measured:
+        if not NAME.fullmatch(layer["name"]):
+            raise bad_value("layer name", layer["name"], "Use letters, digits, dot, dash and underscore.")
+    everything = {layer["name"]: layer for layer in [*known.values(), *given]}
+    return {
+        "measured": measured,
+        "skipped": [layer["name"] for layer in here if layer not in measured],
+        "known": list(everything.values()),
+    }
+
+
+def choose_servers(servers: list, name: str | None, given, known: dict, host: str) -> dict:
+    """What choose_layers returns, for one layer that stands for the layers of all servers and is coordinated by this host."""
+    found = choose_layers(given, known, host)
+    layers = {layer["name"]: layer for layer in found["known"]}
+    group = fio_distributed.group_layer(name, [fio_distributed.layer_of(server, layers) for server in servers], host)
+    if group["name"] in layers or not NAME.fullmatch(group["name"]):
+        raise bad_value(
+            "servers_layer",
+            group["name"],
+            "Use letters, digits, dot, dash and underscore, and a name that no layer has.",
+        )
+    return {"measured": [group], "skipped": [], "known": [*found["known"], group]}
+
+
+# ---------------------------------------------------------------- points
+
+
+def planned(asked: dict, layers: list) -> list:
+    """All points of a plan without a search, in the order they are measured."""
+    points = in_order(
+        asked,
+        [
+            make_point(asked, workload, layer, repetition)
+            for repetition in range(1, asked["repetitions"] + 1)
+            for workload in asked["workloads"]
+            for layer in layers
+        ],
+    )
+    return [point for point in numbered(points, 1) if point["repetition"] in asked["only_repetitions"]]
+
+
+def searched(asked: dict, layers: list, results: dict) -> list:
+    """All points that a search wants by now, given the results that it has, {point_id: result}."""
+    points = []
+    for base in asked["workloads"]:
+        for layer in layers:
+            if asked["search"]["kind"] == "rate_ladder":
+                # Which rates it asks for is known after the peak, whether the engine keeps rates before.
+                make_point(asked, searches.at_load(asked["search"], base, base["workers"]), layer, 1)
+            for workload, count in searches.wanted(
+                asked["search"], base, asked["repetitions"], measured_on(layer, results)
+            ):
+                points += [make_point(asked, workload, layer, repetition) for repetition in range(1, count + 1)]
+    return in_order(asked, sorted(points, key=lambda point: point["repetition"]))
+
+
+def measured_on(layer: dict, results: dict) -> dict:
+    """{workload_id: [results]} of one layer."""
+    found: dict = {}
+    for result in results.values():
+        if result["layer"] == layer["name"]:
+            found.setdefault(result["workload_id"], []).append(result)
+    return found
+
+
+def in_order(asked: dict, points: list) -> list:
+    """Points that come by repetition, in the order of the plan.
+
+    interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads. random: the same, each
+    round shuffled by the seed. as_listed: all repetitions of a point one after the other.
+    """
+    if asked["order"] == "random":
+        # A hash, because it is the same with every version of Python.
+        return sorted(points, key=lambda point: (point["repetition"], _number(f"{asked['seed']}/{point['point_id']}")))
+    if asked["order"] == "as_listed":
+        places: dict = {}
+        for point in points:
+            places.setdefault((point["layer"], point["workload_id"]), len(places))
+        return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
+    if ENGINES[asked["engine"]].shares_runs:
+        # What alternates between layers would be a run for each point.
+        layers = list(dict.fromkeys(point["layer"] for point in points))
+        return sorted(points, key=lambda point: (point["repetition"], layers.index(point["layer"])))
+    return points
+
+
+def numbered(points: list, first: int) -> list:
+    return [{**point, "order": number} for number, point in enumerate(points, start=first)]
+
+
+def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dict:
+    short, variant = workload_id(workload), asked["variant"]
+    point = {
+        "point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]),
+        "layer": layer["name"],
+        "workload": workload,
+        "workload_id": short,
+        "repetition": repetition,
+        **({"variant": variant} if variant else {}),
+        **({"servers": asked["servers"]} if asked["servers"] else {}),
+    }
+    point["seed"] = _number(f"{asked['run_id']}/{point['point_id']}")
+    prepare = asked["prepare"]
+    same = {
+        # A run goes on after its testbed was built again, so that what comes with the contents of a disk makes no difference.
+        "layer": {
+            **{key: layer[key] for key in ("name", "kind", "host", "size_bytes")},
+            "identity": lasting_identity(layer),
+        },
+        "workload": workload,
+        "engine": asked["engine"],
+        "fill": prepare["fill"],
+        "repetition": repetition,
+    }
+    # Only what is used is part of the fingerprint: results of versions that did not know it yet stay the same points.
+    used = {key: prepare[key] for key in ("precondition_passes", "warmup_s") if prepare[key]}
+    if prepare["precondition_passes"]:
+        used["precondition_block_bytes"] = prepare["precondition_block_bytes"]
+    if not workload["direct"]:
+        used["drop_caches"] = prepare["drop_caches"]
+    same.update(
+        {
+            key: value
+            for key, value in (("prepare", used), ("steady_state", _steady(asked, workload)), ("variant", variant))
+            if value
+        }
+    )
+    point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+    # What cannot be expressed is said now, not in the middle of the run.
+    for place in layer["detail"]["members"] if asked["servers"] else [layer]:
+        ENGINES[asked["engine"]].check({**point, "path": place["path"], "size_bytes": place["size_bytes"]})
+    return point
+
+
+def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
+    """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
+    used = {point["layer"] for point in points}
+    return {
+        "points": [{key: value for key, value in point.items() if key != "fingerprint"} for point in points],
+        "layers": [layer for layer in layers["measured"] if layer["name"] in used],
+        "known_layers": layers["known"],
+        "prepared": {name: known for name, known in prepared.items() if name in used},
+        # A search repeats more often what is in doubt.
+        "repetitions": max([asked["repetitions"], *(point["repetition"] for point in points)]),
+        **{key: asked[key] for key in ("prepare", "steady_state", "series", "allow_device")},
+    }
+
+
+def prepared_by(results: dict) -> dict:
+    """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
+    found: dict = {}
+    for result in sorted(
+        (one for one in results.values() if "prepared" in one), key=lambda one: one["prepared"]["utc"]
+    ):
+        told = {
+            key: value for key, value in result["preparation"].items() if key in ("filled", "preconditioned_passes")
+        }
+        found[result["layer"]] = {**result["prepared"], **told}
+    return found
+
+
+def shown(point: dict, asked: dict, status: str) -> dict:
+    """A point as the task returns it."""
+    return {
+        **{
+            key: point[key]
+            for key in ("order", "point_id", "layer", "workload_id", "repetition", "variant")
+            if key in point
+        },
+        "duration_s": duration.point_s(point["workload"], asked["steady_state"]),
+        "status": status,
+    }
+
+
+def most_s(asked: dict, layers: list) -> float:
+    """How long a search may take from its beginning, unless a device contradicts itself."""
+    each = searches.most_points(asked["search"], asked["repetitions"]) * len(layers)
+    return sum(each * duration.point_s(workload, asked["steady_state"]) for workload in asked["workloads"])
+
+
+def request(asked: dict, profile: dict | None) -> dict:
+    """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
+    kept = {
+        key: asked[key]
+        for key in (
+            "engine",
+            "repetitions",
+            "order",
+            "seed",
+            "prepare",
+            "steady_state",
+            "series",
+            "search",
+            "variant",
+            "workloads",
+        )
+        if asked[key] is not None
+    }
+    if asked["allow_device"]:
+        kept["allow_device"] = asked["allow_device"]
+    if asked["servers"]:
+        kept["servers"] = [{key: server[key] for key in ("host", "layer", "version")} for server in asked["servers"]]
+    if profile is not None:
+        kept["profile"] = {key: value for key, value in profile.items() if key not in ("workloads", "sweep", "exclude")}
+    return kept
+
+
+def _number(text: str) -> int:
+    return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
+
+
+def _is_number(value) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _first_load(search: dict):
+    return {"max_iops_at": search.get("low"), "knee": search.get("values", [None])[0], "rate_ladder": None}[
+        search["kind"]
+    ]

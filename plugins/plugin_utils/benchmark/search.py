@@ -1,0 +1,361 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Searches: what to measure next, decided from what has been measured and nothing else.
+
+So a search that was interrupted goes on where it was: the stored results lead to the same decisions again.
+
+    max_iops_at   the greatest load at which a latency stays within a limit (doubling, then bisection)
+    knee          the load at which more load begins to cost more latency than it brings I/O
+    rate_ladder   the peak, then fixed rates at shares of it with Poisson arrival: an open loop, in which a stall is not hidden
+
+A *load* is the value of the one workload key that the search varies. A *step* is what is known of one load, all its repetitions
+taken as one: counts added, histograms merged, rates weighted by time.
+"""
+
+from __future__ import annotations
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.result.derived import power
+from ...module_utils.result.result import PERCENTILES, merge_directions
+from ...module_utils.workload.workload import normalise, workload_id
+
+LOADS = ("queue_depth", "workers", "rate_iops")
+METRICS = ("latency_mean_ns", *PERCENTILES.values())
+LIMITS = {"limit_ns": 1, "limit_us": 1_000, "limit_ms": 1_000_000}
+# An open loop that brings less than this share of its rate did not have the load it is named after.
+REACHED_SHARE = 0.95
+# As argument specs have them; one of the three is given.
+OPTIONS: dict = {
+    "max_iops_at": {
+        "type": "dict",
+        "options": {
+            "limit_ms": {"type": "float"},
+            "limit_us": {"type": "float"},
+            "limit_ns": {"type": "float"},
+            "metric": {"type": "str", "choices": list(METRICS), "default": "latency_p99_ns"},
+            "key": {"type": "str", "choices": list(LOADS), "default": "queue_depth"},
+            "low": {"type": "int", "default": 1},
+            "high": {"type": "int", "default": 256},
+            "precision_percent": {"type": "float", "default": 5},
+        },
+    },
+    "knee": {
+        "type": "dict",
+        "options": {
+            "values": {"type": "list", "elements": "int", "required": True},
+            "key": {"type": "str", "choices": list(LOADS), "default": "queue_depth"},
+            "refine": {"type": "int", "default": 3},
+        },
+    },
+    "rate_ladder": {
+        "type": "dict",
+        "options": {"percents": {"type": "list", "elements": "float", "default": [20, 40, 60, 80, 90, 95]}},
+    },
+}
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+def validate(asked) -> dict:
+    """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. What was validated validates to itself."""
+    if isinstance(asked, dict) and asked.get("kind") in OPTIONS:
+        asked = {asked["kind"]: {key: value for key, value in asked.items() if key != "kind"}}
+    given = {key: value for key, value in asked.items() if value is not None} if isinstance(asked, dict) else {}
+    if len(given) != 1 or next(iter(given)) not in OPTIONS:
+        raise bad_value("search", asked, f"Give a mapping of one of {', '.join(OPTIONS)}.")
+    kind, options = next(iter(given.items()))
+    known = OPTIONS[kind]["options"]
+    if not isinstance(options, dict):
+        raise bad_value(f"search.{kind}", options, f"Give a mapping of {', '.join(known)}.")
+    for key in options:
+        if key not in known:
+            raise bad_value(f"search.{kind}.{key}", options[key], f"There is no such key; use {', '.join(known)}.")
+    defaults = {key: option["default"] for key, option in known.items() if "default" in option}
+    options = {**defaults, **{key: value for key, value in options.items() if value is not None}}
+    return {
+        "kind": kind,
+        **{"max_iops_at": _validate_limit, "knee": _validate_knee, "rate_ladder": _validate_ladder}[kind](options),
+    }
+
+
+def _validate_limit(options: dict) -> dict:
+    name = "search.max_iops_at"
+    given = [key for key in LIMITS if options.get(key) is not None]
+    if len(given) != 1:
+        raise bad_value(
+            f"{name}.limit_ms", {key: options[key] for key in given}, "Give one of limit_ms, limit_us and limit_ns."
+        )
+    found = {
+        "metric": options["metric"],
+        "key": options["key"],
+        "limit_ns": _positive(options[given[0]], f"{name}.{given[0]}") * LIMITS[given[0]],
+        "low": _whole(options["low"], f"{name}.low", 1),
+        "high": _whole(options["high"], f"{name}.high", 1),
+        "precision_percent": _positive(options["precision_percent"], f"{name}.precision_percent"),
+    }
+    if found["metric"] not in METRICS:
+        raise bad_value(f"{name}.metric", found["metric"], f"Use one of {', '.join(METRICS)}.")
+    _check_key(found["key"], name)
+    if found["low"] >= found["high"]:
+        raise bad_value(f"{name}.high", found["high"], f"Use more than low, which is {found['low']}.")
+    return found
+
+
+def _validate_knee(options: dict) -> dict:
+    name = "search.knee"
+    values = options.get("values")
+    if not isinstance(values, list) or len(set(map(str, values))) < 3:
+        raise bad_value(f"{name}.values", values, "Give at least three different loads, such as [1, 4, 16, 64].")
+    found = {
+        "key": options["key"],
+        "values": sorted({_whole(value, f"{name}.values", 1) for value in values}),
+        "refine": _whole(options["refine"], f"{name}.refine", 0),
+    }
+    _check_key(found["key"], name)
+    return found
+
+
+def _validate_ladder(options: dict) -> dict:
+    name = "search.rate_ladder.percents"
+    percents = options["percents"]
+    if not isinstance(percents, list) or not percents:
+        raise bad_value(name, percents, "Give a list of shares of the peak, such as [20, 50, 80, 95].")
+    found = sorted({_positive(value, name) for value in percents})
+    if found[-1] > 100:
+        raise bad_value(name, percents, "Use shares of at most 100.")
+    return {"percents": found}
+
+
+def _check_key(key, name: str) -> None:
+    if key not in LOADS:
+        raise bad_value(f"{name}.key", key, f"Use one of {', '.join(LOADS)}.")
+
+
+def _whole(value, variable: str, least: int) -> int:
+    value = int(value) if isinstance(value, str) and value.isdigit() else value
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise bad_value(variable, value, f"Use a whole number of at least {least}.")
+    return value
+
+
+def _positive(value, variable: str):
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            pass  # refused below, with what was given
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise bad_value(variable, value, "Use a number above 0.")
+    return value
+
+
+# ---------------------------------------------------------------- what to measure
+
+
+def wanted(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+    """[(workload, repetitions)] to have, given what there is: when all of it is there, the search has ended.
+
+    base: the normalised workload that is varied. measured: {workload_id: [results]}.
+    """
+    loads = {"max_iops_at": _wanted_limit, "knee": _wanted_knee, "rate_ladder": _wanted_ladder}[search["kind"]](
+        search, base, repetitions, measured
+    )
+    return [(at_load(search, base, load), count) for load, count in loads]
+
+
+def at_load(search: dict, base: dict, load) -> dict:
+    """The workload at one load. The load None of a ladder is its peak: as fast as it goes."""
+    if search["kind"] == "rate_ladder":
+        return base if load is None else normalise({**base, "rate_iops": load, "rate_process": "poisson"})
+    return normalise({**base, search["key"]: load})
+
+
+def most_points(search: dict, repetitions: int) -> int:
+    """How many points a search of one workload on one layer may take, unless the device contradicts itself."""
+    if search["kind"] == "knee":
+        return repetitions * (len(search["values"]) + search["refine"])
+    if search["kind"] == "rate_ladder":
+        return repetitions * (1 + len(search["percents"]))
+    doublings = (search["high"] // search["low"]).bit_length() + 1
+    # The last doubling leaves at most half of `high` to be halved, until the precision is reached or nothing is between.
+    halvings = min((search["high"] // 2).bit_length(), int(100 / search["precision_percent"]).bit_length() + 1)
+    return 2 * repetitions * (doublings + halvings)
+
+
+def _steps(search: dict, base: dict, loads, measured: dict) -> list:
+    """What is known of these loads, in their order; those without a result are left out."""
+    found = []
+    for load in loads:
+        results = measured.get(workload_id(at_load(search, base, load)))
+        if results:
+            found.append(step(load, results))
+    return found
+
+
+def _known_loads(search: dict, base: dict, measured: dict) -> list:
+    """The loads, ascending, of the measured workloads that are the base at another load."""
+    loads = set()
+    for results in measured.values():
+        load = results[0]["workload"].get(search["key"])
+        if load is not None and workload_id(at_load(search, base, load)) in measured:
+            loads.add(load)
+    return sorted(load for load in loads if search["low"] <= load <= search["high"])
+
+
+def step(load, results: list) -> dict:
+    """All repetitions of one load as one: {load, repetitions, iops, bandwidth_bytes_s, latency_…_ns, points}."""
+    merged = merge_directions(
+        [result["total"] for result in results],
+        concurrent=False,
+        runtime_s=sum(result["runtime_s"] for result in results),
+    )
+    figures = {key: value for key, value in merged.items() if key in ("iops", "bandwidth_bytes_s", *METRICS)}
+    return {"load": load, "repetitions": len(results), **figures, "points": [result["point_id"] for result in results]}
+
+
+# ---------------------------------------------------------------- the greatest load within a limit
+
+
+def _wanted_limit(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+    known = _judged(search, base, measured)
+    if not known:
+        return [(search["low"], repetitions)]
+    place = cut(known)
+    counts = {one["load"]: max(repetitions, one["repetitions"]) for one in known}
+    doubtful = [
+        one["load"]
+        for index, one in enumerate(known)
+        if one["within"] != (index < place) or (one["disagree"] and index in (place - 1, place))
+    ]
+    again = [load for load in doubtful if counts[load] < 2 * repetitions]
+    if again:
+        # Measured as often once more before anything is concluded from it.
+        counts.update(dict.fromkeys(again, 2 * repetitions))
+    elif place == len(known):
+        if known[-1]["load"] < search["high"]:
+            counts[min(search["high"], 2 * known[-1]["load"])] = repetitions
+    elif place:
+        low, high = known[place - 1]["load"], known[place]["load"]
+        if high - low > max(1, low * search["precision_percent"] / 100):
+            counts[(low + high) // 2] = repetitions
+    return sorted(counts.items())
+
+
+def _judged(search: dict, base: dict, measured: dict) -> list:
+    """Every measured load with the verdict on it: the step, `within`, and whether its repetitions `disagree`."""
+    found = []
+    for load in _known_loads(search, base, measured):
+        results = measured[workload_id(at_load(search, base, load))]
+        whole = step(load, results)
+        verdicts = {_within(search, step(load, [result])) for result in results}
+        found.append({**whole, "within": _within(search, whole), "disagree": len(verdicts) > 1})
+    return found
+
+
+def _within(search: dict, one: dict) -> bool:
+    if search["metric"] not in one:
+        raise Failure(
+            "metric_missing",
+            f"{one['points'][0]} was measured without {search['metric']}.",
+            "Search by a latency that the engine records.",
+            point_id=one["points"][0],
+            metric=search["metric"],
+        )
+    if search["key"] == "rate_iops" and one["iops"] < REACHED_SHARE * one["load"]:
+        return False
+    return one[search["metric"]] <= search["limit_ns"]
+
+
+def cut(known: list) -> int:
+    """How many of the loads, ascending, lie below the limit: the place that contradicts the fewest measured repetitions.
+
+    Latency grows with load, but a single measurement may say otherwise. This is the least-deviation fit of a step function to
+    verdicts; of equally good places the lowest is taken. The load before it is always within, the one after it never.
+    """
+
+    def contradicted(place: int) -> int:
+        return sum(one["repetitions"] for index, one in enumerate(known) if one["within"] != (index < place))
+
+    return min(range(len(known) + 1), key=contradicted)
+
+
+# ---------------------------------------------------------------- the knee
+
+
+def _wanted_knee(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+    coarse = _steps(search, base, search["values"], measured)
+    loads = list(search["values"])
+    if len(coarse) == len(loads):
+        loads += _between(search, coarse)
+    return [(load, repetitions) for load in sorted(loads)]
+
+
+def _between(search: dict, coarse: list) -> list:
+    """Loads between the neighbours of the coarse knee, spread evenly by ratio, without those that are there."""
+    loads = [one["load"] for one in coarse]
+    top = loads.index(max(coarse, key=power)["load"])
+    low, high = loads[max(top - 1, 0)], loads[min(top + 1, len(loads) - 1)]
+    ratio = (high / low) ** (1 / (search["refine"] + 1))
+    return sorted({round(low * ratio**number) for number in range(1, search["refine"] + 1)} - set(loads))
+
+
+# ---------------------------------------------------------------- the ladder
+
+
+def _wanted_ladder(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+    return [(load, repetitions) for load in [None, *_rates(search, base, measured)]]
+
+
+def _rates(search: dict, base: dict, measured: dict) -> dict:
+    """{rate: percent of the peak}, empty before the peak is known."""
+    peak = _steps(search, base, [None], measured)
+    return {max(1, round(peak[0]["iops"] * percent / 100)): percent for percent in search["percents"]} if peak else {}
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def answer(search: dict, base: dict, measured: dict) -> dict:
+    """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
+
+    max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
+    """
+    return {
+        "search": search,
+        "workload_id": workload_id(base),
+        **{"max_iops_at": _answer_limit, "knee": _answer_knee, "rate_ladder": _answer_ladder}[search["kind"]](
+            search, base, measured
+        ),
+    }
+
+
+def _answer_limit(search: dict, base: dict, measured: dict) -> dict:
+    known = _judged(search, base, measured)
+    place = cut(known)
+    steps = [{key: value for key, value in one.items() if key != "disagree"} for one in known]
+    if place == 0:
+        return {"outcome": "lowest_breaks_limit", "steps": steps}
+    return {
+        "outcome": "highest_within_limit" if place == len(known) else "found",
+        "found": steps[place - 1],
+        "steps": steps,
+    }
+
+
+def _answer_knee(search: dict, base: dict, measured: dict) -> dict:
+    loads = [load for load, _count in _wanted_knee(search, base, 1, measured)]
+    steps = [{**one, "power": power(one)} for one in _steps(search, base, loads, measured)]
+    found = max(steps, key=lambda one: one["power"])
+    outcome = {0: "at_lowest", len(steps) - 1: "at_highest"}.get(steps.index(found), "found")
+    return {"outcome": outcome, "found": found, "steps": steps}
+
+
+def _answer_ladder(search: dict, base: dict, measured: dict) -> dict:
+    rates = _rates(search, base, measured)
+    steps = [
+        {**one, "percent": rates[one["load"]], "reached": one["iops"] >= REACHED_SHARE * one["load"]}
+        for one in _steps(search, base, rates, measured)
+    ]
+    return {"outcome": "found", "found": _steps(search, base, [None], measured)[0], "steps": steps}

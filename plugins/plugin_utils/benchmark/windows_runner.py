@@ -1,0 +1,466 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs the points of a Windows host from the controller, one run of an engine after another.
+
+Each run is a scheduled task of its own on the host, so it lives on when the connection breaks. Its folder is named after what it does: the same
+task of a playbook finds it again, waits for its end and takes its output. What has been measured is handed over after each run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import subprocess
+import time
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.times import unix_s
+from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.run import duration, preparation
+from .. import windows
+from ..windows import device_safety, install
+from ..windows import engines as windows_engines
+from ..windows.action import WindowsScripts
+
+CHUNK_BYTES = 1 << 20
+POLL_S = 2.0
+LAST_POLL_S = 0.3
+# A connection may be gone for so long before the task gives up. The run itself goes on.
+CONNECTION_PATIENCE_S = 120.0
+# Beyond the time at which the host ends a run by itself.
+OVERDUE_S = 120.0
+# Of a run's folder without what makes it unique; with the names of the files in it, Windows takes 259.
+LONGEST_FOLDER = 200
+SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
+
+
+def task_name(testbed_id: str, folder: str) -> str:
+    return f"storlab {testbed_id} {folder.rpartition(chr(92))[2]}"
+
+
+class WindowsRun(WindowsScripts):
+    """asked: as plan.validate makes it.
+
+    tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then, warn(text) of what needs a look.
+    """
+
+    def __init__(self, execute_module, reset, task_vars: dict, asked: dict, settings: dict, tell, say, warn):
+        self._execute_module, self._reset, self.task_vars = execute_module, reset, task_vars
+        self.tell, self.say, self.warn = tell, say, warn
+        self.asked, self.settings = asked, windows_engines.check(settings)
+        self.engine, self.names = windows_engines.ENGINES_HERE[asked["engine"]], ENGINES[asked["engine"]]
+        self.host = task_vars["inventory_hostname"]
+
+    # ---- before anything runs
+
+    def begin(self, plan: dict) -> dict:
+        """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
+        if len("\\".join([self.settings["root"], self.asked["testbed_id"], self.asked["run_id"]])) > LONGEST_FOLDER:
+            raise bad_value(
+                "run_id", self.asked["run_id"], "Use a shorter name: it becomes part of paths on the Windows host."
+            )
+        self.plan, self.preparation = plan, preparation.Preparation(plan, self)
+        self.layers = {layer["name"]: layer for layer in plan["layers"]}
+        self.preparations, self.folders = {}, []
+        self.failed, self.begun = 0, time.monotonic()
+        self.steps_s = duration.steps_s(plan)
+        found: dict = {}
+        for wanted in [self.settings["program"]] if self.settings["program"] else self.engine.programs:
+            found = self.reached("engine_host", {"Program": wanted})
+            if found["program"]:
+                break
+        else:
+            raise Failure(
+                "engine_missing",
+                f"{self.host} has no program {wanted}.",
+                "Install it, or name it in full in benchmark_windows.program.",
+                program=wanted,
+            )
+        self.program, self.session = (
+            found["program"],
+            self.engine.session if self.settings["session"] == "auto" else self.settings["session"],
+        )
+        if self.session == "interactive" and found["console_user"].lower() != found["account"].lower():
+            who = found["console_user"] or "nobody"
+            raise Failure(
+                "no_session",
+                f"{self.engine.name} needs a desktop, but {who} is logged on at the console of {self.host}.",
+                f"Log on there as {found['account']}, or set benchmark_windows.session to service; see docs/windows.md.",
+                account=found["account"],
+                console_user=found["console_user"],
+            )
+        state, devices = self.reached("state", {"Files": []}), {}
+        for layer in plan["layers"]:
+            if layer["path"] is not None:
+                self._guard(state, layer)
+                self.engine.check_disk(layer["path"], device_safety.inspect(state, layer["path"])["disk"])
+                devices[layer["name"]] = {"path": layer["path"], "size_bytes": layer["size_bytes"], **layer["identity"]}
+        self._wait_for_earlier()
+        return windows_engines.environment(found, devices, self.engine.name)
+
+    def _guard(self, state: dict, layer: dict) -> list:
+        """Codes of what was overridden; raises for a layer that is not proven safe."""
+        return [
+            one["code"]
+            for one in device_safety.guard(
+                state, layer, self.plan["allow_device"], self.asked["testbed_id"], self.plan["known_layers"]
+            )[1]
+        ]
+
+    def _wait_for_earlier(self) -> None:
+        """What an interrupted task of this run left running is waited for; beside anything else nothing is measured."""
+        for one in self._runs():
+            if one["state"] != "running":
+                continue
+            if not self._own(one):
+                raise Failure(
+                    "run_active",
+                    f"{one['name']} of testbed {one['testbed_id']} is measuring on {self.host}; two at once would measure each other.",
+                    "Wait for it, or end it: role benchmark with benchmark_state absent.",
+                    folder=one["folder"],
+                )
+            self.say(f"[{self.host}] {one['name']} of an interrupted task is still running, and is waited for")
+            while (
+                self.reached("engine_status", {"Folder": one["folder"], "TaskName": one["task"]})["state"] == "running"
+            ):
+                time.sleep(POLL_S)
+
+    def _runs(self) -> list:
+        return self.reached("engine_list", {"Root": self.settings["root"], "TestbedId": ""})["runs"]
+
+    def _own(self, one: dict) -> bool:
+        return one["testbed_id"] == self.asked["testbed_id"] and one["name"].rpartition("-")[0] == self.asked["run_id"]
+
+    # ---- points
+
+    def measure(self):
+        """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
+        # What is warmed up by its own workload cannot share a run with others.
+        jobs = [
+            {**point, **{key: self.layers[point["layer"]][key] for key in ("path", "size_bytes")}}
+            for point in self.plan["points"]
+        ]
+        first = 1
+        for batch in [[job] for job in jobs] if self.preparation.prepare["warmup_s"] else self.engine.batches(jobs):
+            self.preparations, self.first, self.point_begun = {}, first, time.monotonic()
+            files = self._batch(batch)
+            yield files, self.preparations
+            while self.folders:
+                folder = self.folders.pop()
+                self._remove({"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)})
+            first += len(batch)
+        for one in self._runs():
+            if self._own(one):
+                self._remove({"Folder": one["folder"], "TaskName": one["task"]})
+
+    def _batch(self, jobs: list) -> dict:
+        meta: dict = {"failures": [], "flags": [], "overridden": []}
+        files: dict = {}
+        try:
+            if jobs[0]["path"] is not None:
+                self.state = self.reached("state", {"Files": []})
+                meta["overridden"] = self._guard(self.state, self.layers[jobs[0]["layer"]])
+                self.preparation.before(jobs, meta)
+            done = self._execute("measure", jobs, lambda folder: self.engine.run(jobs, folder, self.settings))
+            files, meta["exit_code"] = done["files"], done["exit_code"]
+            meta["failures"] += done["failures"]
+            # Of several points in one run nobody notes when each of them was.
+            meta.update(
+                {key: done[key] for key in ("started_utc", "finished_utc", "wall_s") if key in done and len(jobs) == 1}
+            )
+        except Failure as failure:
+            if failure.code == "host_unreachable":
+                raise
+            meta["failures"].append({"code": failure.code, "message": str(failure)})
+        return self._divided(jobs, meta, files)
+
+    def _divided(self, jobs: list, meta: dict, files: dict) -> dict:
+        """The files of each point: what the engine left of all of them, and which of its tests was whose."""
+        text, whole = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape"), []
+        try:
+            tests, whole = (
+                self.engine.tests(text, jobs) if self.engine.shares_runs else ({job["point_id"]: 0 for job in jobs}, [])
+            )
+            series = self.names.series(text) if self.names.series and self.asked["series"] and text else []
+        except Failure:
+            # Whoever reads the results of each point will say why they cannot be read.
+            tests, series = {job["point_id"]: 0 for job in jobs}, []
+        found = {}
+        for job in jobs:
+            own, test = dict(meta), tests[job["point_id"]]
+            flags = list(meta["flags"])
+            if preparation.reads_unwritten(job["workload"], meta):
+                flags.append("not_filled")
+            if self.engine.shares_runs:
+                own["test"] = test
+                if test is None:
+                    own["failures"] = [*meta["failures"], *whole]
+                else:
+                    # It was measured before whatever ended the engine.
+                    own.update(failures=[], exit_code=0)
+            own.update(point_id=job["point_id"], flags=flags)
+            left = dict(files)
+            if test is not None and test < len(series) and series[test]:
+                left["series.json"] = json.dumps(series[test]).encode()
+            for name, key in (
+                (self.names.raw, "raw_sha256"),
+                (self.names.job, "job_sha256"),
+                ("series.json", "series_sha256"),
+            ):
+                if name in left:
+                    own[key] = hashlib.sha256(left[name]).hexdigest()
+            self.failed += bool(own["failures"])
+            found[job["point_id"]] = {**left, "meta.json": json.dumps(own).encode()}
+        return found
+
+    # ---- preparation, as preparation.Executor says it
+
+    remedy = "Look at the device, and at the host's event log."
+
+    def instance(self, job: dict) -> str | None:
+        return device_safety.instance(self.state, self.layers[job["layer"]])
+
+    def write(self, job: dict, writing: preparation.Writing, instance: str | None) -> str | None:
+        block_bytes = windows_engines.FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
+        for number in range(1, writing.passes + 1):
+            # Of another device of that name, or before a restart, it would prove nothing.
+            once = {**job, "pass": f"{number} of {instance}"}
+            error = self._write_once(once, f"{writing.phase}-{job['layer']}", block_bytes)
+            if error:
+                return error
+        return None
+
+    def _write_once(self, job: dict, name: str, block_bytes: int) -> str | None:
+        position, bytes_s = 0, None
+        while position < job["size_bytes"]:
+            run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
+            done = self._execute(name.partition("-")[0], [point], run, name)
+            if done["failures"]:
+                return _reasons(done["failures"]).rstrip(".") + "."
+            output = done["files"].get(self.names.raw, b"").decode("utf-8", "surrogateescape")
+            written, bytes_s = self.engine.filled(output, point)
+            if written < point["least_bytes"]:
+                return f"{written} of {job['size_bytes'] - position} bytes were written."
+            position += written
+        return None
+
+    def warm_up(self, job: dict, seconds: float) -> str | None:
+        point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}}
+        done = self._execute(
+            "warmup",
+            [point],
+            lambda folder: self.engine.run([point], folder, self.settings),
+            f"warmup-{job['layer']}.{job['workload_id']}",
+        )
+        if done["failures"]:
+            return _reasons(done["failures"])
+        return f"{self.engine.name} ended with exit code {done['exit_code']}." if done["exit_code"] else None
+
+    def drop_page_cache(self, _job: dict) -> bool:
+        """Windows has no way to empty it."""
+        return False
+
+    # ---- one run of the engine
+
+    def _execute(self, phase: str, jobs: list, make, name: str = "") -> dict:
+        """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
+
+        make(folder) says what is run. name: of the preparation that its files belong to, if it is one.
+        """
+        asked = [
+            {key: job[key] for key in ("point_id", "workload", "seed", "path", "size_bytes")}
+            | {"pass": job.get("pass")}
+            for job in jobs
+        ]
+        digest = hashlib.sha256(
+            json.dumps([phase, name, self.engine.name, asked], sort_keys=True).encode()
+        ).hexdigest()[:10]
+        folder = "\\".join([self.settings["root"], self.asked["testbed_id"], f"{self.asked['run_id']}-{digest}"])
+        place, run = {"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)}, make(folder)
+        self.folders.append(folder)
+        if self.reached("engine_status", place)["state"] == "lost":
+            self._remove(place)
+        self._start(place, run)
+        status = self._wait(place, run, phase, jobs)
+        ended, files = _ended(status) or {}, {key: text.encode() for key, text in run["job"].items()}
+        for one in status["files"]:
+            if one["name"] in (self.names.raw, "stderr.txt") and one["size_bytes"]:
+                files[one["name"]] = self._read(f"{folder}\\{one['name']}")
+        if name:
+            kept = self.preparations.setdefault(name, {})
+            for key, content in files.items():
+                kept[key] = kept.get(key, b"") + content
+        found = {
+            "files": files,
+            "exit_code": None if ended.get("exit_code") is None else ended["exit_code"] & 0xFFFFFFFF,
+            "failures": [],
+            **{key: ended[key] for key in ("started_utc", "finished_utc") if ended.get(key)},
+        }
+        if "started_utc" in found and "finished_utc" in found:
+            found["wall_s"] = round(unix_s(ended["finished_utc"]) - unix_s(ended["started_utc"]), 3)
+        found["failures"] = self._failures(status, run)
+        self._name_left(ended.get("left") or [])
+        return found
+
+    def _remove(self, place: dict) -> None:
+        self._name_left(self.reached("engine_remove", place).get("left") or [])
+
+    def _name_left(self, left: list) -> None:
+        if left:
+            self.warn(f"[{self.host}] {install.left_words(left)}")
+
+    def _failures(self, status: dict, run: dict) -> list:
+        ended = _ended(status)
+        if status["state"] == "overdue" or (ended and ended["timed_out"]):
+            silent = not any(one["name"] == self.names.raw and one["size_bytes"] for one in status["files"])
+            return [
+                {
+                    "code": "engine_timeout",
+                    "message": f"{self.engine.name} did not end within {run['limit_s']} s and was ended."
+                    + (self.engine.silence if silent else ""),
+                }
+            ]
+        if ended is None:
+            return [
+                {
+                    "code": "run_lost",
+                    "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or somebody ended it.",
+                }
+            ]
+        if ended["error"]:
+            return [
+                {
+                    "code": "engine_start_failed",
+                    "message": f"{self.engine.name} could not be run: {str(ended['error']).rstrip('.')}.",
+                }
+            ]
+        return []
+
+    def _start(self, place: dict, run: dict) -> None:
+        """Start it, unless it is there already. An answer that was lost says nothing about whether it was started."""
+        while self.reached("engine_status", place)["state"] == "missing":
+            try:
+                self.script(
+                    "engine_start",
+                    {
+                        **place,
+                        "Names": list(run["files"]),
+                        "Contents": [_base64(text) for text in run["files"].values()],
+                        "Runner": _base64(windows.script("engine_run")),
+                        "Program": self.program,
+                        "Arguments": subprocess.list2cmdline(run["arguments"]),
+                        "Output": run["output"],
+                        "LimitS": run["limit_s"],
+                        "Session": self.session,
+                        "Link": run["link"],
+                        "LinkTarget": run["link_target"],
+                        "LicenceVersion": run["licence_version"],
+                        "Leaves": run["leaves"],
+                        "Mark": run["mark"],
+                    },
+                )
+                return
+            except Exception as error:
+                if not lost(error):
+                    raise
+                self._connect_again()
+
+    def _wait(self, place: dict, run: dict, phase: str, jobs: list) -> dict:
+        begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
+        interval = max(POLL_S, expected_s / 200)
+        while True:
+            status = self.reached("engine_status", place)
+            if status["state"] != "running":
+                return status
+            elapsed = time.monotonic() - begun
+            if elapsed > run["limit_s"] + OVERDUE_S:
+                return {**status, "state": "overdue"}
+            self._tell(phase, jobs, elapsed)
+            # Not beyond the expected end, so that a short run is not waited for.
+            time.sleep(min(interval, max(expected_s - elapsed, LAST_POLL_S)))
+
+    def _tell(self, phase: str, jobs: list, elapsed: float) -> None:
+        position = 0
+        while position + 1 < len(jobs) and elapsed > duration.point_s(jobs[position]["workload"]):
+            elapsed -= duration.point_s(jobs[position]["workload"])
+            position += 1
+        job, number, now = jobs[position], self.first + position, time.monotonic()
+        in_ramp = phase == "measure" and elapsed < job["workload"]["ramp_s"]
+        left = sum(self.steps_s[self.first - 1 :]) - (now - self.point_begun)
+        self.tell(
+            {
+                "status": "running",
+                "point": number,
+                "points": len(self.plan["points"]),
+                "repetitions": self.plan["repetitions"],
+                "failed": self.failed,
+                **{key: job[key] for key in SEEN_IN},
+                "phase": "ramp" if in_ramp else phase,
+                "updated": round(now - self.begun, 1),
+                "elapsed_s": round(
+                    elapsed if in_ramp or phase != "measure" else elapsed - job["workload"]["ramp_s"], 1
+                ),
+                "phase_s": job["workload"]["ramp_s" if in_ramp else "runtime_s"],
+                "remaining_s": round(max(left, 0), 1),
+            }
+        )
+
+    def _read(self, path: str) -> bytes:
+        content = b""
+        while True:
+            piece = self.reached("file_read", {"Path": path, "Offset": len(content), "Bytes": CHUNK_BYTES})
+            content += base64.b64decode(piece["content"])
+            if not piece["content"] or len(content) >= piece["size_bytes"]:
+                return content
+
+    def reached(self, name: str, parameters: dict) -> dict:
+        """The answer of a script, waiting for a host that is out of reach for a while."""
+        deadline = time.monotonic() + CONNECTION_PATIENCE_S
+        while True:
+            try:
+                return self.script(name, parameters)
+            except Exception as error:
+                if not lost(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise Failure(
+                        "host_unreachable",
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
+                        "What runs there goes on; run the same task again to pick it up.",
+                    ) from error
+                time.sleep(POLL_S)
+                self._connect_again()
+
+    def _connect_again(self) -> None:
+        """The connection plugins for Windows keep a shell that is open, and do not notice that it is gone."""
+        try:
+            self._reset()
+        except Exception as error:
+            if not lost(error):
+                raise
+
+
+def lost(error: Exception) -> bool:
+    """Whether the connection broke. What pypsrp, pywinrm and requests say of that reaches actions as it is; the last are OSErrors."""
+    return isinstance(error, (AnsibleConnectionFailure, OSError)) or type(error).__module__.partition(".")[0] in (
+        "pypsrp",
+        "winrm",
+    )
+
+
+def _ended(status: dict) -> dict | None:
+    """What the host's runner wrote of a run's end, None before it."""
+    return json.loads(status["ended"]) if status["ended"] else None
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _reasons(failures: list) -> str:
+    return " ".join(failure["message"] for failure in failures)

@@ -1,0 +1,645 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with a testbed as a whole, before anything is touched: all problems at once, each one sentence.
+
+Every check looks at the variables that the roles will get, so it judges what the inventory sets by itself like what was derived.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.core.iscsi_names import check_iqn
+from ...module_utils.core.names import check_testbed_id
+from ...module_utils.workload.sweep import expand
+from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
+from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
+from .shape import Problem, did_you_mean, near, shown
+
+# Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
+SECRET_LENGTHS = (12, 16)
+CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm")
+# What a Linux machine needs for itself.
+MEMORY_RESERVE_MIB = 192
+# Variables of roles that can stand in for the description.
+DESCRIBING = (
+    "ramdisk_disks",
+    "iscsi_target_targets",
+    "iscsi_initiator_targets",
+    "datastore_datastores",
+    "guest_vm_guests",
+)
+ENGINES_OF_WINDOWS = ("diskspd", "iometer")
+# Metadata and journal of a file system, at least.
+FILE_SYSTEM_OVERHEAD_PERCENT = 5
+
+
+def check_results(lab: dict, testbed: Testbed) -> list:
+    """The problems for who only reads results, for which no host and no description is needed."""
+    return [*_words(lab, testbed), *_testbed_id(lab, testbed)]
+
+
+def check(lab: dict, testbed: Testbed) -> list:
+    """The problems of the lab's description, as [Problem], those of its shape first."""
+    problems = list(testbed.problems)
+    for part in (_groups, _words, _lab_wide):
+        problems += part(lab, testbed)
+    # What the rest says of a testbed that is none would only hide what is wrong.
+    if testbed.disks or testbed.layers:
+        for part in (_disks, _names, _targets, _portals, _secrets, _stores, _guests, _measured, _memory):
+            problems += part(lab, testbed)
+    return list(dict.fromkeys(problems))
+
+
+def _by_hand(testbed: Testbed) -> bool:
+    """Whether an inventory describes by roles' variables what it has, such as sessions with a target that is none of its hosts."""
+    return any(host.own.get(variable) for host in testbed.hosts.values() for variable in DESCRIBING)
+
+
+def _groups(lab: dict, testbed: Testbed) -> list:
+    groups, problems = testbed.groups, []
+    known = (*GROUPS, *OTHER_GROUPS)
+    for name in sorted(groups):
+        meant = near(name, known, 0.7) if name not in known else None
+        if meant and not groups.get(meant) and groups[name]:
+            problems.append(Problem(f"group {name}", None, "is no group of this collection", f"did you mean {meant}?"))
+    if not groups.get("targets") and not _by_hand(testbed):
+        problems.append(
+            Problem(
+                "group targets",
+                None,
+                "has no hosts",
+                "name the inventory of your lab with -i, and put its storage server in that group",
+            )
+        )
+    for name in testbed.targets:
+        if name in testbed.members("hypervisors", "clients"):
+            problems.append(
+                Problem(
+                    name,
+                    None,
+                    "is in targets and in hypervisors or clients",
+                    "leave it in targets; with loopback of a disk a target measures its own export",
+                )
+            )
+    return problems
+
+
+def _words(lab: dict, testbed: Testbed) -> list:
+    """Variables with our prefixes that nothing reads."""
+    roles = lab["roles"]
+    known = {**WORDS, **{name: option for role in roles.values() for name, option in role.items()}}
+    unknown: dict = {}
+    for host, own in lab["hosts"].items():
+        for name in own:
+            if name not in known and name not in CONNECTION:
+                unknown.setdefault(name, []).append(host)
+    problems = []
+    for name, hosts in sorted({**lab.get("others", {}), **unknown}.items()):
+        where = "" if len(hosts) == len(lab["hosts"]) else f" of {', '.join(hosts)}"
+        if name in OLD_WORDS:
+            problems.append(Problem(f"{name}{where}", None, "is a word of release 0.3", f"write {OLD_WORDS[name]}"))
+            continue
+        meant = _meant(name, known, roles) if name in unknown else near(name, known, 0.92)
+        if name.startswith("testbed_") or meant:
+            remedy = f"did you mean {meant}?" if meant else "remove it, or give a variable of your own another prefix"
+            problems.append(Problem(f"{name}{where}", None, "is no variable of this collection", remedy))
+    return problems
+
+
+def _meant(name: str, known: dict, roles: dict) -> str | None:
+    """The variable of the same prefix that is written almost so."""
+    prefix = next(
+        prefix for prefix in sorted(("testbed", *roles), key=len, reverse=True) if name.startswith(f"{prefix}_")
+    )
+    rests = [other.removeprefix(f"{prefix}_") for other in known if other.startswith(f"{prefix}_")]
+    meant = near(name.removeprefix(f"{prefix}_"), rests, 0.75)
+    return f"{prefix}_{meant}" if meant else None
+
+
+def _testbed_id(lab: dict, testbed: Testbed) -> list:
+    problems = []
+    ids = list(dict.fromkeys(str(own["testbed_id"]) for own in lab["hosts"].values() if own.get("testbed_id")))
+    if not ids:
+        problems.append(Problem("testbed_id", None, "is not set", "give the testbed a name, such as testbed_id: lab"))
+    elif len(ids) > 1:
+        problems.append(
+            Problem(
+                "testbed_id",
+                " and ".join(shown(name) for name in ids),
+                "on one host and another",
+                "set it once, for all",
+            )
+        )
+    else:
+        try:
+            check_testbed_id("testbed_id", ids[0])
+        except Failure as failure:
+            problems.append(Problem("testbed_id", shown(ids[0]), "", _remedy(failure)))
+        windows = [name for name in testbed.targets if testbed.hosts[name].platform == "windows"]
+        if "_" in ids[0] and windows:
+            problems.append(
+                Problem(
+                    "testbed_id",
+                    shown(ids[0]),
+                    "which becomes part of names on the Windows target",
+                    "write it without underscores",
+                )
+            )
+    return problems
+
+
+def _lab_wide(lab: dict, testbed: Testbed) -> list:
+    problems, hosts = _testbed_id(lab, testbed), [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)]
+    if not any(own.get("testbed") for own in hosts) and not _by_hand(testbed):
+        problems.append(
+            Problem(
+                "testbed",
+                None,
+                "is not set",
+                "describe what is on the targets, such as testbed: {disks: [{name: bench, size: 1GiB}]}",
+            )
+        )
+    prefix = testbed.description.get("iqn_prefix")
+    if prefix:
+        problems += _iqn("testbed.iqn_prefix", prefix)
+    return problems
+
+
+def _remedy(failure: Failure) -> str:
+    text = failure.remedy.rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _iqn(variable: str, name) -> list:
+    try:
+        check_iqn(variable, str(name))
+    except Failure as failure:
+        return [Problem(variable, shown(name), "", _remedy(failure))]
+    return []
+
+
+def _disks(lab: dict, testbed: Testbed) -> list:
+    problems = []
+    for index, entry in enumerate(testbed.description["disks"]):
+        variable, kind = f"testbed.disks[{index}]", entry["kind"]
+        told = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
+        if kind != "device" and "size" not in entry and not told:
+            problems.append(
+                Problem(f"{variable}.size", None, "is not set", "write its size with a unit, such as 128MiB")
+            )
+        if kind != "ramdisk" and "path" not in entry:
+            problems.append(
+                Problem(
+                    f"{variable}.path", None, "is not set", f"name the {'device' if kind == 'device' else 'VHDX file'}"
+                )
+            )
+        if kind == "device" and not any(key in entry for key in ("serial", "naa", "wwid", "uuid")):
+            problems.append(
+                Problem(
+                    f"{variable}.path",
+                    shown(entry.get("path")),
+                    "which proves no device",
+                    "add the serial, naa, wwid or uuid that the device has",
+                )
+            )
+        targets = [testbed.hosts[disk.target] for disk in testbed.disks if disk.index == index]
+        for target in targets:
+            if kind == "vhdx" and target.platform != "windows":
+                problems.append(
+                    Problem(
+                        f"{variable}.kind", "'vhdx'", f"but {target.name} does not run Windows", "use ramdisk or device"
+                    )
+                )
+    for disk in testbed.disks:
+        carrying = [store.name for store in testbed.stores if store.disk is disk]
+        if carrying and disk.purpose == "scratch":
+            problems.append(
+                Problem(
+                    f"testbed.disks[{disk.index}].purpose",
+                    "'scratch'",
+                    f"but the datastore {carrying[0]} is on it, which a raw benchmark would destroy",
+                    "remove purpose, or put the datastore on another disk",
+                )
+            )
+        if disk.loopback and disk.purpose == "data" and testbed.hosts[disk.target].platform == "linux":
+            problems.append(
+                Problem(
+                    f"testbed.disks[{disk.index}].loopback",
+                    "true",
+                    "but the disk holds data, which would be seen twice",
+                    "use it with disks that are measured raw",
+                )
+            )
+    return problems
+
+
+def _repeated(names) -> list:
+    names = list(names)
+    return sorted({name for name in names if names.count(name) > 1}, key=names.index)
+
+
+def _names(lab: dict, testbed: Testbed) -> list:
+    problems = [
+        Problem(f"testbed.{what}", f"a list with {shown(name)} twice", "", "give each a name of its own")
+        for what in ("disks", "guests")
+        for name in _repeated(entry["name"] for entry in testbed.description.get(what, []))
+    ]
+    stores = [(store.label, host) for store in testbed.stores for host in store.hosts]
+    problems += [
+        Problem("testbed.datastores", f"a list with {shown(name)} twice on {host}", "", "give each a name of its own")
+        for name, host in _repeated(stores)
+    ]
+    owners: dict = {}
+    for layer in testbed.layers:
+        owners.setdefault(layer["name"], []).append(layer["host"])
+    told = {problem.value for problem in problems}
+    for name, hosts in owners.items():
+        short = name.split("-", 1)[1]
+        if len(hosts) > 1 and not any(repr(short) in value for value in told):
+            problems.append(
+                Problem(
+                    f"layer {name}",
+                    None,
+                    f"would be made twice, by {' and '.join(hosts)}",
+                    "give each a name or iscsi_initiator_layer_suffix of its own",
+                )
+            )
+    return problems
+
+
+def _targets(lab: dict, testbed: Testbed) -> list:
+    problems, names = [], []
+    backing = [layer["name"] for layer in testbed.layers if layer["kind"] == "backing"]
+    for host in testbed.hosts.values():
+        for variable in ("iscsi_initiator_name",):
+            if variable in host.own and host.variables.get(variable):
+                problems += _iqn(f"{variable} of {host.name}", host.variables[variable])
+        for index, export in enumerate(mappings(host.variables.get("iscsi_target_targets"))):
+            variable = f"iscsi_target_targets[{index}]"
+            missing = [key for key in ("name", "portals", "luns", "initiators") if key not in export]
+            if missing:
+                problems.append(
+                    Problem(
+                        f"{variable} of {host.name}",
+                        None,
+                        f"has no {', '.join(missing)}",
+                        "add it, or remove the variable to have it derived",
+                    )
+                )
+                continue
+            names.append(export["name"])
+            if host.because.get("iscsi_target_targets") == OVERRIDDEN:
+                problems += _iqn(f"{variable}.name of {host.name}", export["name"])
+            luns = mappings(export["luns"])
+            for number in _repeated(lun.get("lun") for lun in luns):
+                doubled = [str(lun.get("name")) for lun in luns if lun.get("lun") == number]
+                problems.append(
+                    Problem(
+                        f"LUN number of {' and '.join(doubled)} on {host.name}",
+                        str(number),
+                        "",
+                        "give each disk a lun of its own",
+                    )
+                )
+            for place, lun in enumerate(luns):
+                if "layer" in lun and lun["layer"] not in backing:
+                    problems.append(
+                        Problem(
+                            f"{variable}.luns[{place}].layer of {host.name}",
+                            shown(lun["layer"]),
+                            "which is no layer of this testbed",
+                            did_you_mean(lun["layer"], backing),
+                        )
+                    )
+                if "lun" in lun and not (isinstance(lun["lun"], int) and 0 <= lun["lun"] <= 255):
+                    problems.append(
+                        Problem(
+                            f"LUN number of {lun.get('name')} on {host.name}", shown(lun["lun"]), "", "use 0 to 255"
+                        )
+                    )
+            if host.platform == "windows":
+                problems += _windows_target(export, variable, host)
+    problems += [
+        Problem("iscsi_target_targets", f"a list with {shown(name)} twice", "", "give each target an IQN of its own")
+        for name in _repeated(names)
+    ]
+    known = set(names)
+    for host in testbed.hosts.values():
+        for index, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets"))):
+            # A target that is none of the inventory's hosts is somebody else's.
+            if testbed.targets and session.get("iqn") not in known:
+                problems.append(
+                    Problem(
+                        f"iscsi_initiator_targets[{index}].iqn of {host.name}",
+                        shown(session.get("iqn")),
+                        "which is no target of this testbed",
+                        did_you_mean(session.get("iqn"), sorted(known)),
+                    )
+                )
+    return problems
+
+
+def _windows_target(export: dict, variable: str, host) -> list:
+    users = {(one.get("chap_user"), one.get("chap_password")) for one in mappings(export["initiators"])}
+    if len(users) > 1:
+        return [
+            Problem(
+                f"{variable}.initiators of {host.name}",
+                None,
+                "have different CHAP names or secrets, and a Windows target has one",
+                "give them the same, or make two targets",
+            )
+        ]
+    return []
+
+
+def _portals(lab: dict, testbed: Testbed) -> list:
+    problems, facts = [], lab.get("facts", {})
+    for name in testbed.targets:
+        host, targets = testbed.hosts[name], mappings(testbed.hosts[name].variables.get("iscsi_target_targets"))
+        given = [address for address, _port in addresses_of(host.own)]
+        word = "testbed_address" if "testbed_address" in host.own else "ansible_host"
+        if targets and not given and host.because["iscsi_target_targets"] != OVERRIDDEN:
+            problems.append(
+                Problem(
+                    f"testbed_address of {name}",
+                    None,
+                    "is not set",
+                    "give the target's IP address in the storage network",
+                )
+            )
+        known = facts.get(name, {}).get("addresses") or [address for address in given if is_address(address)]
+        seen = set()
+        for index, export in enumerate(targets):
+            for place, portal in enumerate(mappings(export.get("portals"))):
+                address = str(portal.get("address"))
+                own = host.because["iscsi_target_targets"] == OVERRIDDEN
+                variable = (
+                    f"iscsi_target_targets[{index}].portals[{place}].address of {name}" if own else f"{word} of {name}"
+                )
+                if (variable, address) in seen:
+                    continue
+                seen.add((variable, address))
+                if not is_address(address):
+                    problems.append(
+                        Problem(
+                            variable,
+                            shown(address),
+                            "which is no IP address",
+                            f"set testbed_address of {name} to its IP address in the storage network",
+                        )
+                    )
+                elif known and address not in known and not host.variables.get("iscsi_target_allow_any_address"):
+                    problems.append(
+                        Problem(
+                            variable,
+                            shown(address),
+                            f"which is none of the addresses of {name}",
+                            f"use {' or '.join(known)}",
+                        )
+                    )
+    return problems
+
+
+def _secrets(lab: dict, testbed: Testbed) -> list:
+    problems, low, high = [], *SECRET_LENGTHS
+    description = testbed.description
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = description.get(key)
+        if secret is not None and not low <= len(secret) <= high:
+            problems.append(
+                Problem(f"testbed.{key}", f"{len(secret)} characters long", "", f"use {low} to {high} characters")
+            )
+        elif secret is not None and re.search(r"\s", secret):
+            problems.append(
+                Problem(f"testbed.{key}", None, "has blanks in it", "use printable characters without blanks")
+            )
+    if description.get("chap_password") and description.get("chap_password") == description.get("mutual_chap_password"):
+        problems.append(
+            Problem(
+                "testbed.mutual_chap_password",
+                None,
+                "is the same as testbed.chap_password",
+                "use another secret; iSCSI forbids the same one both ways",
+            )
+        )
+    for host in testbed.hosts.values():
+        for variable, part in (("iscsi_target_targets", "initiators"), ("iscsi_initiator_targets", None)):
+            if host.because.get(variable) != OVERRIDDEN:
+                continue
+            for index, entry in enumerate(mappings(host.variables[variable])):
+                for place, one in enumerate(mappings(entry.get(part)) if part else [entry]):
+                    where = f"{variable}[{index}]" + (f".{part}[{place}]" if part else "")
+                    for key in ("chap_password", "mutual_chap_password"):
+                        secret = str(one[key]) if one.get(key) else None
+                        if secret is not None and not low <= len(secret) <= 255:
+                            problems.append(
+                                Problem(
+                                    f"{where}.{key} of {host.name}",
+                                    f"{len(secret)} characters long",
+                                    "",
+                                    f"use {low} to {high} characters",
+                                )
+                            )
+    return problems
+
+
+def _stores(lab: dict, testbed: Testbed) -> list:
+    problems = []
+    for store in testbed.stores:
+        variable = f"testbed.datastores[{store.index}]"
+        kinds = {testbed.hosts[name].platform for name in store.hosts}
+        kind = store.entry.get("type") or {"linux": "ext4", "windows": "ntfs", "esxi": "vmfs"}.get(
+            next(iter(kinds), "linux")
+        )
+        if len(store.hosts) > 1 and kind not in CLUSTER_FILE_SYSTEMS:
+            problems.append(
+                Problem(
+                    f"{variable}.hosts",
+                    ", ".join(store.hosts),
+                    f"but {kind} is no cluster file system and would be destroyed",
+                    "name one host, or give each a disk of its own",
+                )
+            )
+        fits = {"linux": ("ext4", "xfs"), "windows": ("ntfs",), "esxi": ("vmfs", "rdm", "nfs")}
+        for name in store.hosts:
+            platform = testbed.hosts[name].platform
+            if kind not in fits[platform]:
+                problems.append(
+                    Problem(
+                        f"{variable}.type",
+                        shown(kind),
+                        f"which {name} cannot make",
+                        f"use {' or '.join(fits[platform])}",
+                    )
+                )
+        if kind == "nfs":
+            problems += [
+                Problem(f"{variable}.{key}", None, "is not set", "name the NFS server and the path that it exports")
+                for key in ("server", "path")
+                if not store.entry.get(key)
+            ]
+        if not store.hosts and store.disk:
+            problems.append(
+                Problem(
+                    f"{variable}.on",
+                    shown(store.entry.get("disk")),
+                    "a disk that no host logs in to",
+                    "add a host to hypervisors or clients",
+                )
+            )
+        problems += _room(testbed, store, variable)
+    return problems
+
+
+def _room(testbed: Testbed, store, variable: str) -> list:
+    """What is to lie on the datastore fits on it."""
+    size = store.disk.entry.get("size") if store.disk else None
+    guests = [
+        entry
+        for entry in testbed.description.get("guests", [])
+        if entry.get("datastore") in (store.name, store.label) and not (entry.get("esxi") or {}).get("disks")
+    ]
+    wanted = store.entry.get("benchmark_file", 0) + sum(entry.get("disk_size", 0) for entry in guests)
+    if not size or store.entry.get("type") == "rdm" or wanted <= size * (100 - FILE_SYSTEM_OVERHEAD_PERCENT) // 100:
+        return []
+    return [
+        Problem(
+            f"testbed.disks[{store.disk.index}].size",
+            size_text(size),
+            f"but {size_text(wanted)} are to lie on the datastore {store.name}, which needs some room for itself",
+            "make the disk larger, or what lies on it smaller",
+        )
+    ]
+
+
+def _guests(lab: dict, testbed: Testbed) -> list:
+    problems = []
+    for index, entry in enumerate(testbed.description.get("guests", [])):
+        variable = f"testbed.guests[{index}]"
+        stores = [
+            store for store in testbed.stores if entry.get("datastore") in (store.name, store.label) and store.hosts
+        ]
+        if not stores:
+            continue
+        esxi = testbed.hosts[stores[0].hosts[0]].platform == "esxi"
+        extra = entry.get("esxi") or {}
+        if "disk_size" not in entry and not extra.get("disks") and stores[0].entry.get("type") != "rdm":
+            problems.append(
+                Problem(
+                    f"{variable}.disk_size",
+                    None,
+                    "is not set",
+                    "write the size of the disk that is measured, such as 48MiB",
+                )
+            )
+        if "memory" not in entry and not ("template" in extra or "ova" in extra):
+            problems.append(Problem(f"{variable}.memory", None, "is not set", "write its memory, such as 320MiB"))
+        if not esxi and not testbed.embedded:
+            if "image" not in entry:
+                problems.append(
+                    Problem(
+                        f"{variable}.image",
+                        None,
+                        "is not set",
+                        "name the disk image with its system, on the host that runs it",
+                    )
+                )
+            if not entry.get("taps"):
+                problems.append(
+                    Problem(f"{variable}.taps", None, "is not set", "name a tap interface for its network card")
+                )
+            guest = entry.get("host", entry["name"])
+            if not entry.get("address") and not addresses_of(lab["hosts"].get(guest, {})):
+                problems.append(
+                    Problem(
+                        f"ansible_host of {guest}", None, "is not set", "give the address at which the guest answers"
+                    )
+                )
+    return problems
+
+
+def _measured(lab: dict, testbed: Testbed) -> list:
+    earlier = [layer for layers in lab.get("published", {}).values() for layer in layers]
+    problems, scratch = [], {layer["name"]: layer for layer in [*earlier, *testbed.layers]}
+    told = set()
+    for host in testbed.hosts.values():
+        own = host.own
+        profile = own.get("benchmark_profile")
+        if profile and not own.get("benchmark_profile_dirs") and profile not in lab["profiles"] and profile not in told:
+            told.add(profile)
+            problems.append(
+                Problem(
+                    "benchmark_profile", shown(profile), "which is no profile", did_you_mean(profile, lab["profiles"])
+                )
+            )
+        engine = own.get("benchmark_engine")
+        if engine in ENGINES_OF_WINDOWS and host.platform == "linux" and "benchmark" in host.stages:
+            problems.append(
+                Problem(
+                    f"benchmark_engine of {host.name}", shown(engine), "which runs on Windows hosts only", "use fio"
+                )
+            )
+        layer = own.get("benchmark_server_layer")
+        if layer and layer not in scratch and not layer.startswith("ceiling-"):
+            problems.append(
+                Problem(
+                    f"benchmark_server_layer of {host.name}",
+                    shown(layer),
+                    "which is no layer of this testbed",
+                    did_you_mean(layer, list(scratch)),
+                )
+            )
+        elif layer and scratch.get(layer, {}).get("purpose") == "data":
+            raw = [name for name, one in scratch.items() if one["purpose"] == "scratch" and one["host"] == host.name]
+            problems.append(
+                Problem(
+                    f"benchmark_server_layer of {host.name}",
+                    shown(layer),
+                    "which holds data that a raw benchmark would destroy",
+                    f"use {' or '.join(raw)}" if raw else "use a disk without a datastore",
+                )
+            )
+        for index, workload in enumerate(own.get("benchmark_workloads") or []):
+            try:
+                expand(
+                    dict(workload) if isinstance(workload, dict) else workload, None, f"benchmark_workloads[{index}]"
+                )
+            except Failure as failure:
+                if str(failure) not in told:
+                    told.add(str(failure))
+                    details = failure.details
+                    variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
+                    value = details.get("value")
+                    problems.append(Problem(variable, None if value is None else shown(value), "", _remedy(failure)))
+    return problems
+
+
+def _memory(lab: dict, testbed: Testbed) -> list:
+    problems, facts = [], lab.get("facts", {})
+    machines = {}
+    if testbed.embedded:
+        listed = testbed.hosts[testbed.embedded].variables.get("embedded_lab_machines")
+        machines = {one.get("name"): one.get("memory_mib") for one in mappings(listed)}
+    for name in testbed.targets:
+        host = testbed.hosts[name]
+        wanted = sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks")))
+        there = machines.get(name) or facts.get(name, {}).get("memory_mib")
+        if (
+            wanted
+            and there
+            and wanted + MEMORY_RESERVE_MIB > there
+            and host.variables.get("ramdisk_provider") != "preinstalled"
+        ):
+            problems.append(
+                Problem(
+                    f"memory of {name}",
+                    size_text(there),
+                    f"but its RAM disks take {size_text(wanted)} and the system needs {MEMORY_RESERVE_MIB} MiB",
+                    "make the disks smaller, or give the host more memory",
+                )
+            )
+    return problems

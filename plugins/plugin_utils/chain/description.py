@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The words of the description: the variable ``testbed``, what else an inventory may say, and words of earlier releases.
+
+The words of ``testbed`` are defined in doc_fragments/testbed.py alone: the manual page, the check and the JSON schema are made from it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from ...doc_fragments.testbed import ModuleDocFragment
+
+# Texts with a number and a unit, which become MiB; and what is never shown.
+SIZES = ("size", "benchmark_file", "disk_size", "memory")
+SECRETS = ("chap_password", "mutual_chap_password")
+
+
+def _typed(options: dict[str, Any]) -> dict[str, Any]:
+    for name, option in options.items():
+        if name in SIZES:
+            option["type"] = "size"
+        if name in SECRETS:
+            option["no_log"] = True
+        _typed(option.get("suboptions", {}))
+    return options
+
+
+OPTIONS = _typed(yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["testbed"]["suboptions"])
+
+# What an inventory may say besides testbed and the roles' variables. Whoever adds one adds it here.
+TEXT, BOOL, LIST, DICT, ANY = {"type": "str"}, {"type": "bool"}, {"type": "list"}, {"type": "dict"}, {"type": "raw"}
+WORDS = {
+    "testbed": {"type": "dict", "description": "What is on the hosts."},
+    "testbed_id": {**TEXT, "description": "Name of the testbed."},
+    "testbed_home": {**TEXT, "description": "A folder of your own to name others by."},
+    "testbed_state_dir": {**TEXT, "description": "Folder on the controller that keeps the testbed's state."},
+    "testbed_results_dir": {**TEXT, "description": "Folder on the controller that keeps the results of all testbeds."},
+    "testbed_run_id": {
+        **TEXT,
+        "description": "Name of the run. By default the time it starts; for reports the latest one.",
+    },
+    "testbed_address": {
+        **ANY,
+        "description": "The host's address in the storage network, or a list of them, one per path. By default ansible_host.",
+    },
+    "testbed_esxi": {
+        **DICT,
+        "description": "How an ESXi host is reached: the login options of storlab.testbed.esxi_state.",
+    },
+    "testbed_windows": {**BOOL, "description": "Whether the host runs Windows. By default as ansible_connection says."},
+    "testbed_verify_ignore": {**LIST, "description": "Patterns of what verify_clean does not look at."},
+    "testbed_lab_state": {**TEXT, "description": "Whether the embedded machines shall be there: present or absent."},
+    "testbed_counters": {**TEXT, "description": "State of storlab.testbed.esxi_counters."},
+    "testbed_many_hosts": {**TEXT, "description": "Hosts that benchmark_many measures."},
+    "testbed_coordinator": {**TEXT, "description": "The host that coordinates benchmark_many."},
+    "testbed_deadline_s": {
+        "type": "int",
+        "description": "After how many seconds observers and servers end by themselves.",
+    },
+    "testbed_baseline": {**ANY, "description": "The run that compare starts from."},
+    "testbed_candidate": {**ANY, "description": "The run that compare judges."},
+    "testbed_under_test": {**LIST, "description": "Facts that are meant to differ between two runs."},
+    "testbed_compare_fail_on": {**LIST, "description": "What makes compare fail."},
+    "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},
+    "testbed_compare_metrics": {**LIST, "description": "Metrics to compare."},
+    "testbed_compare_scrub": {**BOOL, "description": "Pseudonyms in the place of names and addresses."},
+}
+
+# Words of release 0.3 and earlier, and what says the same now.
+OLD_WORDS = {
+    "testbed_disks": "testbed.disks, or ramdisk_disks of the target",
+    "testbed_iqn_prefix": "testbed.iqn_prefix",
+    "testbed_portal": "testbed_address of the target and testbed.port",
+    "testbed_chap_secret": "testbed.chap_password",
+    "testbed_mutual_chap_secret": "testbed.mutual_chap_password",
+    "testbed_targets": "testbed.disks, or iscsi_target_targets of the target",
+    "testbed_initiator_name": "iscsi_initiator_name",
+    "testbed_initiator_provider": "iscsi_initiator_provider",
+    "testbed_sessions": "testbed.disks, or iscsi_initiator_targets",
+    "testbed_layer_suffix": "iscsi_initiator_layer_suffix",
+    "testbed_datastore_provider": "datastore_provider",
+    "testbed_datastores": "testbed.datastores, or datastore_datastores",
+    "testbed_guest_provider": "guest_vm_provider",
+    "testbed_guests": "testbed.guests, or guest_vm_guests",
+    "testbed_report_scrub": "report_scrub",
+    "testbed_report_static": "report_static",
+    "testbed_server_hosts": "benchmark_server_layer of the hosts that serve",
+    "testbed_server_layer": "benchmark_server_layer",
+    "testbed_server_address": "benchmark_server_address, or testbed_address",
+    "testbed_server_port": "benchmark_server_port",
+    "testbed_benchmark_windows": "benchmark_windows",
+    "testbed_benchmark_windows_download": "benchmark_windows_download",
+    "testbed_esxi_address": "testbed_esxi.hostname",
+    "testbed_esxi_name": "testbed_esxi.esxi_host",
+    **{
+        f"testbed_{name}": f"benchmark_{name}"
+        for name in (
+            "engine",
+            "ceiling",
+            "profile",
+            "profile_dirs",
+            "workload",
+            "workloads",
+            "sweep",
+            "exclude",
+            "repetitions",
+            "order",
+            "seed",
+            "variants",
+            "prepare",
+            "steady_state",
+            "series",
+            "search",
+        )
+    },
+}
+
+# What else of a host's variables matters here.
+CONNECTION = ("ansible_host", "ansible_connection", "ansible_shell_type")
+
+GROUPS = ("targets", "hypervisors", "clients", "guests")
+# Derived, unless the inventory has them.
+OTHER_GROUPS = ("guest_hosts", "controllers", "embedded_controllers", "machines")
+
+_SIZE = re.compile(r"\s*(\d+)\s*(MiB|GiB|TiB)\s*")
+_MIB = {"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+
+
+def size_mib(value: Any) -> int | None:
+    """MiB of a text such as 128MiB; None when it is no such text, or nothing at all."""
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) * _MIB[match[2]] or None if match else None
+
+
+def size_text(mib: int) -> str:
+    return f"{mib // 1024} GiB" if mib % 1024 == 0 else f"{mib} MiB"

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a lab lacks before a build, and the command that mends it: pure functions of the testbed and of what the hosts have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .expand import Testbed, addresses_of, is_address, mappings
+
+# {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
+STAGES = {
+    "ramdisk": (["modprobe"], ["brd|zram|loop"]),
+    "iscsi_initiator": (["iscsiadm"], ["iscsi_tcp"]),
+    "benchmark": (["fio", "blkid"], []),
+}
+TARGETS = {"lio": ([], ["target_core_mod", "iscsi_target_mod"]), "tgt": (["tgtd", "tgtadm"], [])}
+FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs"}
+# {command: (Debian's package, that of the Red Hat family)}
+PACKAGES = {
+    "modprobe": ("kmod", "kmod"),
+    "iscsiadm": ("open-iscsi", "iscsi-initiator-utils"),
+    "fio": ("fio", "fio"),
+    "blkid": ("util-linux", "util-linux"),
+    "tgtd": ("tgt", "scsi-target-utils"),
+    "tgtadm": ("tgt", "scsi-target-utils"),
+    "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
+    "mkfs.xfs": ("xfsprogs", "xfsprogs"),
+    "qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm"),
+}
+INSTALL = {
+    "apt-get": "apt-get install --yes",
+    "dnf": "dnf install -y",
+    "yum": "yum install -y",
+    "zypper": "zypper install -y",
+    "apk": "apk add",
+}
+# ESXi makes no VMFS on less than 1.3 GB.
+VMFS_MIB = 1331
+SECTOR_BYTES = 512
+CLOCK_S = 2.0
+
+
+def needs(testbed: Testbed, name: str) -> dict[str, Any]:
+    """The options of storlab.testbed.host_probe for a Linux host."""
+    host = testbed.hosts[name]
+    commands, modules = [], []
+    for stage in host.stages:
+        more = STAGES.get(stage, ([], []))
+        if stage == "iscsi_target":
+            more = TARGETS.get(host.variables["iscsi_target_provider"], ([], []))
+            more = more if host.variables["iscsi_target_targets"] else ([], [])
+        if stage == "ramdisk" and not host.variables["ramdisk_disks"]:
+            more = ([], [])
+        if stage == "datastore":
+            kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
+            more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
+        if stage == "guest_vm" and host.variables["guest_vm_guests"] and name != testbed.embedded:
+            more = (["qemu-system-x86_64"], [])
+        commands += more[0]
+        modules += more[1]
+    peers = {
+        (portal.get("address"), portal.get("port", 3260))
+        for session in mappings(host.variables.get("iscsi_initiator_targets"))
+        for portal in mappings([session.get("portal")])
+    }
+    return {
+        "commands": list(dict.fromkeys(commands)),
+        "modules": list(dict.fromkeys(modules)),
+        "peers": [{"address": address, "port": port} for address, port in sorted(peers)],
+        "devices": [
+            disk.entry["path"]
+            for disk in testbed.disks
+            if disk.target == name and disk.entry["kind"] == "device" and "path" in disk.entry
+        ],
+    }
+
+
+def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
+    """[{host, what, good, said, command}]. probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; None: not reached}."""
+    lines = []
+    for name, host in testbed.hosts.items():
+        if name not in probes:
+            continue
+        if probes[name] is None:
+            lines.append(
+                _line(
+                    name,
+                    "reached",
+                    False,
+                    "the host does not answer Ansible",
+                    f"ansible {name} -i <inventory> -m ping -vvv",
+                )
+            )
+            continue
+        lines.append(
+            _line(name, "reached", True, probes[name].get("system") or probes[name].get("product", host.platform))
+        )
+        if host.platform == "linux":
+            lines += _linux(testbed, name, probes[name])
+        elif host.platform == "esxi":
+            lines += _esxi(testbed, name, probes[name])
+    return lines
+
+
+def _line(host: str, what: str, good: bool, said: str, command: str = "") -> dict[str, Any]:
+    return {"host": host, "what": what, "good": good, "said": said, "command": "" if good else command}
+
+
+def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
+    lines, host = [], testbed.hosts[name]
+    manager = probe["package_manager"]
+    lines.append(
+        _line(
+            name,
+            "rights",
+            probe["root"],
+            "root" if probe["root"] else "not root",
+            "set ansible_user: root, or ansible_become: true",
+        )
+    )
+    wanted = needs(testbed, name)
+    if wanted["commands"]:
+        missing = probe["missing_commands"]
+        packages = sorted({PACKAGES[command][0 if manager == "apt-get" else 1] for command in missing})
+        command = f"{INSTALL.get(manager, 'install the packages')} {' '.join(packages)}"
+        lines.append(
+            _line(
+                name,
+                "programs",
+                not missing,
+                f"{', '.join(missing)} missing" if missing else ", ".join(wanted["commands"]),
+                command,
+            )
+        )
+    if wanted["modules"]:
+        missing = probe["missing_modules"]
+        extra = f"{INSTALL.get(manager, 'install')} kernel-modules-extra"
+        if manager == "apt-get":
+            # Debian's small kernels for clouds lack them; Ubuntu keeps them apart.
+            ubuntu = "Ubuntu" in probe.get("system", "")
+            extra = f"{INSTALL[manager]} {'linux-modules-extra-' + probe['kernel'] if ubuntu else 'linux-image-amd64, and start it'}"
+        lines.append(
+            _line(
+                name,
+                "kernel modules",
+                not missing,
+                f"{', '.join(missing)} missing in {probe['kernel']}" if missing else ", ".join(wanted["modules"]),
+                extra,
+            )
+        )
+    lines += _memory(testbed, name, probe)
+    if "clock_ahead_s" in probe:
+        ahead = probe["clock_ahead_s"]
+        lines.append(
+            _line(
+                name,
+                "time",
+                abs(ahead) <= CLOCK_S,
+                f"{ahead:+.1f} s off the controller's",
+                "timedatectl set-ntp true, or chronyc makestep",
+            )
+        )
+    for peer in probe["peers"]:
+        where, way = f"{peer['address']}:{peer['port']}", peer["way"]
+        said = {
+            "open": "answers",
+            "refused": "reached, nobody listens yet",
+            "filtered": "no answer: a firewall is in the way",
+            "unreachable": "no way there",
+        }[way]
+        owner = next(
+            (
+                other
+                for other in testbed.targets
+                if peer["address"] in [address for address, _port in addresses_of(testbed.hosts[other].own)]
+            ),
+            "the target",
+        )
+        command = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
+        if way == "unreachable":
+            command = f"ip route get {peer['address']}, and give {name} an address in that network"
+        lines.append(_line(name, f"way to {where}", way in ("open", "refused"), said, command))
+        if peer["mtu_passes"] is not None:
+            command = f"ip link set <interface> mtu {peer['mtu_bytes']} on {owner} and on every switch between, or mtu 1500 on {name}"
+            passes = peer["mtu_passes"]
+            lines.append(
+                _line(
+                    name,
+                    f"MTU to {peer['address']}",
+                    passes,
+                    f"{peer['mtu_bytes']} bytes {'pass' if passes else 'do not pass'} unfragmented",
+                    command,
+                )
+            )
+    for path, device in probe["devices"].items():
+        lines += _device(testbed, name, path, device)
+    if "guest_vm" in host.stages and host.variables["guest_vm_guests"]:
+        # Without it guests are emulated: slow, and told so in their layer, but nothing fails.
+        said = "/dev/kvm is there" if probe["kvm"] else "no /dev/kvm: guests are going to be emulated"
+        lines.append(_line(name, "virtualisation", True, said))
+    return lines
+
+
+def _memory(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
+    host = testbed.hosts[name]
+    wanted = sum(disk.get("size_mib", 0) for disk in mappings(host.variables.get("ramdisk_disks")))
+    wanted = wanted if host.variables.get("ramdisk_provider") != "preinstalled" else 0
+    if not wanted:
+        return []
+    # RAM disks of an earlier build are part of what is used.
+    built = host.variables.get("ramdisk_disks") and any(
+        layer["kind"] == "backing" for layer in probe.get("published", [])
+    )
+    free, total = probe["memory_available_mib"], probe["memory_mib"]
+    good = wanted <= (total if built else free)
+    said = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
+    return [_line(name, "memory", bool(good), said, f"end what uses memory on {name}, or make testbed.disks smaller")]
+
+
+def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Any]:
+    if not device:
+        return [
+            _line(
+                name,
+                path,
+                False,
+                "no such block device",
+                "lsblk --output PATH,SIZE,SERIAL,WWN, and correct testbed.disks",
+            )
+        ]
+    readers = [host for disk in testbed.disks if disk.entry.get("path") == path for host in disk.hosts]
+    esxi = [host for host in readers if testbed.hosts[host].platform == "esxi"]
+    good = not esxi or device["sector_bytes"] == SECTOR_BYTES
+    said = f"sectors of {device['sector_bytes']} bytes" + ("" if good else f", which {esxi[0]} refuses")
+    return [
+        _line(
+            name,
+            path,
+            good,
+            said,
+            f"nvme format {path} --lbaf 0 (destroys what is on it), or take a device with sectors of 512 bytes",
+        )
+    ]
+
+
+def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
+    lines = []
+    version = str(about.get("version", "0"))
+    numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
+    lines.append(_line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
+    simulated = "simulat" in str(about.get("product", "")).lower()
+    for store in testbed.stores:
+        size = store.disk.entry.get("size") if store.disk else None
+        if name in store.hosts and size and store.entry.get("type", "vmfs") == "vmfs":
+            good = size >= VMFS_MIB or simulated
+            said = f"{size} MiB" + (" (the simulation takes less than ESXi)" if simulated and size < VMFS_MIB else "")
+            lines.append(
+                _line(
+                    name,
+                    f"room for VMFS on {store.disk.name}",
+                    good,
+                    said,
+                    f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
+                )
+            )
+    return lines
+
+
+def facts(probes: dict[str, Any]) -> dict[str, Any]:
+    """What the check of the whole can hold against the description."""
+    return {
+        name: {key: probe[key] for key in ("addresses", "memory_mib") if key in probe}
+        for name, probe in probes.items()
+        if probe and "addresses" in probe and any(map(is_address, probe["addresses"]))
+    }
+
+
+def as_markdown(lines: list[Any], wrong: list[Any]) -> list[Any]:
+    """The findings as a table, and below it the commands that mend what is missing. wrong: what the hosts show to be wrong in the description."""
+    table = ["| host | what | good | said |", "| --- | --- | --- | --- |"]
+    table += [
+        f"| {line['host']} | {line['what']} | {'yes' if line['good'] else 'no'} | {line['said'].replace('|', ' or ')} |"
+        for line in lines
+    ]
+    mending = [
+        f"{line['host']}: {line['what']}: {line['said']}. {line['command']}" for line in lines if not line["good"]
+    ]
+    return table + (["", "To mend it:", *(f"- {text}" for text in [*mending, *wrong])] if mending or wrong else [])

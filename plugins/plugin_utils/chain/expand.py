@@ -1,0 +1,935 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the description of a testbed to the variables of the roles on every host: a pure function, without clock and chance.
+
+A lab is what is known before anything is touched::
+
+    groups      {group: [host]}, in the order of the inventory
+    hosts       {host: {variable: value}}: what the inventory (or the command line) sets
+    base_dir    folder on the controller beside the inventory, for state and results unless the inventory names others
+    secrets     {'chap': text, 'mutual_chap': text}, for what the description leaves to the collection
+    roles       {role: {variable: option}}: the roles' argument specifications
+    profiles    names of the known profiles
+    published   {host: [{name, kind, host, purpose}]}: the layers that an earlier build has published
+    others      {variable: [host]}: names of all other variables of the inventory, for what is written almost like one of ours
+    facts       {host: {'addresses': [address], 'memory_mib': number}}, as far as they are known
+
+What comes out is a Testbed. A variable that the inventory sets is taken as it is, and what follows from it is derived from that.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass, field
+
+from .description import GROUPS, OPTIONS, WORDS
+from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
+
+IQN_AUTHORITY = "iqn.2026-11.test.storlab"
+WINDOWS_AUTHORITY = "iqn.1991-05.com.microsoft"
+LAB_ADDRESS = "10.213.0.1/24"
+# What a machine of the embedded lab needs besides what it holds, and where its hosts' addresses begin.
+MACHINE_MIB = 384
+FIRST_ADDRESS = 10
+INTERFACE_NAME = 15
+NBD_PORT = 10809
+OVERRIDDEN = "set in the inventory"
+INITIATOR_GROUPS = ("hypervisors", "clients")
+INITIATOR_PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
+DATASTORE_PROVIDERS = {"linux": "filesystem", "esxi": "esxi", "windows": "ntfs"}
+
+
+@dataclass
+class Host:
+    """One host of the testbed, and what was derived for it."""
+
+    name: str
+    platform: str
+    own: dict
+    variables: dict = field(default_factory=dict)
+    because: dict = field(default_factory=dict)
+    stages: list = field(default_factory=list)
+    depends_on: list = field(default_factory=list)
+
+
+@dataclass
+class Disk:
+    """One disk of one target. ``hosts`` may log in to it; ``index`` is its place in testbed.disks."""
+
+    name: str
+    entry: dict
+    index: int
+    target: str
+    purpose: str
+    lun: int
+    hosts: list
+    loopback: bool
+
+
+@dataclass
+class Store:
+    """One datastore: on one disk (None: NFS), on ``hosts``. ``label`` is what the host calls it."""
+
+    name: str
+    label: str
+    entry: dict
+    index: int
+    disk: Disk | None
+    hosts: list
+
+
+@dataclass
+class Testbed:
+    testbed_id: str
+    state_dir: str
+    results_dir: str
+    description: dict
+    hosts: dict
+    disks: list
+    stores: list
+    layers: list
+    problems: list
+    groups: dict
+    embedded: str | None
+
+    def members(self, *groups: str) -> list:
+        return list(dict.fromkeys(name for group in groups for name in self.groups.get(group, [])))
+
+    @property
+    def targets(self) -> list:
+        return self.members("targets")
+
+    @property
+    def initiators(self) -> list:
+        return [name for name in self.members(*INITIATOR_GROUPS) if name not in self.targets]
+
+
+def expand(lab: dict) -> Testbed:
+    """The testbed that the lab's inventory describes. What is wrong is in its ``problems``, and left out of the rest."""
+    problems: list = []
+    groups = {name: list(members) for name, members in lab["groups"].items()}
+    words = _lab_wide(lab, groups)
+    testbed_id = words.get("testbed_id")
+    testbed_id = str(testbed_id) if testbed_id not in (None, "") else "testbed"
+    description = words.get("testbed")
+    if isinstance(description, dict):
+        description = fit_mapping("testbed", description, OPTIONS, problems)
+    elif description is not None:
+        problems.append(Problem("testbed", shown(description), "", "write a mapping with disks, datastores and guests"))
+    if not isinstance(description, dict):
+        description = {"disks": [], "datastores": [], "guests": [], "port": 3260, "chap": "mutual"}
+    testbed = Testbed(
+        testbed_id=testbed_id,
+        state_dir=str(words.get("testbed_state_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/state"),
+        results_dir=str(words.get("testbed_results_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/results"),
+        description=description,
+        hosts={},
+        disks=[],
+        stores=[],
+        layers=[],
+        problems=problems,
+        groups=groups,
+        embedded=next(iter(groups.get("embedded_controllers", [])), None),
+    )
+    _Expansion(lab, testbed).run()
+    return testbed
+
+
+def platform_of(own: dict) -> str:
+    """linux, windows or esxi, by what the inventory says of a host."""
+    if own.get("testbed_esxi"):
+        return "esxi"
+    windows = own.get("testbed_windows")
+    if windows is None:
+        windows = own.get("ansible_connection") in ("psrp", "winrm") or own.get("ansible_shell_type") == "powershell"
+    return "windows" if windows in (True, "true", "True", "yes") else "linux"
+
+
+def addresses_of(own: dict) -> list:
+    """[(address, port or None)] of a host in the storage network, as its inventory says; without any, none."""
+    given = own.get("testbed_address") or own.get("ansible_host") or []
+    result = []
+    for text in [given] if isinstance(given, str) else given:
+        match = re.fullmatch(r"\[(.+)\]:(\d+)|([^:]+):(\d+)", str(text))
+        address, port = (match[1] or match[3], int(match[2] or match[4])) if match else (str(text), None)
+        result.append((address, port))
+    return result
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _lab_wide(lab: dict, groups: dict) -> dict:
+    """The variables of the whole testbed, as its first host has them."""
+    first = next((name for group in (*GROUPS, *groups) for name in groups.get(group, [])), None)
+    own = lab["hosts"].get(first, {}) if first else next(iter(lab["hosts"].values()), {})
+    return {name: own[name] for name in WORDS if name in own}
+
+
+class _Expansion:
+    def __init__(self, lab: dict, testbed: Testbed):
+        self.lab, self.testbed, self.description = lab, testbed, testbed.description
+        self.specification = {name: option for role in lab["roles"].values() for name, option in role.items()}
+
+    def run(self) -> None:
+        testbed = self.testbed
+        known, unfit = testbed.members(*GROUPS, "guest_hosts", "embedded_controllers"), {}
+        for name in known:
+            own = self.lab["hosts"].get(name, {})
+            testbed.hosts[name] = Host(name, platform_of(own), self._fitted(own, unfit.setdefault(name, [])))
+        # What is wrong on all hosts was most likely said once.
+        for problem in dict.fromkeys(problem for problems in unfit.values() for problem in problems):
+            hosts = [name for name in known if problem in unfit[name]]
+            where = "" if len(hosts) == len(known) else f" of {', '.join(hosts)}"
+            testbed.problems.append(problem._replace(variable=f"{problem.variable}{where}"))
+        self._embedded_addresses()
+        self._disks()
+        self._stores()
+        for name in testbed.targets:
+            self._target(testbed.hosts[name])
+        for name in testbed.targets + testbed.initiators:
+            self._sessions(testbed.hosts[name])
+        self._suffixes()
+        for name in testbed.targets + testbed.initiators:
+            self._datastores(testbed.hosts[name])
+        self._guests()
+        self._measured()
+        if testbed.embedded:
+            self._machines(testbed.hosts[testbed.embedded])
+        self._stages()
+        self._layers()
+
+    # ---- what the inventory says
+
+    def _fitted(self, own: dict, problems: list) -> dict:
+        """The host's variables as their types; what does not fit is a problem, and left out."""
+        result = {}
+        for variable, value in own.items():
+            option = self.specification.get(variable)
+            fitted = value if option is None else fit(variable, value, option, problems)
+            if fitted is not UNFIT:
+                result[variable] = fitted
+        return result
+
+    def derive(self, host: Host, variable: str, value, because: str):
+        """Set a role's variable of a host, unless its inventory does; returns what holds."""
+        if variable in host.own:
+            value, because = host.own[variable], OVERRIDDEN
+        host.variables[variable], host.because[variable] = value, because
+        return value
+
+    def problem(self, variable: str, value, why: str, remedy: str) -> None:
+        self.testbed.problems.append(Problem(variable, value if value is None else shown(value), why, remedy))
+
+    def _resolve(self, variable: str, names: list, among: list, what: str) -> list:
+        """The hosts that names of hosts or groups mean, in the order of the inventory."""
+        wanted, groups = set(), self.testbed.groups
+        for name in names:
+            members = [name] if name in among else [host for host in groups.get(name, []) if host in among]
+            if not members and not (name in groups and not among):
+                self.problem(variable, name, f"which is no {what}", did_you_mean(name, among))
+            wanted.update(members)
+        return [name for name in among if name in wanted]
+
+    # ---- disks and datastores
+
+    def _disks(self) -> None:
+        testbed, used = self.testbed, dict.fromkeys(self.testbed.targets, 0)
+        for index, entry in enumerate(self.description.get("disks", [])):
+            variable = f"testbed.disks[{index}]"
+            targets = self._resolve(
+                f"{variable}.targets", entry["targets"], testbed.targets, "target of this inventory"
+            )
+            for target in targets:
+                name = entry["name"] if len(targets) == 1 else f"{entry['name']}-{target}"
+                carries = any(store.get("disk") in (name, entry["name"]) for store in self.description["datastores"])
+                # A RAM disk or VHDX file is made empty. What a device of the user's holds, only the user knows.
+                kept = carries or entry["kind"] == "device"
+                purpose = entry.get("purpose") or ("data" if kept else "scratch")
+                hosts = [host for host in testbed.initiators if carries or testbed.hosts[host].platform != "esxi"]
+                if "to" in entry:
+                    hosts = self._resolve(f"{variable}.to", entry["to"], testbed.initiators, "host that logs in")
+                loopback = (
+                    bool(testbed.initiators) and purpose == "scratch" and testbed.hosts[target].platform == "linux"
+                )
+                testbed.disks.append(
+                    Disk(
+                        name=name,
+                        entry=entry,
+                        index=index,
+                        target=target,
+                        purpose=purpose,
+                        lun=entry.get("lun", used[target]),
+                        hosts=hosts,
+                        loopback=entry.get("loopback", loopback),
+                    )
+                )
+                used[target] += 1
+
+    def _stores(self) -> None:
+        testbed = self.testbed
+        for index, entry in enumerate(self.description.get("datastores", [])):
+            variable = f"testbed.datastores[{index}]"
+            if entry.get("type") == "nfs":
+                hosts = self._resolve(
+                    f"{variable}.hosts",
+                    entry.get("hosts", testbed.initiators),
+                    testbed.initiators,
+                    "host of this inventory",
+                )
+                name = entry.get("name") or "nfs"
+                testbed.stores.append(Store(name, name, entry, index, None, hosts))
+                continue
+            on = entry.get("disk")
+            disks = [disk for disk in testbed.disks if on in (disk.name, disk.entry["name"])]
+            if not disks:
+                self.problem(
+                    f"{variable}.disk",
+                    on,
+                    "which is no disk" if on else "is not set",
+                    did_you_mean(on or "", [disk.name for disk in testbed.disks]),
+                )
+            for disk in disks:
+                hosts = disk.hosts or ([] if testbed.initiators else [disk.target])
+                if "hosts" in entry:
+                    hosts = self._resolve(
+                        f"{variable}.hosts",
+                        entry["hosts"],
+                        [*disk.hosts, disk.target],
+                        f"host that has the disk {disk.name}",
+                    )
+                name = entry.get("name") or disk.name
+                if entry.get("name") and len(disks) > 1:
+                    name = f"{name}-{disk.target}"
+                esxi = any(testbed.hosts[host].platform == "esxi" for host in hosts)
+                label = f"{testbed.testbed_id}-{name}" if esxi and not entry.get("name") else name
+                testbed.stores.append(Store(name, label, entry, index, disk, hosts))
+
+    # ---- targets
+
+    def _target(self, host: Host) -> None:
+        disks = [disk for disk in self.testbed.disks if disk.target == host.name]
+        windows = host.platform == "windows"
+        self.derive(
+            host,
+            "ramdisk_disks",
+            [
+                {
+                    "name": disk.name,
+                    "size_mib": disk.entry.get("size", 0),
+                    "purpose": disk.purpose,
+                    **({"model": disk.entry["model"]} if "model" in disk.entry else {}),
+                }
+                for disk in disks
+                if disk.entry["kind"] == "ramdisk"
+            ],
+            "testbed.disks",
+        )
+        model = any("model" in disk.entry for disk in disks)
+        provider = ("preinstalled" if model else "iscsi_target") if windows else "auto"
+        self.derive(host, "ramdisk_provider", provider, f"{host.name} runs {host.platform.capitalize()}")
+        self.derive(
+            host,
+            "iscsi_target_provider",
+            "windows" if windows else "lio",
+            f"{host.name} runs {host.platform.capitalize()}",
+        )
+        loopback = any(disk.loopback for disk in disks)
+        for variable in ("ramdisk_windows_loopback", "iscsi_target_windows_loopback"):
+            self.derive(host, variable, windows and loopback, "testbed.disks")
+        self.derive(
+            host,
+            "iscsi_target_allow_no_chap",
+            self.description["chap"] == "none",
+            "testbed.chap",
+        )
+        exported = [disk for disk in disks if disk.hosts or disk.loopback]
+        targets = (self._windows_targets if windows else self._linux_targets)(host, exported)
+        self.derive(
+            host,
+            "iscsi_target_targets",
+            targets,
+            f"testbed.disks, testbed_address of {host.name}, and who is in hypervisors and clients",
+        )
+
+    def _linux_targets(self, host: Host, disks: list) -> list:
+        """One target; each initiator sees the LUNs that are its."""
+        if not disks:
+            return []
+        initiators = [
+            self._initiator(
+                self._initiator_name(self.testbed.hosts[name]),
+                name,
+                host,
+                [disk for disk in disks if name in disk.hosts],
+                luns=True,
+            )
+            for name in self.testbed.initiators
+            if any(name in disk.hosts for disk in disks)
+        ]
+        own = [disk for disk in disks if disk.loopback]
+        if own:
+            initiators.append(self._initiator(self._initiator_name(host), "loopback", host, own, luns=True))
+        return [self._export(host, f"{self.prefix}:{_iqn_part(host.name)}", disks, initiators)]
+
+    def _windows_targets(self, host: Host, disks: list) -> list:
+        """A Windows target shows all its LUNs to everyone who may log in: one for each set of LUNs, and one for the server itself."""
+        sets: dict = {}
+        for name in self.testbed.initiators:
+            seen = tuple(disk.name for disk in disks if name in disk.hosts)
+            if seen:
+                sets.setdefault(seen, []).append(name)
+        targets, name = [], f"{self.prefix}:{_iqn_part(host.name)}"
+        for seen, members in sets.items():
+            user = members[0] if len(members) == 1 else self.testbed.testbed_id
+            mine = [disk for disk in disks if disk.name in seen]
+            mutual = any(self.testbed.hosts[member].platform != "windows" for member in members)
+            initiators = [
+                self._initiator(self._initiator_name(self.testbed.hosts[member]), user, host, mine, mutual=mutual)
+                for member in members
+            ]
+            targets.append(self._export(host, f"{name}-{len(targets) + 1}" if targets else name, mine, initiators))
+        own = [disk for disk in disks if disk.loopback]
+        if own:
+            initiators = [self._initiator(self._initiator_name(host), "loopback", host, own, mutual=False)]
+            targets.append(self._export(host, f"{name}-loopback", own, initiators))
+        return targets
+
+    def _export(self, host: Host, name: str, disks: list, initiators: list) -> dict:
+        portals = [
+            {"address": address, "port": port or self.description["port"]} for address, port in addresses_of(host.own)
+        ]
+        return {"name": name, "portals": portals, "luns": [_lun(disk) for disk in disks], "initiators": initiators}
+
+    def _initiator(
+        self, iqn: str, user: str, target: Host, disks: list, luns: bool = False, mutual: bool = True
+    ) -> dict:
+        chap, result = self.description["chap"], {"iqn": iqn}
+        if luns:
+            result["luns"] = [disk.lun for disk in disks]
+        if chap != "none":
+            result.update(chap_user=user, chap_password=self._secret("chap"))
+        if chap == "mutual" and mutual:
+            result.update(mutual_chap_user=target.name, mutual_chap_password=self._secret("mutual_chap"))
+        return result
+
+    def _secret(self, kind: str) -> str:
+        return self.description.get(f"{kind}_password") or self.lab["secrets"][kind]
+
+    @property
+    def prefix(self) -> str:
+        return self.description.get("iqn_prefix") or f"{IQN_AUTHORITY}:{_iqn_part(self.testbed.testbed_id)}"
+
+    def _initiator_name(self, host: Host) -> str:
+        if "iscsi_initiator_name" in host.own:
+            return host.own["iscsi_initiator_name"]
+        if host.platform == "windows":
+            return f"{WINDOWS_AUTHORITY}:{_iqn_part(host.name)}"
+        loopback = "-loopback" if host.name in self.testbed.targets else ""
+        return f"{self.prefix}:{_iqn_part(host.name)}{loopback}"
+
+    # ---- initiators
+
+    def _sessions(self, host: Host) -> None:
+        """Sessions follow from the targets' access lists: whoever is in one logs in, to what it may see there."""
+        name = self._initiator_name(host)
+        self.derive(host, "iscsi_initiator_name", name, "testbed.iqn_prefix and the host's name")
+        self.derive(
+            host,
+            "iscsi_initiator_provider",
+            INITIATOR_PROVIDERS[host.platform],
+            f"{host.name} runs {host.platform.capitalize()}",
+        )
+        sessions = []
+        for target in self.testbed.targets:
+            for export in mappings(self.testbed.hosts[target].variables["iscsi_target_targets"]):
+                mine = next((one for one in mappings(export.get("initiators")) if _names(one, name, host)), None)
+                portal = next(iter(mappings(export.get("portals"))), None)
+                if mine is None or portal is None:
+                    continue
+                luns = [
+                    _seen(lun, host.platform, target == host.name)
+                    for lun in mappings(export.get("luns"))
+                    if "luns" not in mine or lun.get("lun") in (mine["luns"] or [])
+                ]
+                chap = {
+                    key: mine[key]
+                    for key in _CHAP
+                    if key in mine and not (host.platform == "windows" and key.startswith("mutual"))
+                }
+                sessions.append({"iqn": export.get("name"), "portal": portal, **chap, "luns": luns})
+        self.derive(
+            host, "iscsi_initiator_targets", sessions, "the targets whose iscsi_target_targets name this initiator"
+        )
+
+    def _suffixes(self) -> None:
+        """Hosts that share a LUN need names of their own for their layers: the first keeps the plain ones."""
+        taken: set = set()
+        for name in self.testbed.targets + self.testbed.initiators:
+            host = self.testbed.hosts[name]
+            mine = {
+                (session.get("iqn"), lun.get("lun"))
+                for session in mappings(host.variables["iscsi_initiator_targets"])
+                for lun in mappings(session.get("luns"))
+                if lun.get("layer_kind", "initiator") == "initiator"
+            }
+            shared = bool(mine & taken)
+            taken |= mine
+            suffix = self.derive(
+                host,
+                "iscsi_initiator_layer_suffix",
+                f"-{name}" if shared else "",
+                "whether another host before it has the same LUN",
+            )
+            self.derive(host, "datastore_layer_suffix", suffix, "iscsi_initiator_layer_suffix")
+
+    def _datastores(self, host: Host) -> None:
+        stores = [store for store in self.testbed.stores if host.name in store.hosts]
+        self.derive(
+            host,
+            "datastore_provider",
+            DATASTORE_PROVIDERS[host.platform],
+            f"{host.name} runs {host.platform.capitalize()}",
+        )
+        described = [
+            _STORES[host.platform](self._below(store, host), store, place) for place, store in enumerate(stores)
+        ]
+        self.derive(host, "datastore_datastores", described, "testbed.datastores")
+
+    def _below(self, store: Store, host: Host) -> str | None:
+        """The layer that a datastore lies on."""
+        if store.disk is None:
+            return None
+        if store.disk.target == host.name:
+            return f"backing-{store.disk.name}"
+        return f"initiator-{store.disk.name}{host.variables['iscsi_initiator_layer_suffix']}"
+
+    # ---- guests
+
+    def _guests(self) -> None:
+        testbed, by_host = self.testbed, {}
+        guests = testbed.groups.get("guests", [])
+        for index, entry in enumerate(self.description.get("guests", [])):
+            variable = f"testbed.guests[{index}]"
+            inventory_name = entry.get("host", entry["name"])
+            if inventory_name not in guests:
+                word = f"{variable}.host" if "host" in entry else f"{variable}.name"
+                self.problem(
+                    word, inventory_name, "which is no host of the group guests", did_you_mean(inventory_name, guests)
+                )
+            stores = [store for store in testbed.stores if store.hosts]
+            store = next((store for store in stores if entry.get("datastore") in (store.name, store.label)), None)
+            if store is None:
+                why = "which is no datastore" if entry.get("datastore") else "is not set"
+                self.problem(
+                    f"{variable}.datastore",
+                    entry.get("datastore"),
+                    why,
+                    did_you_mean(entry.get("datastore") or "", [store.name for store in stores]),
+                )
+                continue
+            runs = testbed.hosts[store.hosts[0]]
+            if "hypervisor" in entry:
+                named = self._resolve(
+                    f"{variable}.hypervisor",
+                    [entry["hypervisor"]],
+                    store.hosts,
+                    f"host with the datastore {store.name}",
+                )
+                runs = testbed.hosts[named[0]] if named else runs
+            keeper = runs
+            if testbed.embedded and runs.platform == "linux":
+                runs = testbed.hosts[testbed.embedded]
+            maker = self._esxi_guest if runs.platform == "esxi" else self._qemu_guest
+            guest = maker(entry, inventory_name, store, keeper)
+            served = [one["data_disk"] for one in by_host.get(runs.name, []) if "data_disk" in one]
+            places = sum(disk["transport"] == "nbd" and disk["host"] == keeper.name for disk in served)
+            if places and guest.get("data_disk", {}).get("transport") == "nbd":
+                guest["data_disk"]["port"] = NBD_PORT + places
+            by_host.setdefault(runs.name, []).append(guest)
+        for name in list(dict.fromkeys([*testbed.groups.get("guest_hosts", []), *by_host])):
+            host = testbed.hosts[name]
+            self.derive(host, "guest_vm_guests", by_host.get(name, []), "testbed.guests")
+            esxi = host.platform == "esxi"
+            self.derive(
+                host, "guest_vm_provider", "esxi" if esxi else "qemu", f"{name} runs {host.platform.capitalize()}"
+            )
+            self._guest_folders(host)
+        testbed.groups["guest_hosts"] = [
+            name for name in testbed.hosts if "guest_vm_guests" in testbed.hosts[name].variables
+        ]
+
+    def _guest_folders(self, host: Host) -> None:
+        """Where the QEMU processes of guests keep what they need; the embedded lab has a network of its own."""
+        embedded = host.name == self.testbed.embedded
+        netns, folder = host.own.get("embedded_lab_netns", ""), host.own.get("embedded_lab_dir", "")
+        qemu = host.variables["guest_vm_provider"] == "qemu"
+        here = f"/run/storlab/{netns if embedded else self.testbed.testbed_id}" if qemu else ""
+        because = "embedded_lab_dir and embedded_lab_netns" if embedded else "testbed_id"
+        self.derive(host, "guest_vm_run_dir", f"{here}/vm" if qemu else "", because)
+        self.derive(host, "guest_vm_netns", netns if embedded else "", because)
+        self.derive(host, "guest_vm_accel_cache", f"{folder}/accel.json" if embedded else "", because)
+        self.derive(host, "guest_vm_ssh_control_dir", f"{here}/cp" if embedded else "", because)
+        self.derive(host, "guest_vm_console_dir", f"{folder}/console" if embedded else "", because)
+        self.derive(host, "guest_vm_boot_timeout_s", 60 if qemu else 600, because)
+
+    def _qemu_guest(self, entry: dict, host: str, store: Store, keeper: Host) -> dict:
+        embedded = self.testbed.embedded is not None
+        own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
+        address = entry.get("address") or next((address for address, _port in addresses_of(own)), None)
+        described = next(
+            (one for one in mappings(keeper.variables["datastore_datastores"]) if one.get("name") == store.label), {}
+        )
+        disk = {
+            "datastore_layer": f"datastore-{store.label}{keeper.variables['datastore_layer_suffix']}",
+            "host": keeper.name,
+            "directory": described.get("mount_point"),
+            "size_mib": entry.get("disk_size", 0),
+            "transport": "nbd" if embedded else "file",
+        }
+        guest = {"name": entry["name"], "host": host}
+        if address:
+            guest["address"] = address
+        guest["memory_mib"], guest["vcpus"] = entry.get("memory", 0), entry.get("vcpus", 1)
+        if embedded:
+            lab = self.testbed.hosts[self.testbed.embedded].own
+            image, prefix = f"{lab.get('embedded_lab_dir', '')}/image", self._network().split("/")[1]
+            guest["boot"] = {
+                "kernel": f"{image}/vmlinuz",
+                "initrd": f"{image}/initrd.img",
+                "append": "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on "
+                f"storlab.hostname={host} storlab.address={address}/{prefix}",
+                "image": f"{image}/root.ext4",
+                "image_serial": "storlab-root",
+                "readonly": True,
+            }
+            guest["nics"] = [{"tap": tap_name(host)}]
+            disk["address"] = next((address for address, _port in addresses_of(keeper.own)), None)
+        else:
+            guest["boot"] = {"image": entry.get("image"), "image_format": entry.get("image_format", "raw")}
+            guest["nics"] = [{"tap": tap} for tap in entry.get("taps", [])]
+        return {**guest, "data_disk": disk}
+
+    def _esxi_guest(self, entry: dict, host: str, store: Store, keeper: Host) -> dict:
+        own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
+        address = entry.get("address") or own.get("ansible_host")
+        extra = entry.get("esxi", {})
+        system = "template" in extra or "ova" in extra
+        layer = f"datastore-{store.label}{keeper.variables['datastore_layer_suffix']}"
+        disk = {
+            "name": "data",
+            "datastore": store.label,
+            "size_mib": entry.get("disk_size", 0),
+            "controller": "pvscsi",
+            "provisioning": "eager",
+        }
+        if store.entry.get("type") == "rdm":
+            disk = {"name": "data", "controller": "lsilogic", "rdm": {"layer": layer}}
+        guest = {"name": entry["name"], "host": host}
+        if address:
+            guest["address"] = address
+        if "vcpus" in entry:
+            guest["vcpus"] = entry["vcpus"]
+        if "memory" in entry:
+            guest["memory_mib"] = entry["memory"]
+        guest["esxi"] = {
+            "datastore": store.label,
+            "datastore_layer": layer,
+            "disks": [disk],
+            **({"nics": [{"network": "VM Network"}]} if not system else {}),
+            "wait_for_address": system,
+            "find_disk": system,
+            **extra,
+        }
+        return guest
+
+    # ---- the embedded lab
+
+    def _network(self) -> str:
+        own = self.testbed.hosts[self.testbed.embedded].own.get("embedded_lab_network") or {}
+        return own.get("address", LAB_ADDRESS)
+
+    def _embedded_addresses(self) -> None:
+        """Machines of the embedded lab get the addresses of its network in the order of the groups."""
+        if not self.testbed.embedded:
+            return
+        network = ipaddress.IPv4Interface(self._network()).network
+        listed = self.testbed.hosts[self.testbed.embedded].own
+        given = {
+            one.get("name"): one.get("address")
+            for key in ("embedded_lab_machines", "embedded_lab_ports")
+            for one in mappings(listed.get(key))
+        }
+        for place, name in enumerate(self.testbed.members(*GROUPS), 1):
+            own = self.testbed.hosts[name].own
+            own.setdefault("testbed_address", given.get(name) or str(network[FIRST_ADDRESS + place]))
+
+    def _machines(self, host: Host) -> None:
+        self.derive(host, "embedded_lab_name", self.testbed.testbed_id, "testbed_id")
+        machines = []
+        for name in self.testbed.targets + self.testbed.initiators:
+            machine = self.testbed.hosts[name]
+            held = sum(disk.get("size_mib", 0) for disk in mappings(machine.variables.get("ramdisk_disks")))
+            machines.append(
+                {
+                    "name": name,
+                    "address": addresses_of(machine.own)[0][0],
+                    "tap": tap_name(name),
+                    "memory_mib": MACHINE_MIB + held,
+                    "vcpus": 1,
+                }
+            )
+        self.derive(
+            host, "embedded_lab_machines", machines, "the groups targets, hypervisors and clients, and testbed.disks"
+        )
+        guests = [
+            {"name": name, "address": addresses_of(self.testbed.hosts[name].own)[0][0], "tap": tap_name(name)}
+            for name in self.testbed.groups.get("guests", [])
+        ]
+        self.derive(host, "embedded_lab_ports", guests, "the group guests")
+
+    # ---- measuring
+
+    def _measured(self) -> None:
+        for name in self.testbed.targets + self.testbed.initiators + self.testbed.groups.get("guests", []):
+            host = self.testbed.hosts[name]
+            if host.platform == "esxi":
+                continue
+            windows = host.platform == "windows"
+            self.derive(
+                host,
+                "benchmark_platform",
+                "windows" if windows else "linux",
+                f"{name} runs {host.platform.capitalize()}",
+            )
+            profile = self.derive(host, "benchmark_profile", "", "nothing names one")
+            if profile and host.own.get("benchmark_workloads"):
+                host.own["benchmark_workloads"] = []
+            self.derive(host, "benchmark_workloads", [], "benchmark_profile")
+            target, fio = name in self.testbed.targets, host.own.get("benchmark_engine", "fio") == "fio"
+            if self.testbed.embedded:
+                # The machines have the same emulated processor.
+                self.derive(
+                    host, "benchmark_ceiling", target, "all machines have the same processor, so the targets alone tell"
+                )
+            else:
+                self.derive(
+                    host,
+                    "benchmark_ceiling",
+                    not windows or (fio and not target),
+                    f"{name} runs {host.platform.capitalize()}",
+                )
+            own = addresses_of(host.own)
+            self.derive(host, "benchmark_server_address", own[0][0] if own else "", f"testbed_address of {name}")
+
+    # ---- what runs where
+
+    def _stages(self) -> None:
+        testbed, published = self.testbed, self.lab.get("published", {})
+        for name, host in testbed.hosts.items():
+            values, kinds = host.variables, {layer["kind"] for layer in published.get(name, [])}
+            target, initiator = name in testbed.targets, name in testbed.initiators
+            if target:
+                host.stages += ["ramdisk", "iscsi_target"]
+            # A target logs in to itself, or has datastores, only where that is described, or was when it was built.
+            if initiator or (target and (values["iscsi_initiator_targets"] or {"target", "initiator"} & kinds)):
+                host.stages.append("iscsi_initiator")
+            if initiator or (target and (values["datastore_datastores"] or "datastore" in kinds)):
+                host.stages.append("datastore")
+            if "guest_vm_guests" in values:
+                host.stages.append("guest_vm")
+            if "benchmark_platform" in values:
+                host.stages.append("benchmark")
+            if "iscsi_initiator_targets" in values:
+                names = {session.get("iqn") for session in mappings(values["iscsi_initiator_targets"])}
+                host.depends_on += [
+                    other
+                    for other in testbed.targets
+                    if other != name
+                    and names
+                    & {
+                        export.get("name")
+                        for export in mappings(testbed.hosts[other].variables["iscsi_target_targets"])
+                    }
+                ]
+            keepers = [(guest.get("data_disk") or {}).get("host") for guest in mappings(values.get("guest_vm_guests"))]
+            host.depends_on += [other for other in dict.fromkeys(keepers) if other in testbed.hosts and other != name]
+
+    def _layers(self) -> None:
+        """The layers that a build is going to publish, bottom first."""
+        add, hosts = self.testbed.layers.append, self.testbed.hosts.values()
+        for host in hosts:
+            for disk in mappings(host.variables.get("ramdisk_disks")):
+                add(
+                    _layer(
+                        "backing",
+                        disk.get("name"),
+                        host,
+                        None,
+                        disk.get("purpose"),
+                        f"RAM disk, {disk.get('size_mib')} MiB",
+                    )
+                )
+        for host in hosts:
+            for export in mappings(host.variables.get("iscsi_target_targets")):
+                for lun in mappings(export.get("luns")):
+                    add(
+                        _layer(
+                            "target",
+                            lun.get("name"),
+                            host,
+                            lun.get("layer"),
+                            lun.get("purpose"),
+                            f"LUN {lun.get('lun')} of {export.get('name')}",
+                        )
+                    )
+        for host in hosts:
+            suffix = host.variables.get("iscsi_initiator_layer_suffix", "")
+            for session in mappings(host.variables.get("iscsi_initiator_targets")):
+                for lun in mappings(session.get("luns")):
+                    if lun.get("layer_kind") != "target":
+                        add(
+                            _layer(
+                                "initiator",
+                                f"{lun.get('name')}{suffix}",
+                                host,
+                                lun.get("parent"),
+                                lun.get("purpose"),
+                                f"LUN {lun.get('lun')} of {session.get('iqn')}",
+                            )
+                        )
+        for host in hosts:
+            suffix = host.variables.get("datastore_layer_suffix", "")
+            for store in mappings(host.variables.get("datastore_datastores")):
+                what = store.get("filesystem") or store.get("type") or ("VMFS" if host.platform == "esxi" else "NTFS")
+                where = f" at {store['mount_point']}" if store.get("mount_point") else ""
+                add(
+                    _layer(
+                        "datastore",
+                        f"{store.get('name')}{suffix}",
+                        host,
+                        store.get("layer"),
+                        "scratch",
+                        f"{what}{where}",
+                    )
+                )
+        for host in hosts:
+            for guest in mappings(host.variables.get("guest_vm_guests")):
+                parent = (guest.get("data_disk") or guest.get("esxi") or {}).get("datastore_layer")
+                add(
+                    {
+                        **_layer(
+                            "guest", guest.get("name"), host, parent, "scratch", f"a virtual machine on {host.name}"
+                        ),
+                        "host": guest.get("host"),
+                    }
+                )
+
+
+_CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
+
+
+def _names(initiator: dict, iqn: str, host: Host) -> bool:
+    """Whether an entry of a target's access list means this host, by its IQN, address or host name."""
+    addresses = [address for address, _port in addresses_of(host.own)]
+    given = initiator.get("iqn"), initiator.get("address") or initiator.get("dns_name")
+    return given[0] == iqn or (given[1] is not None and given[1] in addresses)
+
+
+def tap_name(host: str) -> str:
+    """Name of a machine's tap interface, for which the kernel has 15 characters."""
+    plain = f"tap-{host}"
+    # Names of hosts mostly differ in what stands at their end.
+    return plain if len(plain) <= INTERFACE_NAME else f"tap-{host[:6]}-{host[-4:]}"
+
+
+def _iqn_part(name: str) -> str:
+    return re.sub(r"[^a-z0-9.-]", "-", name.lower())
+
+
+def mappings(value) -> list:
+    """The mappings of a list; what the user wrote instead is told of elsewhere."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, (list, tuple)) else []
+
+
+def _lun(disk: Disk) -> dict:
+    lun, entry = {"lun": disk.lun, "name": disk.name}, disk.entry
+    if entry["kind"] == "ramdisk":
+        lun["layer"] = f"backing-{disk.name}"
+    elif entry["kind"] == "device":
+        lun["device"] = entry.get("path")
+        lun.update({key: entry[key] for key in ("serial", "naa", "wwid", "uuid") if key in entry})
+    else:
+        allocation = {"allocation": entry["allocation"]} if "allocation" in entry else {}
+        lun["vhdx"] = {"path": entry.get("path"), "size_mib": entry.get("size", 0), **allocation}
+    return {**lun, "purpose": disk.purpose}
+
+
+def _seen(lun: dict, platform: str, loopback: bool) -> dict:
+    """A LUN as the one who logs in is told of it."""
+    kind = {"layer_kind": "target" if loopback else "initiator"} if loopback or platform == "linux" else {}
+    parent = lun.get("layer") if loopback else f"target-{lun.get('name')}"
+    return {
+        "lun": lun.get("lun"),
+        "name": lun.get("name"),
+        **kind,
+        "parent": parent,
+        "purpose": lun.get("purpose", "data"),
+    }
+
+
+def _layer(kind: str, name, host: Host, parent, purpose, what: str) -> dict:
+    return {
+        "name": f"{kind}-{name}",
+        "kind": kind,
+        "host": host.name,
+        "parent": parent,
+        "purpose": purpose,
+        "what": what,
+    }
+
+
+def _linux_store(layer, store: Store, _place: int) -> dict:
+    entry = store.entry
+    return {
+        "name": store.label,
+        "layer": layer,
+        "filesystem": entry.get("type", "ext4"),
+        "mount_point": entry.get("mount_point", f"/srv/storlab/{store.label}"),
+        **({"mount_options": entry["mount_options"]} if "mount_options" in entry else {}),
+        **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
+    }
+
+
+def _windows_store(layer, store: Store, place: int) -> dict:
+    entry = store.entry
+    return {
+        "name": store.label,
+        "layer": layer,
+        "mount_point": entry.get("mount_point", f"{chr(ord('T') + place % 7)}:"),
+        **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
+    }
+
+
+def _esxi_store(layer, store: Store, _place: int) -> dict:
+    entry, kind = store.entry, store.entry.get("type", "vmfs")
+    if kind == "nfs":
+        return {"name": store.label, "type": "nfs", "server": entry.get("server"), "path": entry.get("path")}
+    if kind == "rdm":
+        return {
+            "name": store.label,
+            "type": "rdm",
+            "layer": layer,
+            "compatibility": entry.get("compatibility", "physical"),
+        }
+    return {"name": store.label, "layer": layer, "version": entry.get("version", 6)}
+
+
+_STORES = {"linux": _linux_store, "windows": _windows_store, "esxi": _esxi_store}

@@ -1,0 +1,149 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the expansion has to know, read from Ansible's inventory and from the controller; and the secrets, made once."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import string
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from ansible.errors import AnsibleError
+
+from ...module_utils.workload.profile import names as profile_names
+from .description import CONNECTION
+from .shape import Problem
+
+ROOT = Path(__file__).resolve().parents[3]
+# Only whether it is there matters here: it holds a password, which may need a vault that is not open.
+PRESENT_ONLY = ("testbed_esxi",)
+SECRETS = {"chap": 16, "mutual_chap": 15}
+LETTERS = string.ascii_letters + string.digits
+
+
+def role_options() -> dict:
+    """{role: {variable: option}} of all roles of the collection."""
+    result = {}
+    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
+        specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
+        result[path.parents[1].name] = specs["main"]["options"]
+    return result
+
+
+def read(task_vars: dict, template, roles: dict) -> dict:
+    """groups, hosts, others and problems of the whole inventory; see expand.py. template(value) works out a variable of the play."""
+    prefixes = ("testbed_", *(f"{role}_" for role in roles))
+    hostvars, groups, problems, others = task_vars["hostvars"], plain(task_vars["groups"]), [], {}
+
+    def wanted(name: str) -> bool:
+        return name == "testbed" or name in CONNECTION or name.startswith(prefixes)
+
+    hosts = {}
+    for host in groups.get("all", []):
+        variables, values = hostvars[host], {}
+        for name in variables:
+            if not wanted(name):
+                if not name.startswith(("ansible_", "_")):
+                    others.setdefault(name, []).append(host)
+                continue
+            try:
+                values[name] = {"is": "set"} if name in PRESENT_ONLY else plain(variables[name])
+            except AnsibleError as error:
+                problems.append(_unreadable(name, host, error))
+        hosts[host] = values
+    # Without an inventory there is what the command line says.
+    hosts = hosts or {"localhost": {}}
+    # What a playbook sets where it is imported holds for all hosts.
+    here = hostvars[task_vars["inventory_hostname"]]
+    for name in [name for name in task_vars if wanted(name) and name not in (*CONNECTION, *PRESENT_ONLY)]:
+        try:
+            value = plain(template(task_vars[name]))
+            if name in here and plain(here[name]) == value:
+                continue
+        except AnsibleError:
+            continue
+        for values in hosts.values():
+            values[name] = value
+    named = {group: [host for host in members if host in hosts] for group, members in groups.items()}
+    return {
+        "groups": {group: members for group, members in named.items() if group not in ("all", "ungrouped")},
+        "hosts": hosts,
+        "others": others,
+        "unreadable": problems,
+    }
+
+
+def _unreadable(name: str, host: str, error: Exception) -> Problem:
+    reason = " ".join(str(getattr(error, "_original_message", "") or error).split())
+    return Problem(
+        f"{name} of {host}",
+        None,
+        f"cannot be worked out ({reason[:200].rstrip('.')})",
+        "correct it, or set what it names",
+    )
+
+
+def plain(value):
+    """Ansible's containers and texts as Python's own."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)
+
+
+def base_dir(task_vars: dict) -> str:
+    """The folder beside the inventory: within an inventory folder, Ansible would read state and results as inventory."""
+    hostvars = task_vars["hostvars"]
+    names = [name for name in task_vars["groups"].get("all", []) if hostvars[name].get("inventory_dir")]
+    folder = str(hostvars[names[0]]["inventory_dir"]) if names else os.getcwd()
+    inventory_file = str(hostvars[names[0]].get("inventory_file") or "") if names else ""
+    whole = any(os.path.isdir(os.path.join(folder, name)) for name in ("group_vars", "host_vars"))
+    return os.path.dirname(folder) if whole or Path(inventory_file).stem == "hosts" else folder
+
+
+def profiles(hosts: dict) -> list:
+    own = [folder for values in hosts.values() for folder in values.get("benchmark_profile_dirs") or []]
+    return profile_names([str(ROOT / "roles" / "benchmark" / "files" / "profiles"), *own])
+
+
+def published(state_dir: str) -> dict:
+    """{host: [layer]} of the layers that an earlier build has published, and that can be measured."""
+    result: dict = {}
+    for path in sorted(Path(state_dir, "layers").glob("*.json")):
+        try:
+            layer = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if layer.get("path"):
+            result.setdefault(layer["host"], []).append(
+                {key: layer[key] for key in ("name", "kind", "host", "purpose")}
+            )
+    return result
+
+
+def kept_secrets(state_dir: str, make: bool) -> dict:
+    """The testbed's CHAP secrets; those that are missing are made once, or with ``make`` false stood in for by stars."""
+    result = {}
+    for name, length in SECRETS.items():
+        path = Path(state_dir, "secrets", name)
+        text = path.read_text(encoding="utf-8").split() if path.is_file() else []
+        if not text and make:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            text = ["".join(secrets.choice(LETTERS) for _ in range(length))]
+            with os.fdopen(
+                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+            ) as handle:
+                handle.write(text[0] + "\n")
+        result[name] = text[0] if text else "*" * length
+    return result

@@ -1,0 +1,239 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The inventory of a new lab: a pure function of a few answers and of what its hosts have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.names import check_testbed_id
+from .description import size_mib
+from .expand import is_address
+
+KINDS = ("local", "linux", "kvm", "esxi", "windows_esxi")
+GROUPS = {"linux": "clients", "kvm": "hypervisors", "esxi": "hypervisors", "windows_esxi": "hypervisors"}
+# What is taken of the free memory of the target when nobody says how much, and when nobody knows how much there is.
+MEMORY_SHARE = 0.4
+UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
+ESXI_LEAST_MIB = 2048
+INTERPRETER = 'ansible_python_interpreter: "{{ ansible_playbook_python }}"'
+
+
+def answers(given: dict[str, Any]) -> dict[str, Any]:
+    """The answers, checked: kind, testbed_id, target, clients (a list), size_mib (None: as the target allows), user, profile."""
+    kind = str(given.get("kind") or "linux").strip()
+    if kind not in KINDS:
+        raise bad_value("new_lab_kind", kind, f"Use one of {', '.join(KINDS)}.")
+    target = str(given.get("target") or "").strip()
+    if not target:
+        raise bad_value("new_lab_target", target, "Give the name or address of the storage server.")
+    clients = given.get("clients") or []
+    clients = [
+        text.strip() for text in (clients.split(",") if isinstance(clients, str) else clients) if str(text).strip()
+    ]
+    if kind == "local" and clients:
+        raise bad_value(
+            "new_lab_clients",
+            ", ".join(clients),
+            "A lab of kind local has no other host: leave it out, or use kind linux.",
+        )
+    if kind != "local" and not clients:
+        raise bad_value(
+            "new_lab_clients", "", "Give the names or addresses of the hosts that log in, with commas between them."
+        )
+    for name in [target, *clients]:
+        if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?", name):
+            raise bad_value(
+                "new_lab_target" if name == target else "new_lab_clients", name, "Give a host name or an IP address."
+            )
+    size = str(given.get("size") or "auto").strip()
+    if size != "auto" and size_mib(size) is None:
+        raise bad_value("new_lab_size", size, "Write a size with its unit, such as 4GiB, or auto.")
+    return {
+        "kind": kind,
+        "testbed_id": check_testbed_id("new_lab_id", str(given.get("id") or "lab")),
+        "target": target,
+        "clients": clients,
+        "size_mib": None if size == "auto" else size_mib(size),
+        "user": str(given.get("user") or "root"),
+        "profile": str(given.get("profile") or "four_corners"),
+        "thumbprints": given.get("thumbprints") or {},
+    }
+
+
+def hosts(asked: dict[str, Any]) -> dict[str, Any]:
+    """{inventory name: address} of the new lab's hosts, the target first."""
+    kinds = {"linux": "client", "kvm": "hypervisor", "esxi": "esxi", "windows_esxi": "esxi"}
+    names = {_name(asked["target"], "target01"): asked["target"]}
+    for number, address in enumerate(asked["clients"], 1):
+        name = _name(address, f"{kinds[asked['kind']]}{number:02}")
+        if name in names:
+            raise bad_value(
+                "new_lab_clients", address, f"There is a host {name} already; give each its full name once."
+            )
+        names[name] = address
+    return names
+
+
+def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
+    """{file in the inventory's folder: text}. probes: {inventory name: probe of storlab.testbed.host_probe}, of those that were reached."""
+    asked = answers(given)
+    names = hosts(asked)
+    target = next(iter(names))
+    return {
+        "hosts.yml": _hosts(asked, names, target, probes),
+        "group_vars/all.yml": _page(asked, names, target, probes),
+    }
+
+
+def _name(address: str, plain: str) -> str:
+    """A host is called by the first part of its name; one that is known by its address alone by what it is."""
+    return plain if is_address(address) or address == "localhost" else address.split(".")[0].lower()
+
+
+def _hosts(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+    kind = asked["kind"]
+    lines = [
+        "---",
+        f"# Made by new_lab: a lab of kind {kind}. What is marked is for you to fill in.",
+        "all:",
+        "  children:",
+        "    targets:",
+        "      hosts:",
+        f"        {target}:",
+    ]
+    lines += [
+        f"          {line}"
+        for line in (_windows if kind == "windows_esxi" else _linux)(asked, target, names[target], probes, storage=True)
+    ]
+    others = {name: address for name, address in names.items() if name != target}
+    if others:
+        lines.append(f"    {GROUPS[kind]}:")
+        if "esxi" in kind:
+            lines += [
+                "      vars:",
+                "        # Everything about an ESXi host is done from the controller, over its API.",
+                "        ansible_connection: local",
+                f"        {INTERPRETER}",
+            ]
+        lines.append("      hosts:")
+        for name, address in others.items():
+            lines.append(f"        {name}:")
+            own = _esxi(asked, name, address) if "esxi" in kind else _linux(asked, name, address, probes, storage=False)
+            lines += [f"          {line}" for line in own]
+    return "\n".join(lines) + "\n"
+
+
+def _linux(asked: dict[str, Any], name: str, address: str, probes: dict[str, Any], storage: bool) -> list[Any]:
+    local = address in ("localhost", "127.0.0.1")
+    lines = (
+        ["ansible_connection: local", INTERPRETER]
+        if local
+        else [f"ansible_host: {address}", f"ansible_user: {asked['user']}"]
+    )
+    own = (probes.get(name) or {}).get("addresses") or []
+    if not storage or asked["kind"] == "local":
+        return lines
+    if local or not is_address(address):
+        known = own[0] if own else "192.0.2.11  # fill in: address in the storage network"
+        return [*lines, f"testbed_address: {known}", *([f"# Its addresses: {', '.join(own)}."] if own[1:] else [])]
+    others = [other for other in own if other != address]
+    if others:
+        lines.append(f"# Its addresses: {', '.join(own)}. Name the one in the storage network, when it is another:")
+        lines.append(f"# testbed_address: {others[0]}")
+    return lines
+
+
+def _windows(asked: dict[str, Any], _name: str, address: str, _probes: dict[str, Any], storage: bool) -> list[Any]:
+    portal = address if is_address(address) else "192.0.2.11  # fill in: address in the storage network"
+    return [
+        f"ansible_host: {address}" + ("  # fill in: the name in its certificate" if is_address(address) else ""),
+        f"testbed_address: {portal}",
+        "# How Ansible reaches the server: see docs/windows.md for the other ways.",
+        "ansible_connection: psrp",
+        "ansible_user: Administrator",
+        'ansible_password: "{{ vault_windows_password }}"  # fill in: with ansible-vault',
+        "ansible_psrp_protocol: https",
+        "ansible_psrp_auth: negotiate",
+        "ansible_psrp_cert_validation: true",
+        'ansible_psrp_ca_cert: "{{ inventory_dir | dirname }}/windows_ca.pem"  # fill in: the certificate that signed the server\'s',
+        "iscsi_target_windows_networks: [192.0.2.0/24]  # fill in: the storage network, which the firewall lets in",
+    ]
+
+
+def _esxi(asked: dict[str, Any], name: str, address: str) -> list[Any]:
+    thumbprint = asked["thumbprints"].get(address, "")
+    note = (
+        "  # compare it with what the host itself shows"
+        if thumbprint
+        else "  # fill in: SHA-256 of its certificate; the first failure says what to compare"
+    )
+    return [
+        "testbed_esxi:",
+        f"  hostname: {address}",
+        "  username: root",
+        '  password: "{{ vault_esxi_password }}"  # fill in: with ansible-vault',
+        f'  thumbprint: "{thumbprint}"{note}',
+    ]
+
+
+def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+    kind, probe = asked["kind"], probes.get(target) or {}
+    clients = ", ".join(name for name in names if name != target)
+    size = asked["size_mib"] or _fitting(kind, probe)
+    text = f"{size // 1024}GiB" if size % 1024 == 0 else f"{size}MiB"
+    raw, share = kind != "windows_esxi", f", exported to {clients}" if clients else ""
+    what = "the one is measured raw, the other carries a datastore" if raw else "it carries a datastore"
+    lines = ["---", f"# {'Two RAM disks' if raw else 'A RAM disk'} on {target}{share}: {what}."]
+    if probe:
+        lines.append(
+            f"# {target} runs {probe.get('system', 'Linux')} and had {probe['memory_available_mib']} of {probe['memory_mib']} MiB free."
+        )
+    lines += [f"testbed_id: {asked['testbed_id']}", "testbed:", "  disks:"]
+    lines += [f"    - {{name: bench, size: {text}}}"] if raw else []
+    lines.append(f"    - {{name: ds1, size: {text}}}")
+    for disk in probe.get("disks", []):
+        if not disk["used"] and disk["size_bytes"]:
+            lines.append(
+                f"    # Unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
+            )
+    store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(
+        kind, f"{{disk: ds1, benchmark_file: {max(size // 2, 1)}MiB}}"
+    )
+    if kind in ("linux", "kvm") and len(asked["clients"]) > 1:
+        # ext4 belongs to one host.
+        store = store.replace("disk: ds1", f"disk: ds1, hosts: {next(name for name in names if name != target)}")
+        lines[lines.index(f"    - {{name: ds1, size: {text}}}")] = (
+            f"    - {{name: ds1, size: {text}, to: {next(name for name in names if name != target)}}}"
+        )
+    lines += [
+        "  datastores:",
+        f"    - {store}",
+        "",
+        "# What is run at every layer: a profile of docs/workloads.md, or benchmark_workloads of your own.",
+    ]
+    lines += [f"benchmark_profile: {asked['profile']}", "benchmark_repetitions: 5"]
+    if kind == "windows_esxi":
+        lines += ["# What measures on Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
+    return "\n".join(lines) + "\n"
+
+
+def _fitting(kind: str, probe: dict[str, Any]) -> int:
+    """MiB for each RAM disk, of what is free on the target."""
+    count = 1 if kind == "windows_esxi" else 2
+    free = probe.get("memory_available_mib")
+    if not free:
+        return UNKNOWN_MIB
+    size = min(int(free * MEMORY_SHARE / count), MOST_MIB)
+    # Whole GiB where there are some, else whole powers of two.
+    size = size // 1024 * 1024 if size >= 1024 else 1 << max(size.bit_length() - 1, 0)
+    if size < (ESXI_LEAST_MIB if "esxi" in kind else LEAST_MIB):
+        raise Failure(
+            "memory_low",
+            f"The target has {free} MiB free, too little for {count} RAM disks of a lab of kind {kind}.",
+            "End what uses memory there, or give new_lab_size.",
+        )
+    return size

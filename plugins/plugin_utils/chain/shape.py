@@ -1,0 +1,144 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a value is what an argument specification asks for, with one sentence for everything that is not.
+
+A specification is that of Ansible's modules and roles (``type``, ``elements``, ``choices``, ``required``, ``default``, ``options`` or
+``suboptions``) with one more type, ``size``: a text such as 128MiB, which becomes a number of MiB.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import NamedTuple
+
+from .description import size_mib
+
+KINDS = {
+    "str": "a text",
+    "path": "a path",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a mapping",
+    "size": "a size with its unit, MiB, GiB or TiB, such as 128MiB",
+}
+TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# A value that does not fit is left out, so that the rest can still be looked at.
+UNFIT = object()
+
+
+class Problem(NamedTuple):
+    """What is wrong with one variable: its name, its value as shown (None = not shown), why it is wrong, and what to write instead."""
+
+    variable: str
+    value: str | None
+    why: str
+    remedy: str
+
+    def sentence(self) -> str:
+        value = "" if self.value is None else f" is {self.value}"
+        why = f"{',' if value else ''} {self.why}" if self.why else ""
+        return f"{self.variable}{value}{why}: {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
+
+
+def shown(value) -> str:
+    """A value as a user knows it, short."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "empty"}[value]
+    text = repr(str(value)) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def near(word: str, words, alike: float = 0.6) -> str | None:
+    """The word that was probably meant."""
+    return next(iter(difflib.get_close_matches(str(word), [str(known) for known in words], 1, alike)), None)
+
+
+def did_you_mean(word: str, words) -> str:
+    """The remedy for a name that is none of words."""
+    words = [str(known) for known in words]
+    meant = near(word, words)
+    if meant:
+        return f"did you mean {meant}?"
+    return f"use one of {', '.join(words)}" if words else "there is none yet; describe one first"
+
+
+def fit(variable: str, value, option: dict, problems: list):
+    """The value as its type, with defaults filled in; UNFIT and a Problem in ``problems`` when it is none."""
+    kind = option.get("type", "str")
+    if kind == "raw":
+        return value
+    if kind == "dict" and isinstance(value, dict):
+        options = option.get("suboptions") or option.get("options")
+        return fit_mapping(variable, value, options, problems) if options else value
+    if kind == "list" and isinstance(value, (list, tuple)):
+        element = {**option, "type": option.get("elements", "raw")}
+        fitted = [fit(f"{variable}[{index}]", entry, element, problems) for index, entry in enumerate(value)]
+        return [entry for entry in fitted if entry is not UNFIT]
+    if kind == "list" and option.get("elements") == "str" and isinstance(value, str):
+        return [value]
+    fitted = _SCALARS.get(kind, lambda _value: None)(value)
+    if fitted is None:
+        problems.append(Problem(variable, _kept(value, option), "", f"write {KINDS[kind]}"))
+        return UNFIT
+    choices = option.get("choices")
+    if choices and fitted not in choices:
+        problems.append(Problem(variable, shown(value), "", did_you_mean(value, choices)))
+        return UNFIT
+    return fitted
+
+
+def fit_mapping(variable: str, value: dict, options: dict, problems: list):
+    """The mapping with only what fits, and defaults; UNFIT without something required."""
+    for name in value:
+        if name not in options:
+            problems.append(
+                Problem(f"{variable}.{name}", None, "is no word of the description", did_you_mean(name, options))
+            )
+    result, complete = {}, True
+    for name, option in options.items():
+        if value.get(name) is None:
+            if option.get("required"):
+                problems.append(Problem(f"{variable}.{name}", None, "is not set", f"write {KINDS[option['type']]}"))
+                complete = False
+            elif "default" in option:
+                result[name] = option["default"]
+            continue
+        fitted = fit(f"{variable}.{name}", value[name], option, problems)
+        if fitted is not UNFIT:
+            result[name] = fitted
+        elif option.get("required"):
+            complete = False
+        elif "default" in option:
+            result[name] = option["default"]
+    return result if complete else UNFIT
+
+
+def _kept(value, option: dict) -> str:
+    return "of another kind" if option.get("no_log") else shown(value)
+
+
+def _text(value):
+    return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+
+
+def _whole(value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
+    return int(value) if isinstance(value, str) and value.strip().lstrip("-").isdigit() else None
+
+
+def _truth(value):
+    return value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower())
+
+
+def _number(value):
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+_SCALARS = {"str": _text, "path": _text, "int": _whole, "float": _number, "bool": _truth, "size": size_mib}

@@ -1,0 +1,340 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A comparison in its forms: HTML, Markdown, CSV, JSON, JUnit XML and lines for the terminal. Text out, nothing is written here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from xml.sax.saxutils import escape
+
+import jinja2
+
+from ...module_utils.core import units
+from ..compare import comparison as compared
+from .junit import attribute, printable
+from .render import TEMPLATES, asset, code, plain
+
+FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
+VERDICT_TITLES = {
+    "worse": "Worse",
+    "better": "Better",
+    "no_difference": "No difference",
+    "cannot_tell": "Cannot tell",
+    "no_verdict": "No verdict",
+}
+# Changes that are worth a mark on an axis on which halving and doubling lie equally far from nothing.
+MARKS = (
+    1,
+    2,
+    5,
+    10,
+    20,
+    50,
+    100,
+    200,
+    400,
+    900,
+    1900,
+    4900,
+    -1,
+    -2,
+    -5,
+    -10,
+    -20,
+    -33,
+    -50,
+    -67,
+    -80,
+    -90,
+    -95,
+    -98,
+    -99,
+)
+TICK_GAP = 0.3
+
+
+def render(found: dict) -> dict[str, str]:
+    """File name -> text of every file of the comparison ``found`` by comparison.compare_runs, with its ``hits``."""
+    return {
+        "index.html": html(found),
+        "report.md": markdown(found),
+        "comparison.csv": comparison_csv(found),
+        "comparison.json": comparison_json(found),
+        "junit.xml": junit(found),
+    }
+
+
+# -- figures in words -------------------------------------------------------------------------------------------------
+
+
+def value(metric: str, number: float) -> str:
+    last = metric.rpartition(".")[2]
+    if last.startswith("latency_"):
+        return units.latency(number)
+    if last == "bandwidth_bytes_s":
+        return units.bandwidth(number) + " MB/s"
+    if last == "us_per_io":
+        return units.latency(number * 1000)
+    return units.iops(number)
+
+
+def signed(percent: float) -> str:
+    """'+4.7 %', '−12 %', '0.0 %', '×58'."""
+    text = compared.amount(abs(percent))
+    return text if text == "0.0 %" or text[0] == "×" else ("−" if percent < 0 else "+") + text
+
+
+def probability(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
+
+
+def words(row: dict, margin_percent: float) -> str:
+    return compared.verdict_words(row, margin_percent)
+
+
+def table(found: dict) -> list[str]:
+    """The comparison as lines for a terminal."""
+    head = ("metric", "point", "baseline", "candidate", "change", "95 % interval", "p", "could see", "verdict")
+    rows = [head]
+    for row in found["rows"]:
+        judged = "change_percent" in row
+        rows.append(
+            (
+                compared.title(row["metric"]),
+                row["point"],
+                value(row["metric"], row["baseline"]["value"]),
+                value(row["metric"], row["candidate"]["value"]),
+                signed(row["change_percent"]) if judged else units.ABSENT,
+                _interval(row) if judged else units.ABSENT,
+                probability(row["p_corrected"]) if judged else units.ABSENT,
+                compared.amount(row["visible_percent"]) if judged else units.ABSENT,
+                words(row, found["margin_percent"]),
+            )
+        )
+    widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
+    return [
+        "  ".join(
+            text.ljust(width) if index in (0, 1, 8) else text.rjust(width)
+            for index, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _interval(row: dict) -> str:
+    return f"{signed(row['change_low_percent'])} … {signed(row['change_high_percent'])}"
+
+
+# -- JSON, CSV, JUnit -------------------------------------------------------------------------------------------------
+
+
+def comparison_json(found: dict) -> str:
+    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def comparison_csv(found: dict) -> str:
+    """One row a figure, full precision, an empty cell where nothing was measured."""
+    plain_columns = ["layer", "workload_id", "variant", "metric", "better"]
+    of_sides = [
+        f"{side}_{key}"
+        for side in compared.SIDES
+        for key in ("value", "low", "high", "repetitions", "variation_percent")
+    ]
+    effect = [
+        "change_percent",
+        "change_low_percent",
+        "change_high_percent",
+        "confidence_percent",
+        "p",
+        "p_corrected",
+        "visible_percent",
+        "verdict",
+        "run_more",
+        "why",
+    ]
+    stream = io.StringIO()
+    writer = csv.DictWriter(
+        stream, [*plain_columns, *of_sides, *effect], restval="", lineterminator="\n", extrasaction="ignore"
+    )
+    writer.writeheader()
+    for row in found["rows"]:
+        writer.writerow(
+            {**row, **{f"{side}_{key}": part for side in compared.SIDES for key, part in row[side].items()}}
+        )
+    return stream.getvalue()
+
+
+def junit(found: dict) -> str:
+    """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
+    objections: dict = {}
+    for hit in found["hits"]:
+        objections.setdefault((hit["point"], hit["metric"]), []).append(hit)
+    cases, known = [], set()
+    for row in found["rows"]:
+        place = (row["point"], row["metric"])
+        known.add(place)
+        said = words(row, found["margin_percent"])
+        inner = (
+            _objection(objections[place])
+            if place in objections
+            else (f"<skipped message={attribute(said)}/>" if row["verdict"] in ("cannot_tell", "no_verdict") else "")
+        )
+        cases.append((place, inner + f"<system-out>{escape(printable(said))}</system-out>"))
+    cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
+    failures = sum(inner.startswith("<failure") for _place, inner in cases)
+    skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
+    name = attribute(f"{found['candidate']['label']} against {found['baseline']['label']}")
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        f'<testsuites><testsuite name={name} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">',
+    ]
+    lines += [
+        f"<testcase classname={attribute(point)} name={attribute(metric or 'point')}>{inner}</testcase>"
+        for (point, metric), inner in cases
+    ]
+    return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
+
+
+def _objection(hits: list) -> str:
+    said = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
+    return f'<failure type="regression" message={attribute(said)}/>'
+
+
+# -- Markdown and HTML ------------------------------------------------------------------------------------------------
+
+
+def markdown(found: dict) -> str:
+    said = [row for row in found["rows"] if row["verdict"] != "no_difference"]
+    alike = [row for row in found["rows"] if row["verdict"] == "no_difference"]
+    return (
+        _environment()
+        .get_template("compare.md.j2")
+        .render(
+            found=found, tables=[(said, ""), (alike, f"{len(alike)} without a difference")], left_out=left_out(found)
+        )
+    )
+
+
+def html(found: dict) -> str:
+    matrix: dict = {}
+    for row in found["rows"]:
+        matrix.setdefault(row["point"], {})[row["metric"]] = row
+    return (
+        _environment()
+        .get_template("compare.html.j2")
+        .render(
+            found=found,
+            sections=_sections(found),
+            matrix=matrix,
+            left_out=left_out(found),
+            tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
+            style=asset("style.css") + asset("compare.css"),
+            script=asset("script.js"),
+        )
+    )
+
+
+def left_out(found: dict) -> str:
+    """'1 point failed, 2 were measured on one side only'; empty when nothing was left out."""
+    failed, unmatched, damaged = (len(found[key]) for key in ("failed", "unmatched", "damaged"))
+    parts = (
+        (failed, f"{failed} point{'' if failed == 1 else 's'} failed"),
+        (unmatched, f"{unmatched} {'was' if unmatched == 1 else 'were'} measured on one side only"),
+        (damaged, f"{damaged} file{'' if damaged == 1 else 's'} could not be read"),
+    )
+    return ", ".join(text for count, text in parts if count)
+
+
+def _shown(counts: dict) -> list:
+    return [
+        verdict
+        for verdict in ("worse", "better", "no_difference", "cannot_tell", "no_verdict")
+        if verdict != "no_verdict" or counts[verdict]
+    ]
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        plain=plain,
+        code=code,
+        signed=signed,
+        probability=probability,
+        amount=compared.amount,
+        title=compared.title,
+        margin=compared.margin_words,
+    )
+    environment.globals.update(value=value, words=words, interval=_interval, absent=units.ABSENT)
+    return environment
+
+
+def _sections(found: dict) -> list[dict]:
+    """One a metric, with an axis of its own that all its points share."""
+    sections = []
+    for index, metric in enumerate(dict.fromkeys(row["metric"] for row in found["rows"])):
+        rows = [row for row in found["rows"] if row["metric"] == metric]
+        ends = [row[key] for row in rows for key in ("change_low_percent", "change_high_percent") if key in row]
+        margin = found["margin_percent"]
+        span = 1.12 * max(abs(_log(percent)) for percent in [*ends, margin, -margin])
+        sections.append(
+            {
+                "id": f"m{index + 1}",
+                "metric": metric,
+                "better": rows[0]["better"],
+                "rows": [(row, effect_mark(row, margin, span)) for row in rows],
+                "ticks": [
+                    (50 + 50 * _log(percent) / span, signed(percent).removesuffix(" %").removesuffix(".0"))
+                    for percent in _ticks(span)
+                ],
+            }
+        )
+    return sections
+
+
+def _log(percent: float) -> float:
+    return math.log1p(max(percent, -99.99) / 100)
+
+
+def _ticks(span: float) -> list[float]:
+    """Marks within +-span, the outermost first, each with room for its text, and 0."""
+    kept = []
+    for sign in (-1, 1):
+        last = None
+        for percent in sorted(
+            (mark for mark in MARKS if mark * sign > 0 and abs(_log(mark)) <= 0.93 * span), key=abs, reverse=True
+        ):
+            place = abs(_log(percent)) / span
+            if place >= TICK_GAP and (last is None or last - place >= TICK_GAP):
+                kept.append(percent)
+                last = place
+    return sorted([*kept, 0])
+
+
+def effect_mark(row: dict, margin_percent: float, span: float) -> str:
+    """A line of a forest plot: the margin as a band, the estimate as a dot, its interval as a line."""
+
+    def at(percent: float) -> float:
+        return 50 + 50 * _log(percent) / span
+
+    band = f'<rect class="band" x="{at(-margin_percent):.2f}%" width="{at(margin_percent) - at(-margin_percent):.2f}%" y="0" height="100%"/>'
+    zero = '<line class="zero" x1="50%" x2="50%" y1="0" y2="100%"/>'
+    if "change_percent" not in row:
+        return f'<svg class="mark" aria-hidden="true" focusable="false">{band}{zero}</svg>'
+    low, high, own = at(row["change_low_percent"]), at(row["change_high_percent"]), at(row["change_percent"])
+    return (
+        f'<svg class="mark v-{row["verdict"]}" aria-hidden="true" focusable="false">{band}{zero}'
+        f'<line class="interval" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>'
+        + "".join(f'<line class="interval" x1="{end:.2f}%" x2="{end:.2f}%" y1="28%" y2="72%"/>' for end in (low, high))
+        + f'<circle class="estimate" cx="{own:.2f}%" cy="50%" r="5"/></svg>'
+    )

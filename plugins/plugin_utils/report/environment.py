@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the fingerprint of a host (module_utils/linux/environment.py) says to a reader. Nothing in it is required: old and foreign ones are shown too."""
+
+from __future__ import annotations
+
+from ...module_utils.core import units
+from ..store.flatten import flatten
+
+HEADLINES = (
+    ("Kernel", "kernel.release"),
+    ("System", "distribution"),
+    ("CPU", "cpu.model"),
+    ("Cores", "cpu.cores"),
+    ("Governor", "cpu.governor"),
+    ("Memory", "memory_bytes"),
+    ("Product", "virtualisation.product"),
+    ("Generator", "engine.version"),
+)
+QUEUE_WORDS = (("scheduler", "scheduler {}"), ("nr_requests", "{} requests"), ("rotational", "rotational {}"))
+
+
+def describe(host: str, fingerprint: dict | None) -> dict:
+    """{host, machine, simulated, rows: [(name, text)], all: [(dotted key, text)]}."""
+    leaves = flatten(fingerprint or {})
+    known = dict(leaves)
+    rows = []
+    for name, key in HEADLINES:
+        text = known.get(key)
+        if text:
+            rows.append((name, units.size(int(text)) if key.endswith("_bytes") and text.isdigit() else text))
+    devices = (fingerprint or {}).get("devices")
+    for layer, device in (devices if isinstance(devices, dict) else {}).items():
+        if isinstance(device, dict):
+            rows.append((layer, _device(device)))
+    return {
+        "host": host,
+        "machine": machine_kind(known),
+        "simulated": known.get("simulated", ""),
+        "rows": rows,
+        "all": leaves,
+    }
+
+
+def _device(device: dict) -> str:
+    queue = device.get("queue") if isinstance(device.get("queue"), dict) else {}
+    parts = [device.get("resolved") or device.get("path"), device.get("model"), device.get("filesystem")]
+    if isinstance(device.get("size_bytes"), int):
+        parts.append(units.size(device["size_bytes"]))
+    parts += [words.format(_chosen(queue[key])) for key, words in QUEUE_WORDS if queue.get(key)]
+    if device.get("driver_queue_depth"):
+        parts.append(f"queue depth {device['driver_queue_depth']}")
+    return ", ".join(str(part).strip() for part in parts if part)
+
+
+def _chosen(value) -> str:
+    """'mq-deadline [none]' -> 'none': the kernel puts the scheduler in use in brackets."""
+    text = str(value)
+    return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else text
+
+
+def machine_kind(known: dict) -> str:
+    """emulated, virtual, physical or unknown, from the flattened fingerprint."""
+    if known.get("virtualisation.emulated") == "yes" or "TCG" in known.get("cpu.model", ""):
+        return "emulated"
+    return {"yes": "virtual", "no": "physical"}.get(known.get("virtualisation.guest", ""), "unknown")

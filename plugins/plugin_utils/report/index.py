@@ -1,0 +1,309 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All runs of a testbed on one page: what each measured and found, how a figure went from run to run, and where the environment changed.
+
+Read through the store's rows, so no histogram is opened. A figure of a run is the median of its repetitions with their range, percentiles too: the
+histograms that would give the percentile of all repetitions together stay closed here. The reports have it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+from fnmatch import fnmatchcase
+from urllib.parse import quote
+
+from ...module_utils.core import units
+from ...module_utils.core.failure import Failure
+from ...module_utils.core.layers import KINDS
+from ..compare import comparison
+from ..store import load, store
+from ..store.cells import Figure
+from ..store.flatten import flatten
+from . import charts, model, plot, render, views
+
+SCHEMA = "storlab.runs/1"
+FILES = ("index.html", "index.json")
+# Where a figure stands in a row.
+METRICS = {
+    "iops": "total.iops",
+    "bandwidth_bytes_s": "total.bandwidth_bytes_s",
+    "latency_mean_ns": "total.latency_mean_ns",
+    "latency_p99_ns": "total.latency_p99_ns",
+    "us_per_io": "cpu.us_per_io",
+}
+FIGURES_EMBEDDED = 20_000  # in the page; index.json has all
+CHANGES_NAMED = 4  # of one run, in the page
+
+
+def build(testbed_dir: str, reported: set) -> dict:
+    """The content of index.json: {schema, testbed_id, runs, trends}.
+
+    reported: names of the runs whose report is linked. runs, oldest first: store.overview and {name, profiles, verdict, report, changed}; a run that
+    holds no readable result has a ``reason`` instead. trends: workload_id -> layer -> metric -> [[index of the run, median, lowest, highest]].
+    """
+    found = [_run(folder) for folder in store.runs(*os.path.split(testbed_dir))]
+    found.sort(key=lambda pair: (pair[0].get("started_utc", ""), pair[0]["name"]))
+    known: dict = {}
+    for run, _rows, facts in found:
+        run["changed"] = {fact: [known[fact], text] for fact, text in facts.items() if known.get(fact, text) != text}
+        known.update(facts)
+        if run["name"] in reported:
+            run["report"] = f"{quote(run['name'])}/report/index.html"
+    trends: dict = {}
+    for index, (_overview, rows, _facts) in enumerate(found):
+        for (workload, layer, metric), values in _figures(rows).items():
+            trends.setdefault(workload, {}).setdefault(layer, {}).setdefault(metric, []).append(
+                [index, statistics.median(values), min(values), max(values)]
+            )
+    words = {
+        row["workload_id"]: model.workload_words(row["workload"]) for _run_of, rows, _facts in found for row in rows
+    }
+    return {
+        "schema": SCHEMA,
+        "testbed_id": os.path.basename(testbed_dir),
+        "runs": [run for run, _rows, _facts in found],
+        "trends": trends,
+        "workloads": words,
+    }
+
+
+def _run(folder: str) -> tuple:
+    """(what the list says of the run, its measured rows, {fact of its environment: text})."""
+    name = os.path.basename(folder)
+    try:
+        rows = store.open_run(folder)
+        run = load.read_around(folder)
+    except (Failure, OSError) as error:
+        return {"name": name, "reason": getattr(error, "what", str(error))}, [], {}
+    about = {
+        "name": name,
+        **{key: value for key, value in rows.overview().items() if key not in ("folder", "run_id", "testbed_id")},
+    }
+    run.results = [row for row in rows.rows if load.completed(row) is None]
+    if not run.results:
+        return {**about, "reason": f"none of its {len(rows.damaged)} results can be read"}, [], {}
+    for row in run.results:
+        row["files"] = {}
+    report = model.build(run)
+    profiles = [
+        " ".join(str(profile[key]) for key in ("name", "version") if profile.get(key))
+        for profile in views.profiles(report)
+    ]
+    facts = {fact: text for fact, text in flatten(run.environments, "hosts") if text}
+    engines = {
+        f"engine.{row['engine'].get('name')}": str(row["engine"]["version"])
+        for row in run.results
+        if row["engine"].get("version")
+    }
+    collection = (
+        {"collection_version": str(run.asked["collection_version"])} if run.asked.get("collection_version") else {}
+    )
+    lasting = {
+        fact: text
+        for fact, text in facts.items()
+        if not any(fnmatchcase(fact, pattern) for pattern in comparison.IGNORED)
+    }
+    return (
+        {**about, "profiles": profiles, "verdict": report.verdict},
+        [row for row in run.results if row["status"] == "measured"],
+        {**lasting, **engines, **collection},
+    )
+
+
+def _figures(rows: list) -> dict:
+    """(workload_id, layer, metric) -> values of the repetitions."""
+    found: dict = {}
+    for row in rows:
+        layer = model.varied(row["layer"], str(row["variant"])) if row.get("variant") else row["layer"]
+        for metric, path in METRICS.items():
+            value = store.value(row, path)
+            if isinstance(value, (int, float)):
+                found.setdefault((row["workload_id"], layer, metric), []).append(value)
+    return found
+
+
+# -- the page --------------------------------------------------------------------------------------------------------
+
+
+def files(index: dict) -> dict:
+    """File name -> text."""
+    return {"index.html": html(index), "index.json": render.json_of(index)}
+
+
+def html(index: dict) -> str:
+    runs = index["runs"]
+    chosen = _chosen(index)
+    marks = _marks(runs)
+    data = {
+        "runs": [{"label": label, "name": run["name"]} for label, run in zip(_labels(runs), runs)],
+        "marks": marks,
+        "words": index["workloads"],
+        "metrics": {name: {"title": views.METRICS[name][1], "unit": _unit(name)} for name in METRICS},
+        "chosen": chosen,
+        "trends": _embedded(index, chosen),
+    }
+    return (
+        render.templates()
+        .get_template("index.html.j2")
+        .render(
+            index=index,
+            runs=runs,
+            readable=[run for run in runs if "verdict" in run],
+            marks=marks,
+            chosen=chosen,
+            chart=_chart(index, chosen, marks) if chosen else "",
+            table=_table(index, chosen) if chosen else "",
+            title=f"Runs of {index['testbed_id']}",
+            metric_words=views.METRIC_WORDS,
+            data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
+            complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))),
+            moment=units.moment,
+            style=render.asset("style.css") + render.asset("index.css"),
+            script=render.asset("script.js") + render.asset("index.js"),
+        )
+    )
+
+
+def _series(trends: dict) -> list:
+    return [line for layers in trends.values() for metrics in layers.values() for line in metrics.values()]
+
+
+def _chosen(index: dict) -> tuple | None:
+    """The trend that the page begins with: in most runs, then of the newest, then the highest in the chain."""
+
+    def rank(place: tuple) -> tuple:
+        workload, layer = place
+        line = index["trends"][workload][layer]["iops"]
+        kind = layer.partition("-")[0]
+        return len(line), line[-1][0], KINDS.index(kind) if kind in KINDS else -1, place
+
+    places = [
+        (workload, layer)
+        for workload, layers in index["trends"].items()
+        for layer, metrics in layers.items()
+        if "iops" in metrics
+    ]
+    return (*max(places, key=rank), "iops") if places else None
+
+
+def _embedded(index: dict, chosen: tuple | None) -> dict:
+    """As much of the trends as a page can carry: of the places with most runs first. Four digits are more than can be seen."""
+    places = sorted(
+        ((workload, layer) for workload, layers in index["trends"].items() for layer in layers),
+        key=lambda place: (
+            place != (chosen or ())[:2],
+            -max(map(len, index["trends"][place[0]][place[1]].values())),
+            place,
+        ),
+    )
+    left, found = FIGURES_EMBEDDED, {}
+    for workload, layer in places:
+        metrics = index["trends"][workload][layer]
+        left -= sum(map(len, metrics.values()))
+        if left < 0 and found:
+            break
+        found.setdefault(workload, {})[layer] = {
+            metric: [[at, *(float(f"{value:.4g}") for value in values)] for at, *values in line]
+            for metric, line in metrics.items()
+        }
+    return found
+
+
+def _labels(runs: list) -> list:
+    """When each run began, as short as the runs allow: without the year where there is but one, with the time where a day has several."""
+    starts = [run.get("started_utc", "") for run in runs]
+    days = [start[:10] for start in starts if start]
+    begin, end = 5 if len({day[:4] for day in days}) == 1 else 0, 16 if len(set(days)) < len(days) else 10
+    return [start[begin:end].replace("T", " ") for start in starts]
+
+
+def _marks(runs: list) -> list:
+    """[{run, letter, facts in words, more}] of the runs before which the environment changed."""
+    found = []
+    for index, run in enumerate(runs):
+        if run.get("changed"):
+            facts = [f"{fact}: {old} → {new}" for fact, (old, new) in sorted(run["changed"].items())]
+            found.append(
+                {
+                    "run": index,
+                    "number": len(found) + 1,
+                    "facts": facts[:CHANGES_NAMED],
+                    "more": len(facts[CHANGES_NAMED:]),
+                }
+            )
+    return found
+
+
+def _unit(metric: str) -> str:
+    return {"iops": "iops", "bandwidth_bytes_s": "MB/s", "us_per_io": "us"}.get(metric, "ns")
+
+
+def _line(index: dict, chosen: tuple) -> tuple:
+    """([[run, Figure]], how the metric is written)."""
+    workload, layer, metric = chosen
+    return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.METRICS[metric][2]
+
+
+def _chart(index: dict, chosen: tuple, marks: list) -> str:
+    line, word = _line(index, chosen)
+    runs, labels = index["runs"], _labels(index["runs"])
+    x = plot.Axis("linear", -0.5, len(runs) - 0.5, tuple(enumerate(labels)), "runs, oldest first")
+    spans = [value for _at, figure in line for value in (figure.low, figure.high)]
+    y = charts.value_axis(spans, word, views.METRICS[chosen[2]][1], _unit(chosen[2]), log=False)
+    height = 260
+    drawn = plot.line([(at, figure.value) for at, figure in line], x, y, "c0") + plot.bars(
+        [((at, at, at), (figure.value, figure.low, figure.high)) for at, figure in line], x, y, "c0"
+    )
+    changed = "".join(
+        f'<g class="changed"><line x1="{100 * x.at(mark["run"] - 0.5):.2f}%" x2="{100 * x.at(mark["run"] - 0.5):.2f}%" y1="0" y2="{height}"/>'
+        f'<text x="{100 * x.at(mark["run"] - 0.5):.2f}%" y="-4">{mark["number"]}</text></g>'
+        for mark in marks
+    )
+    dots = "".join(
+        plot.dot(at, figure.value, x, y, height, f"{labels[at] or runs[at]['name']}: {views.spread(figure, word)}")
+        for at, figure in line
+    )
+    said = f"{len(line)} runs, from {word(line[0][1].value)} to {word(line[-1][1].value)}; the environment changed {len(marks)} times."
+    return plot.frame(
+        "trend",
+        f"{views.METRICS[chosen[2]][0]}: {index['workloads'][chosen[0]]}, {chosen[1]}",
+        said,
+        x,
+        y,
+        height,
+        drawn,
+        f'{changed}<g class="c0">{dots}</g>',
+        css="trend",
+        about=plot.ABOUT,
+    )
+
+
+def _table(index: dict, chosen: tuple) -> str:
+    line, word = _line(index, chosen)
+    rows = [
+        (
+            "",
+            index["runs"][at]["name"],
+            [
+                views.words(units.moment(index["runs"][at].get("started_utc"))),
+                views.cell(figure.value, word(figure.value)),
+                views.cell(figure.low, word(figure.low)),
+                views.cell(figure.high, word(figure.high)),
+            ],
+        )
+        for at, figure in line
+    ]
+    return views.grid(
+        "The trend's figures",
+        [
+            ("Run", False),
+            ("Began", False),
+            (f"{views.METRICS[chosen[2]][1]}, median", True),
+            ("lowest", True),
+            ("highest", True),
+        ],
+        rows,
+    )

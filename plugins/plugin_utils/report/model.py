@@ -1,0 +1,541 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From stored results to what the report says: repetitions pooled, each layer set against what its I/O goes through next.
+
+Everything here is computed from the run alone, so the same results give the same report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...module_utils.core import units
+from ...module_utils.core.layers import KINDS
+from ...module_utils.result.result import GENERATOR_PERCENT
+from ...module_utils.workload.workload import describe
+from ..store import load
+from ..store.cells import Cell, by_time, is_measured, pool
+from ..store.load import Run
+from . import environment
+
+ENOUGH_REPETITIONS = 4
+# How many workloads are drawn over time, so that a large run stays one page.
+SAMPLED = 8
+
+STEP_WORDS = {
+    "backing": "the RAM disk itself",
+    "target": "the export over iSCSI",
+    "initiator": "the network and the initiator",
+    "datastore": "the file system",
+    "guest": "virtualisation",
+}
+
+
+@dataclass
+class Step:
+    """A cell, and what it takes away from the layer below it."""
+
+    cell: Cell
+    below: Cell | None = None
+    relation: str = "bottom"  # bottom | parent | through (unmeasured layers between) | other_lane | ceiling
+    comparable: bool = True
+    added_mean_ns: float | None = None
+    latency_ratio: float | None = None
+    iops_ratio: float | None = None
+    overlap: bool = False  # the repetitions of both overlap, so the difference may be noise
+    share: float | None = None  # of the mean latency at the top of this chain
+    notes: list = field(default_factory=list)  # indexes into Waterfall.notes
+
+
+@dataclass
+class Waterfall:
+    workload_id: str
+    workload: dict
+    steps: list
+    missing: list  # {layer, kind, host, failed, reason}
+    notes: list
+    costliest: Step | None
+
+
+@dataclass
+class Report:
+    title: str
+    testbed_id: str
+    run_id: str
+    started_utc: str
+    finished_utc: str
+    layers: list
+    waterfalls: list
+    points: list
+    failed: list
+    damaged: list
+    flags: list
+    machines: list
+    repetitions: tuple
+    verdict: str
+    headline: Waterfall | None
+    asked: dict = field(default_factory=dict)  # run.json
+    samples: dict = field(default_factory=dict)  # point_id -> series of the points that stand for their layers
+    judged: dict = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
+    installations: list = field(default_factory=list)
+
+
+def build(run: Run, title: str | None = None) -> Report:
+    run = _variants_apart(run)
+    measured = [result for result in run.results if is_measured(result)]
+    failed = [result for result in run.results if not is_measured(result)]
+    layers = _layers(run)
+    workloads = {
+        workload_id: index
+        for index, workload_id in enumerate(dict.fromkeys(result["workload_id"] for result in by_time(run.results)))
+    }
+    by_workload: dict = {workload_id: ([], []) for workload_id in workloads}
+    for index, results in enumerate((measured, failed)):
+        for result in results:
+            by_workload[result["workload_id"]][index].append(result)
+    waterfalls = [_waterfall(workload_id, layers, *by_workload[workload_id]) for workload_id in workloads]
+    shown = [waterfall for waterfall in waterfalls if waterfall.steps]
+    headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
+    machines = [environment.describe(host, run.environments.get(host)) for host in _hosts(run, layers)]
+    times = [result[key] for result in run.results for key in ("started_utc", "finished_utc") if result.get(key)]
+    counts = [step.cell.repetitions for waterfall in shown for step in waterfall.steps]
+    report = Report(
+        title=title or f"What each layer of {run.testbed_id} costs",
+        testbed_id=run.testbed_id,
+        run_id=run.run_id,
+        started_utc=min(times, default=""),
+        finished_utc=max(times, default=""),
+        layers=layers,
+        waterfalls=waterfalls,
+        points=sorted(
+            run.results,
+            key=lambda r: (
+                workloads[r["workload_id"]],
+                _rank(r["layer_kind"]),
+                r["layer"],
+                r["repetition"],
+                r["point_id"],
+            ),
+        ),
+        failed=failed,
+        damaged=run.damaged,
+        flags=[],
+        machines=machines,
+        repetitions=(min(counts, default=0), max(counts, default=0)),
+        verdict="",
+        headline=headline,
+        asked=run.asked,
+        samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
+        judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
+        installations=run.installations,
+    )
+    report.flags = _flags(report)
+    report.verdict = _verdict(report, shown)
+    return report
+
+
+def _variants_apart(run: Run) -> Run:
+    """The same run in which a layer that was measured in several variants stands once for each, named 'layer (variant)'.
+
+    Its children of the same variant go through it; so A and B of one run are never pooled.
+    """
+    variants = {(result["layer"], str(result["variant"])) for result in run.results if result.get("variant")}
+    if not variants:
+        return run
+    plain = {result["layer"] for result in run.results if not result.get("variant")}
+    layers = {}
+    for name, layer in run.layers.items():
+        mine = sorted(variant for of, variant in variants if of == name)
+        if name in plain or not mine:
+            layers[name] = layer
+        for variant in mine:
+            parent = (
+                varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
+            )
+            layers[varied(name, variant)] = {**layer, "name": varied(name, variant), "parent": parent}
+    results = [
+        {**result, "layer": varied(result["layer"], str(result["variant"]))} if result.get("variant") else result
+        for result in run.results
+    ]
+    return replace(run, layers=layers, results=results)
+
+
+def varied(name: str, variant: str) -> str:
+    return f"{name} ({variant})"
+
+
+def ranked(waterfalls: list, headline: Waterfall | None) -> list:
+    """Those that get pictures of their own before others: measured at the most layers, then first."""
+    return sorted(waterfalls, key=lambda waterfall: (waterfall is not headline, -len(waterfall.steps)))
+
+
+def _samples(run: Run, shown: list) -> dict:
+    """point_id -> series of one repetition a layer, of the workloads whose samples are drawn."""
+    wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
+    found = {
+        result["point_id"]: load.read_series(run.folder, result)
+        for result in run.results
+        if result["point_id"] in wanted
+    }
+    return {point: series for point, series in found.items() if series}
+
+
+def _rank(kind: str) -> int:
+    return KINDS.index(kind) if kind in KINDS else len(KINDS)
+
+
+def _layers(run: Run) -> list:
+    """All layers, bottom first; those that only results speak of are added, so that a lost layers.json loses no figures."""
+    known = {
+        name: {
+            "path": None,
+            "parent": None,
+            "detail": {},
+            "purpose": None,
+            "size_bytes": None,
+            "kind": "",
+            "host": "",
+            **layer,
+        }
+        for name, layer in run.layers.items()
+    }
+    for result in run.results:
+        known.setdefault(
+            result["layer"],
+            {
+                "name": result["layer"],
+                "kind": result["layer_kind"],
+                "host": result["host"],
+                "path": result.get("path"),
+                "parent": None,
+                "purpose": None,
+                "size_bytes": None,
+                "detail": {},
+                "unpublished": True,
+            },
+        )
+    ordered = sorted(known.values(), key=lambda layer: (_rank(layer["kind"]), layer["name"]))
+    # Ceilings belong to hosts, so they stand in the order in which an I/O meets the hosts.
+    hosts = list(dict.fromkeys(layer["host"] for layer in ordered if layer["kind"] != "ceiling"))
+    return sorted(
+        ordered,
+        key=lambda layer: (
+            _rank(layer["kind"]),
+            hosts.index(layer["host"]) if layer["kind"] == "ceiling" and layer["host"] in hosts else 0,
+        ),
+    )
+
+
+def _hosts(run: Run, layers: list) -> list:
+    """Bottom of the chain first."""
+    above = [layer["host"] for layer in layers if layer["kind"] != "ceiling"]
+    return list(
+        dict.fromkeys(host for host in above + [layer["host"] for layer in layers] + sorted(run.environments) if host)
+    )
+
+
+# -- one workload at every layer -------------------------------------------------------------------------------------
+
+
+def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
+    """measured, failed: the results of this workload."""
+    cells = {}
+    for layer in layers:
+        results = [result for result in measured if result["layer"] == layer["name"]]
+        if results:
+            cells[layer["name"]] = pool(sorted(results, key=lambda result: (result["repetition"], result["point_id"])))
+    by_name = {layer["name"]: layer for layer in layers}
+    notes: list = []
+    steps = [_step(cells[layer["name"]], by_name, cells, notes) for layer in layers if layer["name"] in cells]
+    _shares(steps)
+    _generator_bound(steps)
+    missing = []
+    for layer in layers:
+        reasons = [_reason(result) for result in failed if result["layer"] == layer["name"]]
+        if layer["name"] not in cells and (reasons or layer["path"]):
+            missing.append(
+                {
+                    "layer": layer["name"],
+                    "kind": layer["kind"],
+                    "host": layer["host"],
+                    "failed": bool(reasons),
+                    "reason": "; ".join(dict.fromkeys(reasons)) or _unmeasured(layer),
+                }
+            )
+    costs = [step for step in steps if step.comparable and (step.added_mean_ns or 0) > 0]
+    workload = next((result["workload"] for result in measured + failed), {})
+    return Waterfall(
+        workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns, default=None)
+    )
+
+
+def _reason(result: dict) -> str:
+    messages = [str(failure.get("message") or failure.get("code")) for failure in result.get("failures") or []]
+    return " ".join(messages) or f"status {result['status']}, without a reason"
+
+
+def _unmeasured(layer: dict) -> str:
+    return (
+        "a layer that holds data is measured only through files on it"
+        if layer["purpose"] == "data"
+        else "no point of this run"
+    )
+
+
+def _detail(layers: dict, name: str) -> dict:
+    return layers.get(name, {}).get("detail") or {}
+
+
+def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
+    below, relation, between = _below(cell, layers, cells)
+    step = Step(cell, below, relation)
+
+    def note(text: str) -> None:
+        if text not in notes:
+            notes.append(text)
+        step.notes.append(notes.index(text))
+
+    if below is None:
+        return step
+    if below.ioengine != cell.ioengine or below.engine != cell.engine:
+        step.comparable = False
+    if relation == "ceiling":
+        note(
+            f"{below.layer} issues no I/O at all ({below.ioengine} engine): it is what the generator alone can do. "
+            "Layers are set against it for scale; the difference is not a cost of a layer."
+        )
+        step.comparable = False
+    elif not step.comparable:
+        note(
+            f"{cell.layer} was measured with {cell.engine} ({cell.ioengine}) and {below.layer} with {below.engine} ({below.ioengine}): "
+            "the difference is shown, but it is not comparable as a cost."
+        )
+    transport = _detail(layers, cell.layer).get("transport")
+    if transport and relation != "ceiling":
+        note(f"{cell.layer} reaches what lies below it over {transport}, so the step holds the cost of that way too.")
+    cached = [name for name in (cell.layer, *between) if _detail(layers, name).get("page_cache") == "used"]
+    if cached and relation != "ceiling":
+        note(
+            f"{' and '.join(cached)} {'serves' if len(cached) == 1 else 'serve'} from the page cache of the host: what it answers from memory "
+            "the layers below were not asked for, so the step is no cost of the protocol alone."
+        )
+    if relation == "other_lane":
+        note(
+            f"{cell.layer} is set against {below.layer}, its twin on the scratch LUN: below {cell.layer} lies {between[-1]}, "
+            "which holds data and is never overwritten by a raw benchmark."
+        )
+    if relation == "through":
+        note(
+            f"{cell.layer} is set against {below.layer}; between them {' and '.join(between)} "
+            f"{'was' if len(between) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(between) == 1 else 'all'}."
+        )
+    ours, theirs = cell.value("latency_mean_ns"), below.value("latency_mean_ns")
+    if ours is not None and theirs is not None:
+        step.added_mean_ns = ours - theirs
+        step.latency_ratio = ours / theirs if theirs else None
+        own, other = cell.figure("latency_mean_ns"), below.figure("latency_mean_ns")
+        step.overlap = own.low <= other.high and other.low <= own.high and cell.repetitions + below.repetitions > 2
+        if step.overlap and step.comparable:
+            note(f"The repetitions of {cell.layer} and {below.layer} overlap, so this difference may be noise.")
+        if step.added_mean_ns < 0 and relation != "ceiling":
+            note(
+                f"{cell.layer} answers faster than {below.layer} below it. A layer cannot give time back: noise, a cache, or a host of another speed."
+            )
+    if cell.value("iops") is not None and below.value("iops"):
+        step.iops_ratio = cell.value("iops") / below.value("iops")
+    return step
+
+
+def _below(cell: Cell, layers: dict, cells: dict) -> tuple:
+    """(what the cell is set against, how they are related, the unmeasured layers between them).
+
+    The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind on the
+    same host in another lane of the same chain, as a scratch LUN is to a data LUN.
+    """
+    between, name, seen = [], (layers.get(cell.layer) or {}).get("parent"), {cell.layer}
+    while name is not None and name not in seen:
+        seen.add(name)
+        if name in cells:
+            return cells[name], "through" if between else "parent", between
+        layer = layers.get(name)
+        if layer is None:
+            break
+        between.append(name)
+        twin = next(
+            (other for other in cells.values() if other.kind == layer["kind"] and other.host == layer["host"]), None
+        )
+        if twin:
+            return twin, "other_lane", between
+        name = layer["parent"]
+    ceilings = [other for other in cells.values() if other.kind == "ceiling"]
+    if cell.kind == "ceiling" or not ceilings:
+        return None, "bottom", []
+    return next((other for other in ceilings if other.host == cell.host), ceilings[0]), "ceiling", []
+
+
+def _shares(steps: list) -> None:
+    """Each step's share of the mean latency at the top of the chain it belongs to."""
+    by_layer = {step.cell.layer: step for step in steps}
+    carried = {step.below.layer for step in steps if step.below}
+    for top in reversed([step for step in steps if step.cell.layer not in carried]):
+        total, step = top.cell.value("latency_mean_ns"), top
+        while total and step is not None and step.share is None:
+            if step.relation == "ceiling" or step.below is None:
+                step.share = step.cell.value("latency_mean_ns") / total if step.cell.kind != "ceiling" else None
+                break
+            step.share = step.added_mean_ns / total if step.added_mean_ns is not None else None
+            step = by_layer.get(step.below.layer)
+
+
+def _generator_bound(steps: list) -> None:
+    ceilings = {step.cell.host: step.cell.value("iops") for step in steps if step.cell.kind == "ceiling"}
+    for step in steps:
+        ceiling, iops = ceilings.get(step.cell.host), step.cell.value("iops")
+        if (
+            step.cell.kind != "ceiling"
+            and ceiling
+            and iops
+            and iops > GENERATOR_PERCENT / 100 * ceiling
+            and "generator_bound" not in step.cell.flags
+        ):
+            step.cell.flags.append("generator_bound")
+
+
+# -- words -----------------------------------------------------------------------------------------------------------
+
+
+FLAG_WORDS = {
+    "generator_bound": f"more than {GENERATOR_PERCENT}% of what the generator alone can do on this host, so partly the generator is measured, not the layer",
+    "percentiles_not_mergeable": "a repetition carries no histogram, so of the percentiles of all together only bounds are known",
+    "buffered_io": "the page cache was in use",
+    "synchronous_submission": "the device completes while I/O is submitted, so queue depth has little effect",
+    "completion_percentiles": "percentiles are of completion latency, without the time that submission took; means are of both together",
+    "not_filled": "blocks may have been read that were never written",
+    "guard_overridden": "a refusal of the device guard was overridden by the user",
+    "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",
+    "not_steady": "the steady state was not reached within the time allowed; the figures are of the last rounds",
+    "device_counters_differ": "the device's own counters disagree with what the generator says it did",
+    "page_cache_not_dropped": "the page cache could not be emptied before measuring",
+    "steal": "other virtual machines took processor time from this host meanwhile",
+    "esxi_interval_too_short": "no whole sample of the ESXi host lies in the measured time, so its counters are not shown; measure for 40 s or more",
+    "restart_pending": "options of the ESXi host were set that hold only once it has been restarted, so the host was not as it is configured",
+    "governor": "the processor's frequency governor is not 'performance', so its speed varies",
+    "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
+    "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",
+}
+# These say that a figure is not what it seems; the others are notes.
+LOUD = (
+    "faster_than_ceiling",
+    "not_filled",
+    "device_counters_differ",
+    "page_cache_not_dropped",
+    "clients_ended_early",
+    "restart_pending",
+)
+
+
+def _flags(report: Report) -> list:
+    """[{level, text}], loudest first: what a reader has to know before believing a figure."""
+    flags = []
+    for level, kind, text in (
+        (
+            "warning",
+            "emulated",
+            "{hosts}: emulated hardware, without hardware virtualisation. "
+            "The figures show how the layers relate, not how fast any real machine is.",
+        ),
+        ("note", "virtual", "{hosts}: virtual machine. Its neighbours and its hypervisor are part of every figure."),
+        ("note", "unknown", "{hosts}: nothing recorded says whether the hardware is real, virtual or emulated."),
+    ):
+        hosts = [machine["host"] for machine in report.machines if machine["machine"] == kind]
+        if hosts:
+            flags.append({"level": level, "text": text.format(hosts=", ".join(hosts))})
+    for machine in report.machines:
+        if machine["simulated"]:
+            flags.append(
+                {
+                    "level": "warning",
+                    "text": f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real part.",
+                }
+            )
+    if report.failed:
+        flags.append(
+            {
+                "level": "warning",
+                "text": f"{len(report.failed)} of {len(report.points)} points failed; they are listed below and count in no figure.",
+            }
+        )
+    if report.damaged:
+        flags.append(
+            {
+                "level": "warning",
+                "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used; they are listed below.",
+            }
+        )
+    bad = [
+        result
+        for result in report.points
+        for file in result.get("files", {}).values()
+        if file["state"] in ("missing", "differs")
+    ]
+    if bad:
+        flags.append(
+            {
+                "level": "warning",
+                "text": f"{len(bad)} raw or job files are missing or differ from the checksum recorded when they were measured.",
+            }
+        )
+    if 0 < report.repetitions[0] < ENOUGH_REPETITIONS:
+        low, high = report.repetitions
+        count = f"{low}" if low == high else f"{low} to {high}"
+        flags.append(
+            {
+                "level": "note",
+                "text": f"{count} repetition{'' if high == 1 else 's'} a layer: too few to tell a small difference from noise; "
+                f"{ENOUGH_REPETITIONS} are the least.",
+            }
+        )
+    seen: dict = {}
+    for waterfall in report.waterfalls:
+        for step in waterfall.steps:
+            for flag in step.cell.flags:
+                seen.setdefault(str(flag), []).append(f"{step.cell.layer} ({waterfall.workload_id})")
+    for flag, where in seen.items():
+        some = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if len(where) > 4 else "")
+        flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
+    return sorted(flags, key=lambda flag: flag["level"] != "warning")
+
+
+def _verdict(report: Report, shown: list) -> str:
+    if not shown:
+        return "Nothing was measured: every point of this run failed."
+    step = report.headline.costliest
+    if step is None and {layer["kind"] for layer in report.layers} == {"imported"}:
+        return (
+            "These are imported results: nothing says what their I/O went through, so no layer is set against another."
+        )
+    measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
+    if step is None and len(measured) == 1:
+        return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
+    if step is None:
+        return "The measured layers cannot be set against each other, so no step can be called the most expensive."
+    top = max((other.cell for other in report.headline.steps), key=lambda cell: _rank(cell.kind))
+    share = (
+        f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
+    )
+    noise = " The repetitions of the two overlap, so this may be noise." if step.overlap else ""
+    agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
+    often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
+    return (
+        f"The most expensive step is {STEP_WORDS.get(step.cell.kind, step.cell.kind)}: {step.below.layer} → {step.cell.layer} adds "
+        f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}{noise}"
+    )
+
+
+def workload_words(workload: dict) -> str:
+    """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so; a foreign one may say nothing that is understood."""
+    try:
+        return describe(workload)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return "workload"

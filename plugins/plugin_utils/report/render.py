@@ -1,0 +1,720 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report in its forms: HTML, Markdown, CSV, JSON and lines for the terminal. Text out, nothing is written here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from html import escape
+from urllib.parse import quote
+
+import jinja2
+
+from ...module_utils.core import units
+from ...module_utils.result.result import PERCENTILES
+from ..store.cells import Cell, bounds_of
+from . import charts, views
+from .model import SAMPLED, Report, Step, Waterfall, workload_words
+
+TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+FILES = ("index.html", "report.md", "results.csv", "results.json")
+METRICS = (
+    "ios",
+    "bytes",
+    "iops",
+    "bandwidth_bytes_s",
+    "latency_mean_ns",
+    "latency_min_ns",
+    "latency_max_ns",
+    "latency_stddev_ns",
+    *PERCENTILES.values(),
+)
+CPU = ("user_percent", "system_percent", "host_busy_percent", "busiest_core_percent", "us_per_io", "mhz_per_iops")
+STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
+WIDE, NARROW = 1040, 360  # of the chain
+
+
+def render(report: Report) -> dict[str, str]:
+    """File name -> text of every file of the report."""
+    return {
+        "index.html": html(report),
+        "report.md": markdown(report),
+        "results.csv": results_csv(report),
+        "results.json": results_json(report),
+    }
+
+
+# -- rows that every form shares -------------------------------------------------------------------------------------
+
+
+def summary(report: Report) -> list[dict]:
+    """One row a layer and workload, plain values; what was not measured is absent."""
+    return [_row(step) for waterfall in report.waterfalls for step in waterfall.steps]
+
+
+def _row(step: Step) -> dict:
+    cell = step.cell
+    row = {
+        "workload_id": cell.workload_id,
+        "layer": cell.layer,
+        "layer_kind": cell.kind,
+        "host": cell.host,
+        "ioengine": cell.ioengine,
+        "repetitions": cell.repetitions,
+        **{
+            metric: cell.value(metric)
+            for metric in ("iops", "bandwidth_bytes_s", "latency_mean_ns", *PERCENTILES.values())
+        },
+        **{
+            f"{metric.removesuffix('_ns')}_{edge}_ns": value
+            for metric, limits in cell.bounds.get("total", {}).items()
+            for edge, value in zip(("lower", "upper"), limits)
+        },
+        "below": step.below.layer if step.below else None,
+        "relation": step.relation,
+        "comparable": step.comparable if step.below else None,
+        "overlap": step.overlap if step.below and step.comparable else None,
+        "added_mean_ns": step.added_mean_ns,
+        "latency_ratio": step.latency_ratio,
+        "iops_ratio": step.iops_ratio,
+        "share": step.share,
+    }
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def table(report: Report) -> list[str]:
+    """The waterfalls as lines for a terminal."""
+    lines: list[str] = []
+    head = ("layer", "host", "IOPS", "MB/s", "mean", "p50", "p99", "adds", "IOPS against")
+    for waterfall in report.waterfalls:
+        rows = [head] + [
+            (
+                step.cell.layer,
+                step.cell.host,
+                units.iops(step.cell.value("iops")),
+                units.bandwidth(step.cell.value("bandwidth_bytes_s")),
+                *(latency(step.cell, metric) for metric in ("latency_mean_ns", "latency_p50_ns", "latency_p99_ns")),
+                units.added_latency(step.added_mean_ns if step.comparable else None),
+                _against(step),
+            )
+            for step in waterfall.steps
+        ]
+        widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
+        lines.append(f"{waterfall.workload_id}: {workload_words(waterfall.workload)}")
+        for row in rows:
+            cells = [
+                text.ljust(width) if index in (0, 1, 8) else text.rjust(width)
+                for index, (text, width) in enumerate(zip(row, widths))
+            ]
+            lines.append(("  " + "  ".join(cells)).rstrip())
+        lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
+    return lines
+
+
+def latency(cell: Cell, metric: str) -> str:
+    """A latency in words; of a percentile that no histogram tells, the bounds it lies between."""
+    return units.latency_between(cell.between(metric)) if cell.between(metric) else units.latency(cell.value(metric))
+
+
+def _against(step: Step) -> str:
+    if step.below is None:
+        return units.ABSENT
+    remark = ", not comparable" if not step.comparable else ", repetitions overlap" if step.overlap else ""
+    return f"{units.ratio(step.iops_ratio)} {step.below.layer}{remark}"
+
+
+def not_measured(waterfall: Waterfall) -> list[str]:
+    """'backing-ds1, initiator-ds1: it holds data …', one line a reason."""
+    reasons: dict = {}
+    for entry in waterfall.missing:
+        reasons.setdefault(entry["reason"], []).append(entry["layer"])
+    return [f"{', '.join(layers)}: {reason}" for reason, layers in reasons.items()]
+
+
+def takes_away(step: Step) -> str:
+    """'+1.21 ms, IOPS 0.31× of target-bench'."""
+    if step.below is None:
+        return units.ABSENT
+    if not step.comparable:
+        return f"not comparable, IOPS {units.ratio(step.iops_ratio)} of {step.below.layer}"
+    return f"{units.added_latency(step.added_mean_ns)}, IOPS {units.ratio(step.iops_ratio)} of {step.below.layer}"
+
+
+# -- CSV and JSON ----------------------------------------------------------------------------------------------------
+
+
+def results_csv(report: Report) -> str:
+    """One row a point, full precision, an empty cell where nothing was measured."""
+    workload = sorted(
+        {
+            key
+            for point in report.points
+            for key, value in point["workload"].items()
+            if not isinstance(value, (dict, list))
+        }
+    )
+    fixed = [
+        "point_id",
+        "layer",
+        "layer_kind",
+        "host",
+        "path",
+        "workload_id",
+        "repetition",
+        "status",
+        "variant",
+        "order",
+        "started_utc",
+        "finished_utc",
+        "runtime_s",
+    ]
+    measures = [(direction, metric) for direction in ("total", "read", "write") for metric in METRICS]
+    # Of percentiles that no histogram tells, where some result has them.
+    bounds = sorted(
+        {
+            (direction, key)
+            for point in report.points
+            for direction in ("total", "read", "write")
+            for key in point.get(direction) or {}
+            if key.endswith(("_lower_ns", "_upper_ns"))
+        }
+    )
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        [
+            *fixed,
+            "engine",
+            "engine_version",
+            "ioengine",
+            # What was asked for and what was measured are two columns: runtime_s is the measured one.
+            *(f"workload_{key}" if key in fixed else key for key in workload),
+            *(f"{direction}_{metric}" for direction, metric in measures),
+            *(f"cpu_{key}" for key in CPU),
+            *(f"steady_state_{key}" for key in STEADY),
+            *(f"{kind}_{key}" for kind in ("raw", "job") for key in ("file", "sha256", "state")),
+            "flags",
+            "failures",
+            *(f"{direction}_{key}" for direction, key in bounds),
+        ]
+    )
+    for point in report.points:
+        engine, cpu, steady = point["engine"], point["cpu"], point.get("steady_state") or {}
+        parts = {direction: point.get(direction) or {} for direction in ("total", "read", "write")}
+        files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
+        writer.writerow(
+            [
+                *map(point.get, fixed),
+                *map(engine.get, ("name", "version", "ioengine")),
+                *map(point["workload"].get, workload),
+                *(parts[direction].get(metric) for direction, metric in measures),
+                *map(cpu.get, CPU),
+                *map(steady.get, STEADY),
+                *(
+                    value
+                    for file in files
+                    for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
+                ),
+                " ".join(map(str, point["flags"])),
+                "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
+                *(parts[direction].get(key) for direction, key in bounds),
+            ]
+        )
+    return stream.getvalue()
+
+
+def results_json(report: Report) -> str:
+    """Everything the report says, for programs; the histograms stay in the points' own files."""
+    content = {
+        "schema": "storlab.report/1",
+        **{
+            key: getattr(report, key)
+            for key in (
+                "title",
+                "testbed_id",
+                "run_id",
+                "started_utc",
+                "finished_utc",
+                "verdict",
+                "flags",
+                "damaged",
+                "layers",
+            )
+        },
+        "workloads": [
+            {
+                "workload_id": waterfall.workload_id,
+                "workload": waterfall.workload,
+                "notes": waterfall.notes,
+                "missing": waterfall.missing,
+                "layers": [
+                    {**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)}
+                    for step in waterfall.steps
+                ],
+            }
+            for waterfall in report.waterfalls
+        ],
+        "points": [_without_histograms(point) for point in report.points],
+        "installations": report.installations,
+        "hosts": {
+            machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])}
+            for machine in report.machines
+        },
+    }
+    return json_of(content)
+
+
+def json_of(content: dict) -> str:
+    """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
+    return "{\n" + ",\n".join(f"{_json(key)}: {_json_lines(value)}" for key, value in sorted(content.items())) + "\n}\n"
+
+
+def _json(value) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _json_lines(value) -> str:
+    return "[\n" + ",\n".join(map(_json, value)) + "\n]" if isinstance(value, list) and value else _json(value)
+
+
+def _figures(cell: Cell) -> dict:
+    return {
+        direction: {metric: vars(figure) for metric, figure in figures.items()}
+        for direction, figures in cell.figures.items()
+    }
+
+
+def _without_histograms(point: dict) -> dict:
+    return {
+        key: {name: part for name, part in value.items() if name != "histogram"}
+        if key in ("read", "write", "total") and value
+        else value
+        for key, value in point.items()
+    }
+
+
+# -- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def plain(text) -> str:
+    """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
+    return (
+        re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split()))
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
+
+
+def code(text) -> str:
+    return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
+
+
+def markdown(report: Report) -> str:
+    environment = templates()
+    environment.filters.update(plain=plain, code=code)
+    return environment.get_template("report.md.j2").render(
+        report=report, latency=latency, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report)
+    )
+
+
+def _lanes_in_words(report: Report) -> list[list[dict]]:
+    """Each chain bottom first, for Markdown, where there is no picture."""
+    by_name = {layer["name"]: layer for layer in report.layers}
+    parents = {layer.get("parent") for layer in report.layers}
+    lanes = []
+    for layer in report.layers:
+        if layer["name"] in parents or layer["kind"] == "ceiling":
+            continue
+        lane, name = [], layer["name"]
+        while name in by_name and by_name[name] not in lane:
+            lane.insert(0, by_name[name])
+            name = by_name[name].get("parent")
+        lanes.append(lane)
+    return lanes
+
+
+# -- HTML ------------------------------------------------------------------------------------------------------------
+
+
+def html(report: Report) -> str:
+    environment = templates()
+    environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
+    choices = views.Choices(report)
+    pictured, apart = views.drawn(report, views.DISTRIBUTIONS), views.drawn(report, views.SECTIONS)
+    sections = [
+        _section(index, waterfall, report, choices, waterfall.workload_id in pictured)
+        for index, waterfall in enumerate(report.waterfalls)
+        if waterfall.workload_id in apart
+    ]
+    # The workload measured at the most layers is what the report is about; the others follow after what they say together.
+    first = next((section for section in sections if section["waterfall"] is report.headline), None)
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        first=first,
+        others=[section for section in sections if section is not first],
+        views=views.of_run(report, choices),
+        choices=choices,
+        metric_words=views.METRIC_WORDS,
+        steady=views.steady_states(report, choices),
+        checks=views.checks(report),
+        clients=views.clients(report, choices),
+        published=views.published(report, choices),
+        profiles=views.profiles(report),
+        installations=_installations(report),
+        chain=_chain(report),
+        tiles=_tiles(report),
+        overview=_overview(report),
+        further=_further(report, choices, apart),
+        points=_points(report, choices),
+        grouped=len(report.points) > views.POINTS_APART,
+        style=asset("style.css") + choices.style(),
+        script=asset("script.js"),
+    )
+
+
+def templates() -> jinja2.Environment:
+    """HTML is escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        iops=units.iops,
+        latency=units.latency,
+        between=units.latency_between,
+        added=units.added_latency,
+        bandwidth=units.bandwidth,
+        ratio=units.ratio,
+        percent=units.percent,
+        moment=units.moment,
+        exact=units.exact,
+        words=workload_words,
+        tint=charts.tint,
+    )
+    return environment
+
+
+def asset(name: str) -> str:
+    with open(os.path.join(TEMPLATES, name), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
+    """{workloads, table} of the workloads without a section of their own: a row a layer, with the figures of a waterfall."""
+    waterfalls = [
+        (index, waterfall) for index, waterfall in enumerate(report.waterfalls) if waterfall.workload_id not in apart
+    ]
+    rows = []
+    for index, waterfall in waterfalls:
+        for number, step in enumerate(waterfall.steps):
+            found = step.cell
+            # Where the list of all workloads leads to.
+            named = f'<td id="w{index + 1}">' if not number else "<td>"
+            fields = [
+                _bounded(limits) if (limits := found.between(metric)) else _field(found.value(metric), word)
+                for metric, word in POINT_METRICS
+            ]
+            rows.append(
+                (
+                    f"{choices.only(found.layer)} {choices.pattern(waterfall.workload)}",
+                    found.layer,
+                    [f"{named}{escape(waterfall.workload_id)}", *fields, views.words(takes_away(step))],
+                )
+            )
+    head = [
+        ("Layer", False),
+        ("Workload", False),
+        ("IOPS", True),
+        ("MB/s", True),
+        ("mean", True),
+        ("p50", True),
+        ("p99", True),
+        ("Takes away", False),
+    ]
+    return {"workloads": len(waterfalls), "table": views.grid("Further workloads", head, rows)} if rows else None
+
+
+def _installations(report: Report) -> str:
+    """A row an installation: how long it took, and how many commands a second its datastore served meanwhile."""
+    rows = []
+    for timed in report.installations:
+        found = timed.get("counters") or {}
+        rates = (found.get("datastore") or {}).get("commands_s") or {}
+        simulated = " (simulated)" if timed.get("simulated") else ""
+        rows.append(
+            (
+                "",
+                f"{timed['guest']}{simulated}",
+                [
+                    views.words(timed["datastore"]),
+                    views.cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),
+                    *(_field(rates.get(key), units.iops) for key in ("mean", "p95", "max")),
+                    _field(found.get("samples"), str),
+                    views.words(timed["iso"]),
+                    views.words(timed["ended_by"].replace("_", " ")),
+                    f"<td>{''.join(_trace(kind, file) for kind, file in timed['files'].items())}",
+                ],
+            )
+        )
+    head = [
+        ("Guest", False),
+        ("Datastore", False),
+        ("Time", True),
+        ("Commands/s", True),
+        ("95 % at most", True),
+        ("highest", True),
+        ("Samples", True),
+        ("Image", False),
+        ("Ended by", False),
+        ("Their file and SHA-256", False),
+    ]
+    return views.grid("Installations", head, rows) if rows else ""
+
+
+POINT_METRICS = (
+    ("iops", units.iops),
+    ("bandwidth_bytes_s", units.bandwidth),
+    ("latency_mean_ns", units.latency),
+    ("latency_p50_ns", units.latency),
+    ("latency_p99_ns", units.latency),
+)
+
+
+def _field(value, word) -> str:
+    return views.cell(value, "" if value is None else word(value))
+
+
+def _bounded(limits: tuple) -> str:
+    return f'<td class="n bounds">{escape(units.latency_between(limits))}'
+
+
+def _points(report: Report, choices: views.Choices) -> str:
+    """One row a point. Written here and not in the template, and without what HTML allows to leave out: there may be ten thousand."""
+    # Only what something points at needs a name: the first point of each cell, and those that failed or did not pass.
+    linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
+    linked |= {point["point_id"] for point in report.points if point["status"] != "measured" or not views.passed(point)}
+    if len(report.points) > views.POINTS_APART:
+        return _points_grouped(report, choices, linked)
+    rows, absent = [], '<td class="absent">–'
+    for point in report.points:
+        layer, total = point["layer"], point.get("total") or point.get("read") or point.get("write") or {}
+        failed = point["status"] != "measured"
+        only = choices.only(layer)
+        css = f"{only} bad" if failed else only
+        ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
+        row = [
+            f'<tr{ident} class="{css}"><th>{escape(layer)}{views.words(point["workload_id"])}{views.words(point["repetition"])}'
+        ]
+        if failed:
+            row.append(f'<td colspan="5">failed: {escape(_reasons(point))}')
+        else:
+            row += [
+                f'<td><data value="{units.exact(value)}">{escape(word(value))}</data>'
+                if (value := total.get(metric)) is not None
+                else _bounded(limits)
+                if (limits := bounds_of([total], metric))
+                else absent
+                for metric, word in POINT_METRICS
+            ]
+        cpu = [point["cpu"].get(key) for key in ("user_percent", "system_percent")]
+        row.append(
+            "<td>" + "+".join(f"{value:.0f}" for value in cpu) + " %"
+            if all(isinstance(value, (int, float)) for value in cpu)
+            else absent
+        )
+        row.append(views.words(_started(point, report.started_utc)))
+        beside = " ".join(kind for kind, file in point["files"].items() if _usual(kind, file))
+        row.append(f'<td class="{beside}">{"".join(_trace(kind, file) for kind, file in point["files"].items())}')
+        rows.append("".join(row))
+    return "\n".join(rows)
+
+
+def _points_grouped(report: Report, choices: views.Choices, linked: set) -> str:
+    """One row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data."""
+    groups: dict = {}
+    for point in report.points:
+        groups.setdefault((point["workload_id"], point["layer"]), []).append(point)
+    rows = []
+    for (workload, layer), points in groups.items():
+        files = []
+        for point in points:
+            raw = point["files"].get("raw") or {}
+            ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
+            words = f"{point['repetition']}{'' if point['status'] == 'measured' else ' failed'}"
+            state = f' <em class="{raw["state"]}">{raw["state"]}</em>' if raw and raw["state"] != "matches" else ""
+            path = raw.get("path")
+            files.append(
+                (f'<a{ident} href="../{quote(path)}">{words}</a>' if path else f"<span{ident}>{words}</span>") + state
+            )
+        rows.append(
+            f'<tr class="{choices.only(layer)}"><th>{escape(layer)}{views.words(workload)}<td>{" ".join(files)}'
+        )
+    return "\n".join(rows)
+
+
+def _started(point: dict, run_began: str) -> str:
+    """The time of day, with the date only where it is not that of the run."""
+    utc = str(point.get("started_utc") or units.ABSENT)
+    return (utc[11:] if utc[:10] == run_began[:10] else utc.replace("T", " ")).replace("Z", "") or units.ABSENT
+
+
+def _reasons(point: dict) -> str:
+    return (
+        " ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or [])
+        or "no reason was recorded"
+    )
+
+
+BESIDE = {"job": "job.fio", "series": "series.json"}
+
+
+def _usual(kind: str, file: dict) -> bool:
+    """Whether the page's script can link it from the raw file's address: a thousand times the same words are spared."""
+    return file["name"] == BESIDE.get(kind) and file["state"] == "matches"
+
+
+def _trace(kind: str, file: dict) -> str:
+    """The raw file with its checksum; of the files beside it only those that are not as usual."""
+    if _usual(kind, file):
+        return ""
+    # Seen from report/index.html.
+    name = f'<a href="../{quote(file["path"])}">{escape(file["name"])}</a>' if file["path"] else escape(file["name"])
+    state = "" if file["state"] == "matches" else f' <em class="{file["state"]}">{file["state"]}</em>'
+    checksum = f" <code>{escape(str(file['sha256'] or 'no checksum'))}</code>" if kind == "raw" else ""
+    return f"{name}{checksum}{state} "
+
+
+def _chain(report: Report) -> str:
+    figures = {}
+    for step in report.headline.steps if report.headline else []:
+        figures[step.cell.layer] = (
+            f"{units.iops(step.cell.value('iops'))} IOPS · {units.latency(step.cell.value('latency_mean_ns'))}"
+        )
+    for waterfall in report.waterfalls:
+        for step in waterfall.steps:
+            figures.setdefault(step.cell.layer, "measured")
+    return charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart(
+        "chain-n", report.layers, figures, NARROW
+    )
+
+
+def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices, pictured: bool) -> dict:
+    """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
+    rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
+    ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
+    full = max(
+        (value for step in waterfall.steps if (value := step.cell.value("latency_mean_ns")) is not None), default=0
+    )
+    rows = []
+    for step in waterfall.steps:
+        cell = step.cell
+        rate, mean = cell.figure("iops"), cell.value("latency_mean_ns")
+        below = step.below.value("latency_mean_ns") if step.below and step.relation != "ceiling" else 0
+        solid = step.comparable or step.relation == "ceiling"
+        rows.append(
+            {
+                "step": step,
+                "cell": cell,
+                "css": choices.only(cell.layer),
+                "rate_mark": charts.rate_mark(rate, ticks) if rate and rate.low > 0 else "",
+                "added_mark": charts.added_mark(below or 0, mean, full, solid) if mean is not None and full else "",
+            }
+        )
+    title, ident = workload_words(waterfall.workload), f"w{index + 1}"
+    known = [(step.cell, choices.layer(step.cell.layer)) for step in waterfall.steps if step.cell.bins]
+    curves, lanes = [], []
+    if pictured:
+        room = views.room(views.CURVE_POINTS, sum(len(other.steps) for other in report.waterfalls), 24, 60)
+        curves = [(cell.layer, css, charts.percentile_curve(cell.bins, room)) for cell, css in known]
+        lanes = [
+            (cell.layer, css, cell.bins, cell.value("latency_p50_ns"), cell.value("latency_p99_ns"))
+            for cell, css in known
+        ]
+    room = views.room(
+        views.LINE_SAMPLES, len(views.COLUMNS) * len(waterfall.steps) * min(SAMPLED, len(report.waterfalls)), 24, 300
+    )
+    return {
+        "id": ident,
+        "waterfall": waterfall,
+        "rows": rows,
+        "full": full,
+        "not_measured": not_measured(waterfall),
+        "pattern": choices.pattern(waterfall.workload),
+        "ticks": [(100 * charts.log_position(tick, ticks), units.tick(units.iops(tick))) for tick in ticks],
+        "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
+        "distribution": charts.percentile_chart(f"{ident}-d", f"Latency distribution, {title}", curves),
+        "histogram": charts.histogram_chart(f"{ident}-h", f"Latency histogram, {title}", lanes),
+        "legend": [(cell.layer, css) for cell, css in known],
+        "bounded": any(step.cell.bounds.get("total") for step in waterfall.steps),
+        "time": views.time_series(ident, waterfall, report, choices, room),
+        "cpu": views.cpu_cost(waterfall, choices),
+        "esxi": views.esxi_split(waterfall, choices),
+    }
+
+
+def _tiles(report: Report) -> list[dict]:
+    """The four figures to take home: (label, value, line below)."""
+    measured = len(report.points) - len(report.failed)
+    low, high = report.repetitions
+    often = (
+        f"{low} repetition{'' if low == 1 else 's'} a layer" if low == high else f"{low} to {high} repetitions a layer"
+    )
+    tiles = []
+    if report.headline:
+        step = report.headline.costliest
+        if step:
+            tiles.append(
+                {
+                    "label": "Most expensive step",
+                    "value": units.added_latency(step.added_mean_ns),
+                    "below": f"{step.below.layer} → {step.cell.layer}",
+                    "kind": step.cell.kind,
+                }
+            )
+        cells = [step.cell for step in report.headline.steps if step.cell.kind != "ceiling"]
+        for label, cell in (
+            (("Top of the chain", cells[-1]), ("Bottom of the chain", cells[0])) if len(cells) > 1 else ()
+        ):
+            tiles.append(
+                {
+                    "label": label,
+                    "value": f"{units.iops(cell.value('iops'))} IOPS",
+                    "below": f"{cell.layer} · {units.latency(cell.value('latency_mean_ns'))} mean",
+                    "kind": cell.kind,
+                }
+            )
+    tiles.append(
+        {
+            "label": "Points measured",
+            "value": f"{measured} of {len(report.points)}",
+            "below": often if measured else "none succeeded",
+            "kind": "",
+        }
+    )
+    return tiles
+
+
+def _overview(report: Report) -> dict | None:
+    """Workloads against layers; worth a table only when there is more than one workload."""
+    if len(report.waterfalls) < 2:
+        return None
+    layers = [
+        layer
+        for layer in report.layers
+        if any(step.cell.layer == layer["name"] for waterfall in report.waterfalls for step in waterfall.steps)
+    ]
+    rows = [
+        (f"w{index + 1}", waterfall, {step.cell.layer: step.cell for step in waterfall.steps})
+        for index, waterfall in enumerate(report.waterfalls)
+    ]
+    return {"layers": layers, "rows": rows}

@@ -1,0 +1,1058 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which views a run has: each appears only when the workloads have its shape. Charts come from charts.py, tables carry the exact figures.
+
+A view is {id, title, lead, panels}; a panel {title, css, charts: [svg], legend: [(name, css)], table: html, note}. css holds the classes by which
+the page's script chooses: L<n> a layer, P<n> a pattern, M-<metric> a metric.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from html import escape
+
+from ...module_utils.core import units
+from ...module_utils.core.layers import KINDS
+from ...module_utils.result.derived import power
+from ..store.cells import ESXI, Cell, Figure, bounds_of
+from ..store.flatten import flatten
+from . import charts, plot
+from .model import Report, Waterfall, ranked, workload_words
+
+LEAST_STEPS = 3  # measured values of a key that make a sweep
+LEAST_FIELDS = 6  # measured pairs that make a map
+LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large run stays one page
+CURVE_POINTS = 6_000  # of all latency curves of a page together
+# How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
+DISTRIBUTIONS = 16
+SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
+POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
+CLIENTS_SHOWN = 240  # beyond that a row a point
+CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
+ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def cell(value, text: str) -> str:
+    """One field: the exact figure for programs, the rounded one for readers."""
+    return (
+        f'<td class="n"><data value="{units.exact(value)}">{escape(text)}</data>'
+        if value is not None
+        else '<td class="n absent">–'
+    )
+
+
+def words(text, css: str = "") -> str:
+    return f'<td class="{css}">{escape(str(text))}' if css else f"<td>{escape(str(text))}"
+
+
+def grid(name: str, head: list, rows: list, css: str = "") -> str:
+    """A table that scrolls, sorts and copies. head: [(text, is a number)]; rows: [(css, first text, [field html])].
+
+    End tags that HTML allows to leave out are left out.
+    """
+    heads = "".join(f'<th scope="col"{" class=n" if number else ""}>{escape(text)}' for text, number in head)
+    body = "".join(
+        f'<tr{f" class={chr(34)}{classes}{chr(34)}" if classes else ""}><th scope="row">{escape(first)}{"".join(fields)}'
+        for classes, first, fields in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}"><table class="grid-table sortable {css}"><thead><tr>{heads}'
+        f"<tbody>{body}</table></div>"
+    )
+
+
+# -- names, colours, choices -----------------------------------------------------------------------------------------
+
+
+class Choices:
+    """Numbers for layers and patterns, so that no name from a file becomes a class; colours that tell lines of one chart apart."""
+
+    def __init__(self, report: Report):
+        measured = {step.cell.layer for waterfall in report.waterfalls for step in waterfall.steps}
+        self.layers = {
+            layer["name"]: index
+            for index, layer in enumerate(layer for layer in report.layers if layer["name"] in measured)
+        }
+        self.kinds = {layer["name"]: layer["kind"] for layer in report.layers}
+        patterns = dict.fromkeys(pattern_of(waterfall.workload) for waterfall in report.waterfalls)
+        self.patterns = {pattern: index for index, pattern in enumerate(patterns)}
+
+    def layer(self, name: str) -> str:
+        """The class of a layer, which has the colour of its kind; the lines of the second of a kind are dashed."""
+        same = [other for other in self.layers if self.kinds.get(other) == self.kinds.get(name)]
+        dash = same.index(name)
+        return f"L{self.layers[name]}{f' d{min(dash, 3)}' if dash else ''}"
+
+    def only(self, name: str) -> str:
+        return f"L{self.layers[name]}" if name in self.layers else ""
+
+    def style(self) -> str:
+        """The colour of each layer, as CSS; a kind that the page does not know stays grey."""
+        return "".join(
+            f".L{index}{{--k:var(--{self.kinds[name]})}}"
+            for name, index in self.layers.items()
+            if self.kinds[name] in (*KINDS, "imported")
+        )
+
+    def pattern(self, workload: dict) -> str:
+        return f"P{self.patterns[pattern_of(workload)]}"
+
+
+def pattern_of(workload: dict) -> str:
+    """'random, 70 % read': the mix alone, whatever the sizes and the load."""
+    return workload_words(
+        {key: workload[key] for key in ("random_percent", "read_percent") if workload.get(key) is not None}
+    )
+
+
+def numbered(index: int) -> str:
+    """The colour of a line that is no layer: its place among its like."""
+    return f"c{index % 6}{f' d{min(index // 6, 3)}' if index >= 6 else ''}"
+
+
+# -- shapes of a run -------------------------------------------------------------------------------------------------
+
+
+def families(waterfalls: list, keys: tuple, least: int = LEAST_STEPS) -> list:
+    """[(what the workloads have in common, {values of keys: Waterfall})] where at least ``least`` workloads differ in nothing but keys."""
+    groups: dict = {}
+    for waterfall in waterfalls:
+        workload = waterfall.workload
+        point = tuple(workload.get(key) for key in keys)
+        if waterfall.steps and all(isinstance(value, (int, float)) and value > 0 for value in point):
+            # An alignment to the block size is no choice of its own.
+            common = {
+                key: value
+                for key, value in workload.items()
+                if key not in keys and not (key == "alignment_bytes" and value == workload.get("block_size_bytes"))
+            }
+            groups.setdefault(json.dumps(common, sort_keys=True), (common, {}))[1][point] = waterfall
+    return [(common, dict(sorted(found.items()))) for common, found in groups.values() if len(found) >= least]
+
+
+def _cells(found: dict) -> dict:
+    """layer -> {point: Cell}, in the order of the chain."""
+    layers: dict = {}
+    for point, waterfall in found.items():
+        for step in waterfall.steps:
+            layers.setdefault(step.cell.layer, {})[point] = step.cell
+    return layers
+
+
+# -- sweeps ----------------------------------------------------------------------------------------------------------
+
+# metric: (title, axis title, how it is written, logarithmic, whether the ceiling belongs in it)
+METRICS = {
+    "bandwidth_bytes_s": ("Bandwidth", "MB/s", units.bandwidth, None, False),
+    "iops": ("I/O operations per second", "IOPS", units.iops, True, True),
+    "latency_mean_ns": ("Mean latency", "mean latency", units.latency, None, False),
+    "latency_p99_ns": ("99th percentile of latency", "p99 latency", units.latency, None, False),
+    "us_per_io": ("CPU cost of an I/O", "µs of CPU an I/O", units.microseconds, None, False),
+}
+METRIC_WORDS = {
+    "iops": "IOPS",
+    "bandwidth_bytes_s": "bandwidth",
+    "latency_mean_ns": "mean latency",
+    "latency_p99_ns": "p99",
+    "us_per_io": "CPU cost",
+}
+
+
+def _figure(found: Cell, metric: str) -> Figure | None:
+    return found.cpu.get(metric) if metric == "us_per_io" else found.figure(metric)
+
+
+def block_sweeps(report: Report, choices: Choices) -> dict | None:
+    return _sweep(
+        report,
+        choices,
+        "blocks",
+        "block_size_bytes",
+        "Block sizes",
+        "block size",
+        units.size,
+        "The same mix with growing blocks. Where bandwidth stops growing, the path is full; below that, the cost of each I/O decides.",
+        ("bandwidth_bytes_s", "iops", "latency_mean_ns", "latency_p99_ns", "us_per_io"),
+    )
+
+
+def worker_sweeps(report: Report, choices: Choices) -> dict | None:
+    return _sweep(
+        report,
+        choices,
+        "workers",
+        "workers",
+        "Workers",
+        "workers",
+        str,
+        "The same workload issued by more threads. Twice the workers and twice the IOPS means nothing is shared that is full.",
+        ("bandwidth_bytes_s", "iops", "latency_mean_ns", "us_per_io"),
+        without="queue_depth",
+    )
+
+
+def _sweep(
+    report: Report,
+    choices: Choices,
+    ident: str,
+    key: str,
+    title: str,
+    x_title: str,
+    label,
+    lead: str,
+    metrics: tuple,
+    without: str = "",
+) -> dict | None:
+    """One panel a pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
+    found = families(report.waterfalls, (key,))
+    if without:
+        found = [
+            (common, points)
+            for common, points in found
+            if not any(_same(common, matrix, without) for matrix, _points in _matrices(report))
+        ]
+    if not found:
+        return None
+    single = len({layer for _common, points in found for layer in _cells(points)}) == 1
+    # A single layer: the patterns are the lines of one picture.
+    groups = (
+        [(None, found)] if single and len(found) > 1 else [(common, [(common, points)]) for common, points in found]
+    )
+    panels = []
+    for index, (common, members) in enumerate(groups):
+        lines = []
+        for number, (own, points) in enumerate(members):
+            for layer, cells in _cells(points).items():
+                if common is None:
+                    lines.append((workload_words(own), f"{numbered(number)} {choices.pattern(own)}", layer, cells))
+                else:
+                    lines.append((layer, choices.layer(layer), layer, cells))
+        x = plot.steps_axis(
+            [point[0] for _own, points in members for point in points],
+            label,
+            x_title,
+            "bytes" if key.endswith("_bytes") else "",
+        )
+        heading = workload_words(common) if common is not None else next(iter(lines))[2]
+        drawn = []
+        for metric in metrics:
+            name, y_title, word, log, with_ceiling = METRICS[metric]
+            series = [
+                (line, css, [(point[0], figure) for point, one in cells.items() if (figure := _figure(one, metric))])
+                for line, css, layer, cells in lines
+                if with_ceiling or choices.kinds.get(layer) != "ceiling"
+            ]
+            series = [entry for entry in series if entry[2]]
+            if series:
+                values = [
+                    value
+                    for _line, _css, points in series
+                    for _at, figure in points
+                    for value in (figure.low, figure.high)
+                ]
+                y = charts.value_axis(
+                    values,
+                    word,
+                    y_title,
+                    {"bandwidth_bytes_s": "MB/s", "us_per_io": "µs"}.get(
+                        metric, "ns" if metric.endswith("_ns") else ""
+                    ),
+                    log,
+                )
+                drawn.append(
+                    {
+                        "css": f"M-{metric}",
+                        "title": name,
+                        "svg": charts.sweep_chart(
+                            f"{ident}{index}-{metric[:4]}{metric[-4:-3]}",
+                            f"{name} against {x_title}: {heading}",
+                            x,
+                            y,
+                            series,
+                            lambda figure, word=word: spread(figure, word),
+                        ),
+                    }
+                )
+        rows = [
+            (
+                choices.only(layer),
+                line,
+                [
+                    cell(point[0], label(point[0])),
+                    *(
+                        cell(
+                            figure.value if (figure := _figure(one, metric)) else None,
+                            METRICS[metric][2](figure.value) if figure else "",
+                        )
+                        for metric in metrics
+                    ),
+                ],
+            )
+            for line, _css, layer, cells in lines
+            for point, one in cells.items()
+        ]
+        head = [
+            ("Layer" if common is not None else "Pattern", False),
+            (x_title.capitalize(), True),
+            *((METRICS[metric][1], True) for metric in metrics),
+        ]
+        panels.append(
+            {
+                "title": heading,
+                "css": choices.pattern(common) if common is not None else "",
+                "charts": drawn,
+                "legend": [(line, css) for line, css, _layer, _cells_of in lines],
+                "table": grid(f"{title}: {heading}", head, rows),
+                "note": "",
+            }
+        )
+    return {"id": ident, "title": title, "lead": lead + " Bars span the repetitions.", "panels": panels}
+
+
+def spread(figure: Figure, word) -> str:
+    return word(figure.value) + (
+        f" ({word(figure.low)}–{word(figure.high)})" if word(figure.low) != word(figure.high) else ""
+    )
+
+
+def _matrices(report: Report) -> list:
+    """The families in which queue depth and workers both vary."""
+    return [
+        (common, points)
+        for common, points in families(report.waterfalls, ("queue_depth", "workers"), LEAST_FIELDS)
+        if all(len({point[index] for point in points}) > 1 for index in (0, 1))
+    ]
+
+
+def _same(common: dict, matrix: dict, without: str) -> bool:
+    return {key: value for key, value in common.items() if key != without} == matrix
+
+
+# -- queue depth and workers -----------------------------------------------------------------------------------------
+
+
+def matrix(report: Report, choices: Choices) -> dict | None:
+    """Every field of queue depth × workers, and the same as lines: the surface seen from its side."""
+    panels = []
+    for index, (common, points) in enumerate(_matrices(report)):
+        for layer, cells in _cells(points).items():
+            measured = {point: one for point, one in cells.items() if one.value("iops")}
+            depths, workers = sorted({point[0] for point in measured}), sorted({point[1] for point in measured})
+            if len(measured) < LEAST_FIELDS:
+                continue
+            ident, heading = f"m{index}-{choices.layers[layer]}", f"{layer}: {workload_words(common)}"
+            fields = {
+                point: (one.value("iops"), units.iops(one.value("iops")), units.latency(one.value("latency_mean_ns")))
+                for point, one in measured.items()
+            }
+            heat = charts.heat_map(
+                f"{ident}h",
+                f"IOPS and mean latency by queue depth and workers, {heading}",
+                depths,
+                workers,
+                fields,
+                choices.only(layer),
+                "queue depth",
+                "workers",
+            )
+            x = plot.steps_axis(depths, str, "queue depth of a worker")
+            series = [
+                (
+                    _workers(count),
+                    f"{numbered(number)}",
+                    [(depth, one.figure("iops")) for depth in depths if (one := measured.get((depth, count)))],
+                )
+                for number, count in enumerate(workers)
+            ]
+            y = charts.value_axis(
+                [value for _name, _css, line in series for _at, figure in line for value in (figure.low, figure.high)],
+                units.iops,
+                "IOPS",
+                "",
+            )
+            lines = charts.sweep_chart(
+                f"{ident}l",
+                f"IOPS against queue depth, a line a number of workers, {heading}",
+                x,
+                y,
+                series,
+                lambda figure: spread(figure, units.iops),
+                46 * len(workers) if len(workers) > 4 else 200,
+            )
+            rows = [
+                (
+                    "",
+                    str(point[1]),
+                    [
+                        cell(point[0], str(point[0])),
+                        cell(one.value("iops"), units.iops(one.value("iops"))),
+                        *(
+                            cell(one.value(metric), units.latency(one.value(metric)))
+                            for metric in ("latency_mean_ns", "latency_p99_ns")
+                        ),
+                    ],
+                )
+                for point, one in measured.items()
+            ]
+            best = max(measured, key=lambda point: measured[point].value("iops"))
+            panels.append(
+                {
+                    "title": heading,
+                    "css": f"{choices.only(layer)} {choices.pattern(common)}",
+                    "charts": [
+                        {"css": "M-iops M-latency_mean_ns", "title": "IOPS and mean latency", "svg": heat},
+                        {"css": "M-iops", "title": "The surface from its side", "svg": lines},
+                    ],
+                    "legend": [(name, css) for name, css, _line in series],
+                    "table": grid(
+                        f"Queue depth and workers: {heading}",
+                        [("Workers", True), ("Queue depth", True), ("IOPS", True), ("mean", True), ("p99", True)],
+                        rows,
+                    ),
+                    "note": f"Most: {units.iops(measured[best].value('iops'))} IOPS at queue depth {best[0]} with {_workers(best[1])}.",
+                }
+            )
+    return (
+        {
+            "id": "matrix",
+            "title": "Queue depth and workers",
+            "panels": panels,
+            "lead": "Each field is a measured pair; the stronger its colour, the more IOPS, on a logarithmic scale. "
+            "What a layer cannot take at once only waits: IOPS stop growing, latency does not.",
+        }
+        if panels
+        else None
+    )
+
+
+# -- latency against load --------------------------------------------------------------------------------------------
+
+LOADS = (("queue_depth", "queue depth {}"), ("workers", "{} workers"), ("rate_iops", "{} IOPS asked for"))
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'' if count == 1 else 's'}"
+
+
+def knee(points: list) -> int | None:
+    """Index of the greatest power, IOPS over latency (search.power), among [(label, iops Figure, latency Figure)].
+
+    None when it is the first or the last load: then the bend lies outside of what was measured, or there is none.
+    """
+    powers = [power({"iops": rate.value, "latency_mean_ns": wait.value}) for _label, rate, wait in points]
+    best = powers.index(max(powers))
+    return best if 0 < best < len(points) - 1 else None
+
+
+def loads(report: Report, choices: Choices) -> dict | None:
+    """One panel a pattern with a line a layer; of a matrix one panel a layer with a line a number of workers.
+
+    Without the ceiling: it does no I/O, so its latency is the generator's own.
+    """
+    panels = []
+    matrices = _matrices(report)
+    for common, points in matrices:
+        for layer, cells in _cells(points).items():
+            if choices.kinds.get(layer) == "ceiling":
+                continue
+            workers = sorted({point[1] for point in cells})
+            lines = [
+                (
+                    _workers(count),
+                    numbered(number),
+                    _load_line({point[:1]: one for point, one in cells.items() if point[1] == count}, LOADS[0][1]),
+                )
+                for number, count in enumerate(workers)
+            ]
+            panels.append(
+                _load_panel(
+                    len(panels),
+                    f"{layer}: {workload_words(common)}",
+                    f"{choices.only(layer)} {choices.pattern(common)}",
+                    lines,
+                    "",
+                )
+            )
+    for key, wording in LOADS:
+        for common, points in families(report.waterfalls, (key,)):
+            if not any(
+                _same(common, matrix, other) for matrix, _points in matrices for other in ("queue_depth", "workers")
+            ):
+                lines = [
+                    (layer, choices.layer(layer), _load_line(cells, wording))
+                    for layer, cells in _cells(points).items()
+                    if choices.kinds.get(layer) != "ceiling"
+                ]
+                panels.append(_load_panel(len(panels), workload_words(common), choices.pattern(common), lines, "L"))
+    panels = [panel for panel in panels if panel]
+    return (
+        {
+            "id": "load",
+            "title": "Latency against load",
+            "panels": panels,
+            "lead": "What each further I/O in flight buys and what it costs. The ring marks the knee, the load with the greatest ratio of IOPS to latency: "
+            "beyond it waiting grows faster than the rate. Bars span the repetitions in both directions.",
+        }
+        if panels
+        else None
+    )
+
+
+def _load_line(cells: dict, wording: str) -> list:
+    """[(label, iops Figure, latency Figure)] by rising load."""
+    return [
+        (wording.format(f"{point[0]:g}"), rate, wait)
+        for point, one in cells.items()
+        if (rate := one.figure("iops")) and (wait := one.figure("latency_mean_ns")) and wait.value > 0
+    ]
+
+
+def _load_panel(number: int, heading: str, css: str, lines: list, layered: str) -> dict | None:
+    """lines: [(name, css, [(label, iops Figure, latency Figure)])]. layered: 'L' when the lines are layers, so that their rows can be hidden with them."""
+    series = [(name, classes, line, knee(line)) for name, classes, line in lines if len(line) >= LEAST_STEPS]
+    if not series:
+        return None
+    rows = [
+        (
+            classes if layered else "",
+            name,
+            [
+                words(label),
+                cell(rate.value, spread(rate, units.iops)),
+                cell(wait.value, spread(wait, units.latency)),
+                words("knee" if index == bend else ""),
+            ],
+        )
+        for name, classes, line, bend in series
+        for index, (label, rate, wait) in enumerate(line)
+    ]
+    bends = [
+        f"{name} at {line[bend][0]} ({units.iops(line[bend][1].value)} IOPS, {units.latency(line[bend][2].value)})"
+        for name, _css, line, bend in series
+        if bend is not None
+    ]
+    return {
+        "title": heading,
+        "css": css,
+        "legend": [(name, classes) for name, classes, _line, _bend in series],
+        "charts": [
+            {
+                "css": "M-iops M-latency_mean_ns",
+                "title": "",
+                "svg": charts.load_chart(f"load{number}", f"Mean latency against IOPS: {heading}", series),
+            }
+        ],
+        "table": grid(
+            f"Latency against load: {heading}",
+            [("Line", False), ("Load", False), ("IOPS", True), ("mean latency", True), ("Knee", False)],
+            rows,
+        ),
+        "note": f"Knee: {'; '.join(bends)}."
+        if bends
+        else "No knee: the greatest ratio of IOPS to latency is at the first or the last load.",
+    }
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+# column: (axis title, how it is written, unit)
+COLUMNS = {
+    "iops": ("IOPS", units.iops, "iops"),
+    "latency_mean_ns": ("mean latency", units.latency, "ns"),
+    "cpu_busy_percent": ("CPU busy of the host, %", lambda value: f"{value:.0f} %", "%"),
+}
+
+
+def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict | None:
+    """{charts, legend}: IOPS, latency and CPU over the seconds of one repetition a layer. room: samples a line may have."""
+    drawn = [
+        (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
+    ]
+    drawn = [(one, series, column_of(series, "t_s")) for one, series in drawn]
+    drawn = [(one, series, times) for one, series, times in drawn if times and None not in times]
+    if not drawn:
+        return None
+    seconds = max(max(times) for _one, _series, times in drawn)
+    ramps = _ramps(drawn[0][1], drawn[0][2])
+    found = []
+    for name, (title, word, unit) in COLUMNS.items():
+        lines, values = [], []
+        for one, series, times in drawn:
+            samples = column_of(series, name)
+            # One sample is a figure, not a course.
+            if samples and sum(value is not None for value in samples) > 1:
+                values += [value for value in samples if value is not None]
+                lines.append(
+                    (
+                        one.layer,
+                        choices.layer(one.layer),
+                        _pieces(list(zip(times, samples)), room),
+                        _window(report.judged.get(one.shown), max(times)),
+                    )
+                )
+        if lines:
+            y = (
+                plot.linear_axis(100, lambda value: f"{value:.0f}", title, unit)
+                if unit == "%"
+                else charts.value_axis(values, word, title, unit, room=6)
+            )
+            found.append((name, title, y, lines))
+    charted = [
+        {
+            "css": f"M-{name}",
+            "title": "",
+            "svg": charts.time_chart(
+                f"{ident}-s{index}",
+                f"{title} over time, {workload_words(waterfall.workload)}",
+                y,
+                seconds,
+                ramps,
+                lines,
+                index == len(found) - 1,
+            ),
+        }
+        for index, (name, title, y, lines) in enumerate(found)
+    ]
+    return (
+        {
+            "charts": charted,
+            "legend": [(one.layer, choices.layer(one.layer)) for one, _series, _times in drawn],
+            "ramp": bool(ramps),
+            "window": any(report.judged.get(one.shown) for one, _series, _times in drawn),
+        }
+        if charted
+        else None
+    )
+
+
+def column_of(series: dict, name: str) -> list | None:
+    """The values of one column, None where it is unknown or no number."""
+    if name not in series["columns"]:
+        return None
+    at = series["columns"].index(name)
+    return [
+        row[at] if isinstance(row[at], (int, float)) and not isinstance(row[at], bool) else None
+        for row in series["rows"]
+    ]
+
+
+def _ramps(series: dict, times: list) -> list:
+    """[(begin, end)] of the seconds that were not measured; a row stands for the interval that ends at its time."""
+    if "phase" not in series["columns"]:
+        return []
+    at, wide, found = series["columns"].index("phase"), series.get("interval_s"), []
+    wide = wide if isinstance(wide, (int, float)) else 1
+    for row, time in zip(series["rows"], times):
+        if row[at] == "ramp":
+            if found and found[-1][1] >= time - 1.5 * wide:
+                found[-1] = (found[-1][0], time)
+            else:
+                found.append((max(0, time - wide), time))
+    return found
+
+
+def _window(judged: dict | None, end: float) -> tuple | None:
+    """The seconds whose rounds the figures are of: the last ones."""
+    if not judged or not isinstance(judged.get("window"), int) or not isinstance(judged.get("round_s"), (int, float)):
+        return None
+    return max(0.0, end - judged["window"] * judged["round_s"]), end
+
+
+def _pieces(samples: list, room: int) -> list:
+    """[[(t, value)]] without the gaps. Thinned to ``room`` samples by keeping of each stretch the least and the greatest, so that no stall or peak is lost."""
+    pieces: list = [[]]
+    stretch = math.ceil(2 * len(samples) / room) if len(samples) > room else 1
+    for begin in range(0, len(samples), stretch):
+        part = samples[begin : begin + stretch]
+        known = [sample for sample in part if sample[1] is not None]
+        if len(known) < len(part) and pieces[-1]:
+            pieces.append([])
+        if known:
+            pieces[-1] += sorted({min(known, key=lambda sample: sample[1]), max(known, key=lambda sample: sample[1])})
+    return [piece for piece in pieces if piece]
+
+
+# -- CPU and the hypervisor ------------------------------------------------------------------------------------------
+
+
+def cpu_cost(waterfall: Waterfall, choices: Choices) -> str:
+    """What an I/O costs in processor time at each end; empty when nothing was counted."""
+    ends = []
+    for step in waterfall.steps:
+        own = step.cell
+        if "us_per_io" in own.cpu:
+            ends.append((own.layer, own.host, own.cpu))
+        ends += [(own.layer, host, figures) for host, figures in own.others.items()]
+    if not ends:
+        return ""
+    full = max((figures["us_per_io"].value for _layer, _host, figures in ends if "us_per_io" in figures), default=0)
+    rows = []
+    for layer, host, figures in ends:
+        cost = figures.get("us_per_io")
+        bar = f'<i class="share-bar" style="width:{100 * cost.value / full:.1f}%"></i>' if cost and full else ""
+        fields = [
+            words(host),
+            f'<td class="c-bar">{bar}',
+            cell(cost.value if cost else None, spread(cost, units.microseconds) if cost else ""),
+        ]
+        for metric, word in (
+            ("mhz_per_iops", units.significant),
+            ("host_busy_percent", units.whole_percent),
+            ("busiest_core_percent", units.whole_percent),
+        ):
+            value = figures[metric].value if metric in figures else None
+            fields.append(cell(value, "" if value is None else word(value)))
+        rows.append((choices.only(layer), layer, fields))
+    numbers = ("CPU an I/O", "MHz an IOPS", "host busy", "busiest core")
+    head = [*((text, False) for text in ("Layer", "CPU of host", "relative")), *((text, True) for text in numbers)]
+    return grid(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
+
+
+def esxi_split(waterfall: Waterfall, choices: Choices) -> str:
+    """Where the hypervisor says the time goes: device, kernel, and in the kernel the queue; empty without its counters."""
+    found = [step.cell for step in waterfall.steps if step.cell.esxi or step.cell.esxi_below]
+    if not found:
+        return ""
+    full = max((own.esxi["gavg_ns"].value for own in found if "gavg_ns" in own.esxi), default=0)
+    rows = []
+    for own in found:
+        figures = own.esxi
+        device, kernel, queue = (
+            figures[metric].value if metric in figures else 0 for metric in ("davg_ns", "kavg_ns", "qavg_ns")
+        )
+        mark = charts.split_bar(
+            [("device", device), ("kernel", max(0, kernel - queue)), ("queue", min(queue, kernel))],
+            max(full, device + kernel),
+        )
+        rows.append(
+            (
+                choices.only(own.layer),
+                f"{own.layer} (simulated)" if own.esxi_simulated else own.layer,
+                [
+                    f'<td class="c-bar">{mark}',
+                    *(
+                        cell(figures[metric].value, spread(figures[metric], units.latency))
+                        if metric in figures
+                        # The hypervisor counts whole milliseconds.
+                        else '<td class="n">&lt; 1 ms'
+                        if metric in own.esxi_below
+                        else cell(None, "")
+                        for metric in ESXI
+                    ),
+                ],
+            )
+        )
+    return grid(
+        f"Kernel, device and queue, {waterfall.workload_id}",
+        [
+            ("Layer", False),
+            ("device, kernel, queue", False),
+            ("guest (GAVG)", True),
+            ("kernel (KAVG)", True),
+            ("device (DAVG)", True),
+            ("queue (QAVG)", True),
+        ],
+        rows,
+        "esxi",
+    )
+
+
+# -- verdicts --------------------------------------------------------------------------------------------------------
+
+
+def steady_states(report: Report, choices: Choices) -> dict | None:
+    """{steady, judged, table, shown}: every verdict of a small run; of a large one those that are not good."""
+    judged = [
+        (point, report.judged[point["point_id"]]) for point in report.points if point["point_id"] in report.judged
+    ]
+    if not judged:
+        return None
+    shown = (
+        judged
+        if len(judged) <= ROWS_SHOWN
+        else [(point, verdict) for point, verdict in judged if not verdict.get("steady")]
+    )
+    rows = []
+    for point, verdict in shown:
+        rounds = [value for value in verdict.get("rounds") or [] if isinstance(value, (int, float))]
+        limits = verdict.get("limits") if isinstance(verdict.get("limits"), dict) else {}
+        mark = ""
+        if rounds:
+            window = (
+                rounds[-verdict["window"] :]
+                if isinstance(verdict.get("window"), int) and verdict["window"] > 0
+                else rounds
+            )
+            mean, half = sum(window) / len(window), (limits.get("excursion_percent") or 0) / 200
+            mark = charts.sparkline(rounds, mean * (1 - half), mean * (1 + half))
+        rows.append(
+            (
+                choices.only(point["layer"]),
+                point["layer"],
+                [
+                    words(point["workload_id"]),
+                    cell(point["repetition"], str(point["repetition"])),
+                    f'<td class="{"good" if verdict.get("steady") else "warn"}">{"steady" if verdict.get("steady") else "not steady"}',
+                    f'<td class="c-bar">{mark}',
+                    cell(len(rounds), str(len(rounds))),
+                    *(
+                        _against_limit(verdict.get(key), limits.get(key))
+                        for key in ("excursion_percent", "slope_percent")
+                    ),
+                ],
+            )
+        )
+    head = [
+        ("Layer", False),
+        ("Workload", False),
+        ("Rep.", True),
+        ("Verdict", False),
+        ("Rounds", False),
+        ("count", True),
+        ("excursion (limit)", True),
+        ("slope (limit)", True),
+    ]
+    return {
+        "steady": sum(1 for _point, verdict in judged if verdict.get("steady")),
+        "judged": len(judged),
+        "all": len(shown) == len(judged),
+        "metrics": ", ".join(
+            sorted(
+                {METRIC_WORDS.get(str(verdict.get("metric")), str(verdict.get("metric"))) for _point, verdict in judged}
+            )
+        ),
+        "table": grid("Steady state", head, rows) if rows else "",
+    }
+
+
+def _against_limit(value, limit) -> str:
+    if not isinstance(value, (int, float)):
+        return cell(None, "")
+    return cell(
+        value,
+        units.whole_percent(value) + (f" ({units.whole_percent(limit)})" if isinstance(limit, (int, float)) else ""),
+    )
+
+
+def passed(point: dict) -> bool:
+    """Whether every check that was made of a point was passed."""
+    return all(check.get("ok") is True for check in point.get("checks") or [] if isinstance(check, dict))
+
+
+def checks(report: Report) -> dict | None:
+    """{passed, made, rows: [(point, check, figures in words)]} of what was checked about the points; rows are those that failed."""
+    made = [(point, check) for point in report.points for check in point.get("checks") or [] if isinstance(check, dict)]
+    if not made:
+        return None
+    failed = [
+        (
+            point,
+            str(check.get("name")),
+            ", ".join(
+                f"{key} {value}"
+                for key, value in flatten({key: check[key] for key in check if key not in ("name", "ok")})
+            ),
+        )
+        for point, check in made
+        if check.get("ok") is not True
+    ]
+    return {
+        "made": len(made),
+        "passed": len(made) - len(failed),
+        "failed": failed,
+        "names": ", ".join(sorted({str(check.get("name")) for _point, check in made})),
+    }
+
+
+# -- clients ---------------------------------------------------------------------------------------------------------
+
+
+def clients(report: Report, choices: Choices) -> dict | None:
+    """{table, all} of the points that several clients made together: a row a client, or beyond CLIENTS_SHOWN a row a point."""
+    found = [
+        (point, [one for one in point["clients"] if isinstance(one, dict)])
+        for point in report.points
+        if isinstance(point.get("clients"), list)
+    ]
+    found = [(point, parts) for point, parts in found if parts]
+    if not found:
+        return None
+    everyone = sum(len(parts) for _point, parts in found) <= CLIENTS_SHOWN
+    rows = []
+    for point, parts in found:
+        begin = [words(point["workload_id"]), cell(point["repetition"], str(point["repetition"]))]
+        known = [
+            (part, next((one for key in ("total", "read", "write") if isinstance(one := part.get(key), dict)), {}))
+            for part in parts
+        ]
+        if everyone:
+            rows += [
+                (
+                    choices.only(point["layer"]),
+                    point["layer"],
+                    [
+                        *begin,
+                        words(part.get("host") or "unknown"),
+                        _client_state(part),
+                        *(_rate(figures, metric) for metric in CLIENT_METRICS),
+                    ],
+                )
+                for part, figures in known
+            ]
+        else:
+            rates = sorted(
+                (figures["iops"], str(part.get("host")))
+                for part, figures in known
+                if isinstance(figures.get("iops"), (int, float))
+            )
+            failed = sum(part.get("status", "measured") != "measured" for part in parts)
+            ends = [
+                f'<td class="n">{escape(host)} <data value="{units.exact(rate)}">{units.iops(rate)}</data>'
+                for rate, host in (rates[:1] + rates[-1:])
+            ]
+            rows.append(
+                (
+                    choices.only(point["layer"]),
+                    point["layer"],
+                    [*begin, cell(len(parts), str(len(parts))), cell(failed, str(failed)), *ends],
+                )
+            )
+    numbers = ("IOPS", "MB/s", "mean", "p99") if everyone else ("clients", "failed", "slowest, IOPS", "fastest, IOPS")
+    names = ("Client", "Status") if everyone else ()
+    head = [
+        ("Layer", False),
+        ("Workload", False),
+        ("Rep.", True),
+        *((text, False) for text in names),
+        *((text, True) for text in numbers),
+    ]
+    return {"table": grid("Clients", head, rows), "all": everyone}
+
+
+def _client_state(part: dict) -> str:
+    reasons = [
+        str(failure.get("message") or failure.get("code"))
+        for failure in part.get("failures") or []
+        if isinstance(failure, dict)
+    ]
+    status = str(part.get("status") or "measured")
+    return words(": ".join([status, *reasons]), "" if status == "measured" else "warn")
+
+
+def _rate(figures: dict, metric: str) -> str:
+    value = figures.get(metric)
+    if not isinstance(value, (int, float)):
+        limits = bounds_of([figures], metric)
+        return f'<td class="n bounds">{escape(units.latency_between(limits))}' if limits else cell(None, "")
+    return cell(value, METRICS[metric][2](value))
+
+
+# -- published figures -----------------------------------------------------------------------------------------------
+
+# As the profiles name them: the metric here, and what one of the unit is in the metric's own.
+PUBLISHED_METRICS = {
+    "iops": "iops",
+    "bandwidth": "bandwidth_bytes_s",
+    "latency_mean": "latency_mean_ns",
+    "latency_p99": "latency_p99_ns",
+}
+UNITS = {
+    "IOPS": 1,
+    "B/s": 1,
+    "kB/s": 1e3,
+    "MB/s": 1e6,
+    "GB/s": 1e9,
+    "KiB/s": 1024,
+    "MiB/s": 1 << 20,
+    "GiB/s": 1 << 30,
+    "ns": 1,
+    "µs": 1e3,
+    "us": 1e3,
+    "ms": 1e6,
+    "s": 1e9,
+}
+
+
+def profiles(report: Report) -> list:
+    """The profiles that the run was asked for, each once."""
+    asked = [report.asked, *(request for request in report.asked.get("requests") or [] if isinstance(request, dict))]
+    found = {str(one["profile"].get("name")): one["profile"] for one in asked if isinstance(one.get("profile"), dict)}
+    return list(found.values())
+
+
+def published(report: Report, choices: Choices) -> str:
+    """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
+    figures = [
+        figure for profile in profiles(report) for figure in profile.get("published") or [] if isinstance(figure, dict)
+    ]
+    layers = [name for name in choices.layers if choices.kinds.get(name) != "ceiling"]
+    rows = []
+    for figure in figures:
+        metric, factor, of = (
+            PUBLISHED_METRICS.get(str(figure.get("metric"))),
+            UNITS.get(str(figure.get("unit"))),
+            figure.get("workload") or {},
+        )
+        mine = [
+            waterfall
+            for waterfall in report.waterfalls
+            if isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
+        ]
+        # Of several workloads none is the one that was published.
+        found = (
+            {step.cell.layer: step.cell.value(metric) for step in mine[0].steps}
+            if metric and factor and len(mine) == 1
+            else {}
+        )
+        fields = [
+            (found[layer] / factor if found.get(layer) is not None else None, choices.only(layer)) for layer in layers
+        ]
+        rows.append(
+            (
+                "",
+                METRIC_WORDS.get(metric, str(figure.get("metric")))
+                + (f", {figure.get('unit')}" if metric != "iops" else ""),
+                [
+                    words(figure.get("note") or ""),
+                    words(figure.get("where") or ""),
+                    words(f"{figure.get('value')}"),
+                    *(
+                        cell(value, units.significant(value) if value is not None else "").replace(
+                            'class="n', f'class="n {only}', 1
+                        )
+                        for value, only in fields
+                    ),
+                ],
+            )
+        )
+    head = [
+        ("Metric", False),
+        ("What", False),
+        ("Where", False),
+        ("Published", True),
+        *((layer, True) for layer in layers),
+    ]
+    return grid("Published figures", head, rows, "published") if rows else ""
+
+
+# -- all of them -----------------------------------------------------------------------------------------------------
+
+
+def of_run(report: Report, choices: Choices) -> list:
+    """The views over several workloads, in the order in which they are read."""
+    return [view for make in (block_sweeps, worker_sweeps, matrix, loads) if (view := make(report, choices))]
+
+
+def drawn(report: Report, most: int) -> set:
+    """The ids of the workloads that get pictures of their own."""
+    return {waterfall.workload_id for waterfall in ranked(report.waterfalls, report.headline)[:most]}
+
+
+def room(budget: int, lines: int, least: int, most: int) -> int:
+    """How many points a line may have so that all lines together keep to the budget."""
+    return max(least, min(most, budget // max(1, lines)))

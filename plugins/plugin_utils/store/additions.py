@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is added to results after they were measured, in files of its own beside them.
+
+A result.json is written once. What other hosts and the ESXi host counted meanwhile, and what the other points of a host tell of a figure, is known later; it is
+kept by its source, and every reader merges it into the result::
+
+    <run>/added/<source>.json: {"schema": "storlab.additions/1", "points": {point_id: addition}}
+    addition: {of, counters: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name]}, all but ``of`` optional
+
+``of`` says which measurement of the point it belongs to, so that it does not pass to another one of the same name.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...module_utils.core.failure import Failure
+
+SCHEMA = "storlab.additions/1"
+FOLDER = "added"
+
+
+def measurement(result: dict) -> str | None:
+    """What tells this measurement of a point from another: the checksum of its raw file, else when it began."""
+    raw = result.get("raw")
+    return (raw.get("sha256") if isinstance(raw, dict) else None) or result.get("started_utc")
+
+
+def merged(result: dict, additions: list) -> dict:
+    """The result with these additions, in their order: counters by host, checks by name, flags once."""
+    for addition in additions:
+        if addition.get("of") != measurement(result):
+            continue
+        result = dict(result)
+        if "counters" in addition:
+            known, fresh = result.get("counters") or {}, addition["counters"]
+            hosts = {**known.get("hosts", {}), **fresh.get("hosts", {})}
+            result["counters"] = {**known, **fresh, **({"hosts": hosts} if hosts else {})}
+        if "checks" in addition:
+            names = {check["name"] for check in addition["checks"]}
+            kept = [check for check in result.get("checks") or [] if check["name"] not in names]
+            result["checks"] = [*kept, *addition["checks"]]
+        if "flags" in addition or "replaced_flags" in addition:
+            replaced = addition.get("replaced_flags", ())
+            flags = [flag for flag in result.get("flags") or [] if flag not in replaced]
+            result["flags"] = list(dict.fromkeys([*flags, *addition.get("flags", ())]))
+    return result
+
+
+def problem(content) -> str | None:
+    """Why this is no file of additions that can be merged, None when it is one."""
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA or not isinstance(content.get("points"), dict):
+        return f"it does not hold additions of schema {SCHEMA}"
+    for name, addition in content["points"].items():
+        if not isinstance(addition, dict) or not all(
+            isinstance(addition.get(key, kind()), kind)
+            for key, kind in (("counters", dict), ("checks", list), ("flags", list), ("replaced_flags", list))
+        ):
+            return f"what it adds to {name} is of another shape"
+        if not isinstance(addition.get("counters", {}).get("hosts", {}), dict) or not all(
+            isinstance(check, dict) and "name" in check for check in addition.get("checks", ())
+        ):
+            return f"what it adds to {name} is of another shape"
+    return None
+
+
+class Additions:
+    """All additions of one run, read at once. damaged: [{file, reason}] of what is there and cannot be read."""
+
+    def __init__(self, run_dir: str, parse):
+        """parse: makes JSON of bytes, or raises ValueError."""
+        self.by_point: dict = {}
+        self.damaged: list = []
+        folder = os.path.join(run_dir, FOLDER)
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            if not name.endswith(".json"):
+                continue
+            try:
+                with open(os.path.join(folder, name), "rb") as handle:
+                    content = parse(handle.read())
+                reason = problem(content)
+            except (OSError, ValueError, RecursionError) as error:
+                content, reason = None, f"it cannot be read: {error}"
+            if reason:
+                self.damaged.append({"file": f"{FOLDER}/{name}", "reason": reason})
+                continue
+            for point_id, addition in content["points"].items():
+                self.by_point.setdefault(point_id, []).append(addition)
+
+    def to(self, result: dict) -> dict:
+        """The result with what was added to it."""
+        return merged(result, self.by_point.get(result.get("point_id"), []))
+
+    def refuse_damaged(self) -> None:
+        """Failure 'run_damaged' where something cannot be read, for those who are about to add."""
+        for entry in self.damaged:
+            raise Failure(
+                "run_damaged",
+                f"{entry['file']} of the run cannot be used: {entry['reason']}.",
+                "Restore it from a copy, or remove it; what it adds to the results is lost then.",
+                file=entry["file"],
+            )

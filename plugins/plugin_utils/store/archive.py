@@ -1,0 +1,111 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host left of a run, taken out of its archive and read as results."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tarfile
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.engines import fio, fio_distributed
+from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.result import result as schema
+from .run_folder import FILES
+
+LARGEST_FILE_BYTES = 256 << 20
+# fill-<layer>, precondition-<layer>, warmup-<layer>.<workload>
+_PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
+
+
+def unpack(archive: bytes, point_ids: set) -> tuple:
+    """({point_id: {file name: content}}, the same of what preceded the points, the host's fingerprint).
+
+    Only names that are expected are taken out of the archive.
+    """
+    points: dict = {}
+    preparations: dict = {}
+    environment: dict = {}
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+        for member in tar:
+            parts = member.name.split("/")
+            if not member.isfile() or member.size > LARGEST_FILE_BYTES:
+                continue
+            if member.name == "host.json":
+                environment = json.loads(tar.extractfile(member).read())
+            elif len(parts) == 3 and parts[2] in FILES:
+                if parts[0] == "points" and parts[1] in point_ids:
+                    points.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+                elif parts[0] == "preparation" and _PREPARATION.fullmatch(parts[1]):
+                    preparations.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+    return points, preparations, environment
+
+
+def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
+    """The result of a point out of the files its host left."""
+    meta = json.loads(files["meta.json"]) if "meta.json" in files else None
+    servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
+    path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
+    engine = ENGINES[asked["engine"]]
+    told = {"name": engine.name}
+    if engine.name == "fio":
+        told["ioengine"] = fio.ioengine(path, point["workload"])
+    if engine.seeded:
+        told["randseed"] = point["seed"]
+    identity = {
+        "testbed_id": asked["testbed_id"],
+        "run_id": asked["run_id"],
+        **kept,
+        "layer_kind": layer["kind"],
+        "host": layer["host"],
+        "path": layer["path"],
+        "engine": told,
+    }
+    for name, key, where in (
+        (engine.raw, "raw_sha256", "raw"),
+        (engine.job, "job_sha256", "job"),
+        ("series.json", "series_sha256", "series"),
+    ):
+        if name in files:
+            digest = hashlib.sha256(files[name]).hexdigest()
+            if meta and meta.get(key, digest) != digest:
+                raise Failure(
+                    "transfer_damaged",
+                    f"{name} of point {point['point_id']} arrived damaged.",
+                    "Run the task again; the host still has it.",
+                )
+            identity[where] = {"file": name, "sha256": digest}
+    measured = []
+    text = files.get(engine.raw, b"").decode("utf-8", "surrogateescape")
+    if text:
+        try:
+            measured = fio_distributed.results(text, servers) if servers else engine.results(text)
+        except Failure as failure:
+            if meta and not meta["failures"]:
+                # Why it breaks off, when it is known.
+                if meta.get("exit_code"):
+                    meta["failures"].append(
+                        {"code": "engine_exit", "message": f"{engine.name} {schema.exit_words(meta['exit_code'])}."}
+                    )
+                meta["failures"].append({"code": failure.code, "message": str(failure)})
+    if meta and "test" in meta:
+        # One file of several points; which of its tests is this one's is noted, None when it has none.
+        measured = [] if meta["test"] is None else measured[meta["test"] : meta["test"] + 1]
+        if measured:
+            identity["raw"]["test"] = meta["test"]
+    return schema.of_point(
+        identity,
+        meta,
+        measured,
+        first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text, engine.begins),
+    )
+
+
+def first_words(text: str, begins: str = "{") -> str | None:
+    """What an engine said in plain words before its figures, if anything."""
+    lines = [line.strip() for line in text.partition(begins)[0].splitlines() if line.strip()]
+    return lines[0][:300] if lines else None

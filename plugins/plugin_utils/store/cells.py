@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One layer under one workload, all repetitions pooled: the unit that reports show and comparisons judge."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+
+from ...module_utils.result import histogram
+from ...module_utils.result.result import PERCENTILES
+
+MEDIANS = ("iops", "bandwidth_bytes_s")
+MEANS = ("latency_mean_ns",)
+# What an I/O costs in processor time; the first two are what layers are compared by.
+CPU = ("us_per_io", "mhz_per_iops", "host_busy_percent", "busiest_core_percent")
+# Where the hypervisor says a command spends its time: gavg (as the guest sees it) = kavg (kernel) + davg (device); qavg is the queue's part of kavg.
+ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One metric of one layer under one workload; low and high are the extremes of the repetitions."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass
+class Cell:
+    """One layer under one workload, all repetitions."""
+
+    layer: str
+    kind: str
+    host: str
+    workload_id: str
+    engine: str
+    ioengine: str
+    repetitions: int
+    figures: dict  # direction -> metric -> Figure
+    bounds: dict  # direction -> metric -> (lower, upper) of the percentiles that no histogram tells
+    bins: dict  # of all repetitions and directions; empty when one of them has none
+    points: list
+    flags: list = field(default_factory=list)
+    cpu: dict = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
+    others: dict = field(default_factory=dict)  # other host -> metric of CPU -> Figure
+    esxi: dict = field(default_factory=dict)  # metric of ESXI -> Figure
+    esxi_below: list = field(
+        default_factory=list
+    )  # metrics of ESXI that are below what the hypervisor's counter can tell
+    esxi_simulated: bool = False
+    shown: str = ""  # the point nearest the median rate, whose samples stand for all
+
+    def figure(self, metric: str, direction: str = "total") -> Figure | None:
+        return self.figures.get(direction, {}).get(metric)
+
+    def between(self, metric: str, direction: str = "total") -> tuple | None:
+        return self.bounds.get(direction, {}).get(metric)
+
+    def value(self, metric: str, direction: str = "total") -> float | None:
+        figure = self.figure(metric, direction)
+        return figure.value if figure else None
+
+
+def is_measured(result: dict) -> bool:
+    return result["status"] == "measured" and bool(directions_of(result))
+
+
+def by_time(results: list) -> list:
+    return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
+
+
+def directions_of(result: dict) -> dict:
+    """What was measured, with 'total' always among it: a run in one direction is its own total."""
+    found = {name: result[name] for name in ("read", "write", "total") if result.get(name)}
+    if "total" not in found and len(found) == 1:
+        found["total"] = next(iter(found.values()))
+    return found if "total" in found else {}
+
+
+def pool(results: list) -> Cell:
+    """All repetitions of one layer and workload as one cell.
+
+    Rates: the median. Mean latency: weighted by the number of I/Os. Percentiles: from the merged histograms, never an
+    average of percentiles; without histograms a single repetition speaks for itself, and of several is known between which bounds theirs lies.
+    """
+    first, taken = results[0], [directions_of(result) for result in results]
+    figures: dict = {}
+    bounds: dict = {}
+    bins: dict = {}
+    for direction in ("read", "write", "total"):
+        parts = [part[direction] for part in taken if direction in part]
+        if not parts:
+            continue
+        figures[direction] = found = {
+            metric: figure for metric in MEDIANS if (figure := _median(part.get(metric) for part in parts))
+        }
+        for metric in MEANS:
+            pairs = [(part[metric], part.get("ios") or 0) for part in parts if part.get(metric) is not None]
+            weight = sum(ios for _value, ios in pairs)
+            if pairs and (weight or len(pairs) == 1):
+                mean = sum(value * ios for value, ios in pairs) / weight if weight else pairs[0][0]
+                found[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
+        # Reads alone are their own total: what was merged once need not be merged again.
+        same = next((known for known in bins if parts == [part.get(known) for part in taken]), None)
+        bins[direction] = bins[same] if same else _merged(parts)
+        merged = histogram.percentiles(bins[direction], PERCENTILES)
+        for percent, metric in PERCENTILES.items():
+            values = [part[metric] for part in parts if part.get(metric) is not None]
+            value = merged[percent] if merged[percent] is not None or len(parts) > 1 else parts[0].get(metric)
+            if value is not None and values:
+                found[metric] = Figure(value, min(values), max(values))
+            elif limits := bounds_of(parts, metric):
+                bounds.setdefault(direction, {})[metric] = limits
+    engine = first.get("engine") or {}
+    flags = list(dict.fromkeys(flag for result in results for flag in result.get("flags") or []))
+    if len(results) > 1 and not bins["total"]:
+        flags.append("percentiles_not_mergeable")
+    return Cell(
+        layer=first["layer"],
+        kind=first["layer_kind"],
+        host=first["host"],
+        workload_id=first["workload_id"],
+        engine=" ".join(str(engine[key]) for key in ("name", "version") if engine.get(key)),
+        ioengine=" + ".join(sorted({_issuer(result.get("engine") or {}) for result in results})),
+        repetitions=len(results),
+        figures=figures,
+        bounds=bounds,
+        bins=bins["total"],
+        points=[result["point_id"] for result in results],
+        flags=flags,
+        cpu=_medians([result.get("cpu") for result in results], CPU),
+        others=_others(results),
+        **_esxi(results),
+        shown=_nearest_median(results, taken),
+    )
+
+
+def _issuer(engine: dict) -> str:
+    """What issues the I/O: fio has several ways to, others are their own."""
+    return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
+
+
+def bounds_of(parts: list, metric: str) -> tuple | None:
+    """(lower, upper): the percentile of all I/Os lies between the least and the greatest of the parts', whose own may be known between bounds only."""
+    stem = metric.removesuffix("_ns")
+    lower, upper = ([part.get(metric, part.get(f"{stem}_{edge}_ns")) for part in parts] for edge in ("lower", "upper"))
+    return (min(lower), max(upper)) if all(isinstance(value, (int, float)) for value in lower + upper) else None
+
+
+def _median(values) -> Figure | None:
+    known = [value for value in values if isinstance(value, (int, float))]
+    return Figure(statistics.median(known), min(known), max(known)) if known else None
+
+
+def _medians(parts: list, metrics: tuple) -> dict:
+    """metric -> Figure over the repetitions, of what at least one of them has."""
+    parts = [part for part in parts if isinstance(part, dict)]
+    return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in parts))}
+
+
+def _esxi(results: list) -> dict:
+    """What an ESXi host counted, as fields of Cell."""
+    parts = [part for result in results if isinstance(part := (result.get("counters") or {}).get("esxi"), dict)]
+    figures = _medians(parts, ESXI)
+    below = [
+        metric
+        for metric in ESXI
+        if metric not in figures and any(metric in str(part.get("below_resolution")) for part in parts)
+    ]
+    return {"esxi": figures, "esxi_below": below, "esxi_simulated": any(part.get("simulated") for part in parts)}
+
+
+def _others(results: list) -> dict:
+    """other host -> metric of CPU -> Figure, of what was counted there meanwhile; a simulated host says so in its name."""
+    seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
+    found = {}
+    for host in sorted({str(host) for part in seen for host in part}):
+        parts = [part.get(host) or {} for part in seen]
+        figures = _medians([part.get("cpu") for part in parts], CPU)
+        if figures:
+            found[f"{host} (simulated)" if any(part.get("simulated") for part in parts) else host] = figures
+    return found
+
+
+def _nearest_median(results: list, taken: list) -> str:
+    """The point whose rate is the median of the repetitions (the lower of the two middle ones)."""
+    order = sorted(
+        range(len(results)), key=lambda index: (taken[index]["total"].get("iops") or 0, results[index]["point_id"])
+    )
+    return results[order[(len(order) - 1) // 2]]["point_id"]
+
+
+def _merged(parts: list) -> dict:
+    """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one.
+
+    Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
+    """
+    found = {id(one): one for part in parts if (one := part.get("histogram"))}.values()
+    if sum(one.get("points", 1) for one in found) != len(parts) or not all(one.get("bins") for one in found):
+        return {}
+    return histogram.merge(one["bins"] for one in found)

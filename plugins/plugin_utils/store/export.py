@@ -1,0 +1,343 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stored results in the formats of other tools. Pure: rows of the store in, bytes out; the same rows give the same bytes.
+
+Formats: RFC 4180 (CSV), jsonlines.org, Apache Parquet by pyarrow, Prometheus text exposition format 0.0.4
+(prometheus.io/docs/instrumenting/exposition_formats), InfluxDB line protocol (docs.influxdata.com/influxdb/v2/reference/syntax/line-protocol).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from datetime import datetime, timezone
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.result.result import DIRECTIONS, PERCENTILES
+from .store import value
+
+ANY_DIRECTION = (*DIRECTIONS, "total")
+# In every table of ours by these names and in this order. New ones are added at the end; none is ever renamed or taken away.
+FIGURES = {
+    "ios": "int",
+    "bytes": "int",
+    "iops": "float",
+    "bandwidth_bytes_s": "float",
+    "latency_mean_ns": "float",
+    "latency_min_ns": "float",
+    "latency_max_ns": "float",
+    "latency_stddev_ns": "float",
+    **dict.fromkeys(PERCENTILES.values(), "float"),
+}
+# (column, where the row has it, kind)
+COLUMNS = [
+    ("testbed_id", "testbed_id", "text"),
+    ("run_id", "run_id", "text"),
+    ("point_id", "point_id", "text"),
+    ("layer", "layer", "text"),
+    ("layer_kind", "layer_kind", "text"),
+    ("host", "host", "text"),
+    ("path", "path", "text"),
+    ("workload_id", "workload_id", "text"),
+    ("repetition", "repetition", "int"),
+    ("variant", "variant", "text"),
+    ("order", "order", "int"),
+    ("status", "status", "text"),
+    ("failure_codes", "failures", "codes"),
+    ("flags", "flags", "names"),
+    ("started_utc", "started_utc", "text"),
+    ("finished_utc", "finished_utc", "text"),
+    ("runtime_s", "runtime_s", "float"),
+    ("wall_s", "wall_s", "float"),
+    ("engine", "engine.name", "text"),
+    ("engine_version", "engine.version", "text"),
+    ("ioengine", "engine.ioengine", "text"),
+    ("latency_of", "engine.latency", "text"),
+    ("block_size_bytes", "workload.block_size_bytes", "int"),
+    ("read_percent", "workload.read_percent", "float"),
+    ("random_percent", "workload.random_percent", "float"),
+    ("queue_depth", "workload.queue_depth", "int"),
+    ("workers", "workload.workers", "int"),
+    ("direct", "workload.direct", "bool"),
+    *(
+        (f"{direction}_{figure}", f"{direction}.{figure}", kind)
+        for direction in ANY_DIRECTION
+        for figure, kind in FIGURES.items()
+    ),
+    ("errors_total", "errors.total", "int"),
+    ("cpu_user_percent", "cpu.user_percent", "float"),
+    ("cpu_system_percent", "cpu.system_percent", "float"),
+    ("host_busy_percent", "cpu.host_busy_percent", "float"),
+    ("host_steal_percent", "cpu.host_steal_percent", "float"),
+    ("cpu_us_per_io", "cpu.us_per_io", "float"),
+    ("cpu_mhz_per_iops", "cpu.mhz_per_iops", "float"),
+    ("steady", "steady_state.steady", "bool"),
+    ("raw_sha256", "raw.sha256", "text"),
+]
+LARGEST = 1 << 63
+TAGS = (
+    "testbed_id",
+    "run_id",
+    "point_id",
+    "layer",
+    "layer_kind",
+    "host",
+    "workload_id",
+    "repetition",
+    "variant",
+    "engine",
+)
+# Figure: (metric, factor to its base unit, what it is). Base units and names as prometheus.io/docs/practices/naming has them.
+METRICS = {
+    "ios": ("storlab_ios", 1, "I/Os that completed."),
+    "bytes": ("storlab_bytes", 1, "Bytes of the I/Os that completed."),
+    "iops": ("storlab_iops", 1, "I/Os a second."),
+    "bandwidth_bytes_s": ("storlab_bandwidth_bytes_per_second", 1, "Bytes a second."),
+    **{
+        figure: (
+            f"storlab_{figure[: -len('_ns')]}_seconds",
+            1e-9,
+            f"Latency: {figure[len('latency_') : -len('_ns')].replace('_', '.')}.",
+        )
+        for figure in FIGURES
+        if figure.endswith("_ns")
+    },
+}
+POINT_METRICS = {
+    "runtime_s": ("storlab_runtime_seconds", 1, "Time that was measured, without the ramp."),
+    "errors_total": ("storlab_errors", 1, "I/O errors."),
+    "cpu_user_percent": ("storlab_engine_cpu_user_ratio", 0.01, "User time of the engine's threads, 1 is one core."),
+    "cpu_system_percent": (
+        "storlab_engine_cpu_system_ratio",
+        0.01,
+        "System time of the engine's threads, 1 is one core.",
+    ),
+    "host_busy_percent": ("storlab_host_cpu_busy_ratio", 0.01, "Busy share of all cores of the measured host."),
+    "host_steal_percent": (
+        "storlab_host_cpu_steal_ratio",
+        0.01,
+        "Share of the cores that the host's hypervisor took away.",
+    ),
+    "cpu_us_per_io": ("storlab_host_cpu_seconds_per_io", 1e-6, "Processor time of the measured host for one I/O."),
+    "cpu_mhz_per_iops": (
+        "storlab_host_cpu_hertz_per_iops",
+        1e6,
+        "Clock of the measured host's busy cores for one I/O a second.",
+    ),
+}
+
+
+def table(rows: list) -> list:
+    """The rows as lists of cells in the order of COLUMNS; None where nothing was measured."""
+    return [[_cell(row, column, where, kind) for column, where, kind in COLUMNS] for row in rows]
+
+
+def _cell(row: dict, column: str, where: str, kind: str):
+    found = value(row, where)
+    if found is None:
+        return None
+    if kind in ("codes", "names"):
+        found = (
+            [item.get("code") if isinstance(item, dict) else item for item in found]
+            if isinstance(found, list)
+            else [None]
+        )
+        if all(isinstance(name, str) for name in found):
+            return ";".join(found) or None
+    elif (kind == "bool" and isinstance(found, bool)) or (kind == "text" and isinstance(found, str)):
+        return found
+    elif (
+        kind in ("int", "float")
+        and isinstance(found, (int, float))
+        and not isinstance(found, bool)
+        and math.isfinite(found)
+    ):
+        if kind == "float":
+            return float(found)
+        if found == int(found) and -LARGEST <= found < LARGEST:
+            return int(found)
+    raise Failure(
+        "result_unreadable",
+        f"Point {row.get('point_id')} has {str(found)[:80]!r} as {column}, which is no {kind}.",
+        "Measure the point again or remove its folder.",
+        point_id=row.get("point_id"),
+        column=column,
+    )
+
+
+def _named(rows: list) -> list:
+    """The rows as mappings from column to cell, without the empty ones."""
+    names = [column for column, _where, _kind in COLUMNS]
+    return [{name: cell for name, cell in zip(names, cells) if cell is not None} for cells in table(rows)]
+
+
+# ---------------------------------------------------------------- tables
+
+
+def as_csv(rows: list) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([column for column, _where, _kind in COLUMNS])
+    writer.writerows(
+        [
+            ["" if cell is None else str(cell).lower() if isinstance(cell, bool) else cell for cell in cells]
+            for cells in table(rows)
+        ]
+    )
+    return _utf8(text.getvalue())
+
+
+def as_jsonl(results: list) -> bytes:
+    """Rows, or whole results, one a line."""
+    return b"".join(_utf8(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n") for result in results)
+
+
+def as_parquet(rows: list) -> bytes:
+    try:
+        import pyarrow  # not needed for anything else, and large
+        import pyarrow.parquet
+    except ImportError as error:
+        raise Failure(
+            "package_missing",
+            "Parquet needs the Python package pyarrow, which the controller does not have.",
+            "Install pyarrow into the Python that runs Ansible, or choose another format.",
+            package="pyarrow",
+        ) from error
+    kinds = {"int": pyarrow.int64(), "float": pyarrow.float64(), "bool": pyarrow.bool_()}
+    schema = pyarrow.schema([(column, kinds.get(kind, pyarrow.string())) for column, _where, kind in COLUMNS])
+    columns = list(zip(*table(rows))) or [()] * len(COLUMNS)
+    sink = io.BytesIO()
+    pyarrow.parquet.write_table(
+        pyarrow.table([pyarrow.array(cells, field.type) for cells, field in zip(columns, schema)], schema=schema), sink
+    )
+    return sink.getvalue()
+
+
+# ---------------------------------------------------------------- time series
+
+
+def as_prometheus(rows: list) -> bytes:
+    """Gauges without a time stamp, which the textfile collector and the push gateway refuse; when a point ended is a gauge of its own."""
+    points, lines = _named(rows), []
+
+    def family(name: str, text: str, samples: list) -> None:
+        if samples:
+            lines.extend([f"# HELP {name} {text}", f"# TYPE {name} gauge"])
+            lines.extend(f"{name}{{{_labels(labels)}}} {number!r}" for labels, number in samples)
+
+    for figure, (name, factor, text) in METRICS.items():
+        family(
+            name,
+            text,
+            [
+                ({**_tags(point), "direction": direction}, _scaled(point[f"{direction}_{figure}"], factor))
+                for point in points
+                for direction in ANY_DIRECTION
+                if f"{direction}_{figure}" in point
+            ],
+        )
+    for column, (name, factor, text) in POINT_METRICS.items():
+        family(name, text, [(_tags(point), _scaled(point[column], factor)) for point in points if column in point])
+    family(
+        "storlab_measured",
+        "1 when the point was measured, 0 when it failed.",
+        [(_tags(point), int(point["status"] == "measured")) for point in points],
+    )
+    family(
+        "storlab_finished_timestamp_seconds",
+        "When the point ended, in seconds since 1970.",
+        [(_tags(point), time_ns(point) / 1e9) for point in points if "finished_utc" in point],
+    )
+    return _utf8("\n".join([*lines, ""]))
+
+
+def _scaled(number, factor):
+    # Divided, because 1e-9 is not exactly what it says and 1e9 is.
+    return number if factor == 1 else number / round(1 / factor) if factor < 1 else number * factor
+
+
+def _tags(point: dict) -> dict:
+    return {name: str(point[name]) for name in TAGS if name in point}
+
+
+def _labels(labels: dict) -> str:
+    return ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def as_influx(rows: list) -> bytes:
+    """One line of ``storlab_point`` for each point and one of ``storlab`` for each of its directions, at the time the point ended.
+
+    Rows without that time must be left out before: a line without a time stamp would get the time at which it is read.
+    """
+    lines = []
+    for point in _named(rows):
+        at, tags = time_ns(point), _tags(point)
+        fields = {column: point[column] for column in ("runtime_s", "wall_s", *POINT_METRICS) if column in point}
+        fields.update({"measured": point["status"] == "measured", "failure_codes": point.get("failure_codes", "")})
+        lines.append(_line("storlab_point", tags, fields, at))
+        for direction in ANY_DIRECTION:
+            fields = {figure: point[f"{direction}_{figure}"] for figure in FIGURES if f"{direction}_{figure}" in point}
+            if fields:
+                lines.append(_line("storlab", {**tags, "direction": direction}, fields, at))
+    return _utf8("".join(f"{line}\n" for line in lines))
+
+
+def _line(measurement: str, tags: dict, fields: dict, at: int) -> str:
+    told = ",".join([measurement, *(f"{name}={_tag(name, tags[name])}" for name in sorted(tags) if tags[name])])
+    return f"{told} {','.join(f'{name}={_field(found)}' for name, found in fields.items())} {at}"
+
+
+def _tag(name: str, text: str) -> str:
+    if re.search(r"[\r\n]|\\$", text):
+        raise Failure(
+            "bad_value",
+            f"{name} is {text!r}, which InfluxDB's line protocol cannot hold.",
+            "Choose another format, or rename it.",
+            variable=name,
+        )
+    return re.sub(r"([,= ])", r"\\\1", text)
+
+
+def _field(found) -> str:
+    if isinstance(found, bool):
+        return str(found).lower()
+    if isinstance(found, int):
+        return f"{found}i"
+    if isinstance(found, float):
+        return repr(found)
+    escaped = found.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def time_ns(point: dict) -> int:
+    """When the point ended, in ns since 1970, exactly."""
+    text = point["finished_utc"]
+    try:
+        # Python before 3.11 does not read the Z.
+        found = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
+    except ValueError as error:
+        raise Failure(
+            "result_unreadable",
+            f"Point {point.get('point_id')} has {text!r} as finished_utc.",
+            "Measure the point again or remove its folder.",
+            point_id=point.get("point_id"),
+            column="finished_utc",
+        ) from error
+    since = (found if found.tzinfo else found.replace(tzinfo=timezone.utc)) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    return ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
+
+
+def _utf8(text: str) -> bytes:
+    # What a tool said in no encoding at all must not stop the rest.
+    return text.encode("utf-8", "backslashreplace")
+
+
+WRITERS = {"csv": as_csv, "jsonl": as_jsonl, "parquet": as_parquet, "prometheus": as_prometheus, "influx": as_influx}

@@ -1,0 +1,488 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Other people's results: from files of fio, IOMeter and diskspd, wherever they lie, to the points of a stored run.
+
+Layouts that are known by their file names: bench-fio's <device>/[<mode><read share>/]<block size>/[run-<n>/]<mode>-<depth>-<jobs>.json,
+HCIBench's <test>/<VM prefix>-<data store>-<n>-<m>.json (one file a VM, all at the same time), CBT's json_output.<process>.<client> and
+VMFleet's result-<what diskspd was told>-<VM>.xml.
+Anything else is a folder of files: the folders name the layer.
+"""
+
+from __future__ import annotations
+
+import calendar
+import codecs
+import hashlib
+import json
+import re
+import time
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.engines import diskspd, fio, iometer
+from ...module_utils.result import result as schema
+from ...module_utils.workload.workload import workload_id
+
+KIND = "imported"
+# Beyond this a file is no result but something else, and reading it whole would take the memory of the controller.
+MOST_BYTES = 256 << 20
+# Where a file tells no host, something must stand in the place of its name.
+UNKNOWN_HOST = "unknown"
+# Shares of the longest client's time. Clients of one run start together and end together; whoever ended before cannot be added without a word.
+_TOGETHER = 0.95
+# Folders that say what was done, not where: their content says it again.
+_ABOUT_THE_WORKLOAD = re.compile(
+    r"\d+[kmgKMG]?(i?[bB])?|(rand)?(read|write|rw|trim|readwrite)\d*|random|sequential|run-\d+"
+    r"|(iodepth|numjobs|op_size|concurrent_procs|osd_ra|rwmixread|bs|qd)[-_]?\d+[kmKM]?"
+    r"|\d{8}|id-?[0-9a-f]+|results?|points?|raw"
+)
+_CLIENT_FILES = (
+    re.compile(r"(?P<client>(?P<stem>.+)-\d+-\d+)\.json"),
+    re.compile(r"(?P<stem>json_output)\.(?P<client>\d+\..+)"),
+    re.compile(r"(?P<stem>result-b\d+t\d+o\d+w\d+p[^-]*)-(?P<client>.+)\.xml"),
+)
+_HCIBENCH_TEST = re.compile(r".+-\d{10}")
+# Suffixes of files that are expected to hold results, so that one without is worth a word.
+_EXPECTED = (".json", ".csv", ".xml")
+_READERS = (
+    ("fio", re.compile(r"^\d+;fio-\d|^fio-\d+\.\d+\S*\s*$|^Starting \d+ (?:process|thread)", re.MULTILINE), fio),
+    ("diskspd", re.compile(r"<Results>|^\s*Command Line:[^\n]*diskspd", re.MULTILINE | re.IGNORECASE), diskspd),
+    (
+        "iometer",
+        re.compile(r"^\s*'(?:Test Type,|Results\s*$|Iometer Output)|'Target Type[,;\t]", re.MULTILINE),
+        iometer,
+    ),
+)
+_HEAD_CHARS = 64 << 10
+# What a reader's result may hand on to a stored one; the rest is how it was read.
+_KEPT = (
+    "engine",
+    "path",
+    "targets",
+    "by_target",
+    "started_utc",
+    "finished_utc",
+    "runtime_s",
+    *schema.DIRECTIONS,
+    "trim",
+    "total",
+    "cpu",
+    "errors",
+    "latency_bins",
+    "clients",
+    "flags",
+    "failures",
+    "status",
+)
+
+
+def decode(content: bytes) -> str:
+    """The text of a file. Windows' shells redirect in UTF-16; what is no UTF-8 is kept, so that it can be told where it was."""
+    for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+        if content.startswith(mark):
+            return content.decode(encoding, "replace")
+    return content.decode("utf-8-sig", "surrogateescape")
+
+
+def read(name: str, content: bytes) -> list:
+    """What one file holds: [{job, workload, told, ...}], see _entry, or [{updates}] of an inst file.
+
+    name: its path, relative to the folder that is imported, with /.
+    An empty list for a file that nobody takes for a result. Failure for one that is, or ought to be, and cannot be used.
+    """
+    text = decode(content)
+    engine, reader = _reader(text)
+    if reader is None:
+        if name.lower().endswith(_EXPECTED):
+            raise Failure(
+                "no_result",
+                "It holds no result of fio, IOMeter or diskspd.",
+                "Nothing needs to be done when it is something else.",
+            )
+        return []
+    folder, base = name.rpartition("/")[::2]
+    origin = {"file": name, "sha256": hashlib.sha256(content).hexdigest(), "folder": folder}
+    if engine == "iometer" and re.search(r"^\s*TimeStamp,'Target Type", text, re.MULTILINE):
+        return [{**origin, "updates": iometer.series(text)}]
+    entries = _fio_entries(text) if engine == "fio" else _plain_entries(reader, text)
+    match = next(filter(None, (pattern.fullmatch(base) for pattern in _CLIENT_FILES)), None)
+    for entry in entries:
+        entry.update(origin)
+        if match:
+            entry.update(stem=match["stem"], client=match["client"])
+    return entries
+
+
+def _reader(text: str) -> tuple:
+    """(engine, its module), (None, None) for what is of none. fio's document may come after any amount of messages, the others begin the file."""
+    if re.search(r'"fio version"\s*:', text):
+        return "fio", fio
+    return next(
+        ((engine, reader) for engine, mark, reader in _READERS if mark.search(text, 0, _HEAD_CHARS)), (None, None)
+    )
+
+
+def _entry(told: dict, clients=None, series=None) -> dict:
+    return {
+        "told": told,
+        "job": told.get("job_name"),
+        "workload": told.get("workload"),
+        **({"clients": clients} if clients else {}),
+        **({"series": series} if series and series.get("rows") and series.get("interval_s") else {}),
+    }
+
+
+def _plain_entries(reader, text: str) -> list:
+    found = reader.results(text)
+    samples = reader.series(text) if reader is diskspd else [None] * len(found)
+    return [_entry(told, series=series) for told, series in zip(found, samples)]
+
+
+def _fio_entries(text: str) -> list:
+    """One entry a job of each run: what numjobs or several servers made of a job is one load."""
+    groups, lost = {}, []
+    for told in fio.results(text):
+        if any(failure["code"] == "client_lost" for failure in told["failures"]):
+            lost.append(told)
+        else:
+            key = (
+                told.get("run"),
+                told.get("group"),
+                told.get("job_name"),
+                json.dumps(told.get("workload"), sort_keys=True),
+            )
+            groups.setdefault(key, []).append(told)
+    # When no server answered there is nothing but their names.
+    entries = [] if groups else [_entry(told) for told in lost]
+    for rows in groups.values():
+        hosts: dict = {}
+        for told in rows:
+            hosts.setdefault((told.get("host"), told.get("port")), []).append(told)
+        first = {key: rows[0][key] for key in ("workload", "job_name", "finished_utc") if key in rows[0]}
+        each = [
+            {
+                **_combined(of_host),
+                "host": host if len({name for name, _port in hosts}) == len(hosts) else f"{host}:{port}",
+            }
+            for (host, port), of_host in hosts.items()
+        ]
+        if len(each) + len(lost) == 1:
+            entries.append(_entry({**_combined(rows), **first}))
+        else:
+            entries.append(_entry({**_all_of(each + lost), **first}, clients=each + lost))
+    return entries
+
+
+# ---------------------------------------------------------------- the points of a run
+
+
+def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
+    """(results, unread) of the entries of all files, in the order in which their paths are read.
+
+    results: complete results of schema storlab.result/1, each with ``sources`` [{file, sha256}] and perhaps ``series``, which the caller stores.
+    unread: [{file, reason}] of what is no point. root: name of the folder that was imported, which names the layer where no other folder does.
+    """
+    checked(testbed_id, "testbed_id")
+    checked(run_id, "run_id")
+    usable, unread = [], []
+    for entry in _of_clients(_with_updates(_without_copies(entries, unread), unread)):
+        if entry["workload"] is None:
+            told = entry["told"]
+            reason = (
+                told.get("workload_unknown")
+                or "; ".join(failure["message"] for failure in told["failures"])
+                or ("its options do not say plainly what the workload was")
+            )
+            unread.append({"file": entry["file"], "reason": f"{entry['job']!r}: {reason}" if entry["job"] else reason})
+        else:
+            usable.append(entry)
+    found, repetitions = [], {}
+    for entry, layer in zip(usable, _layers(usable, root)):
+        name = workload_id(entry["workload"])
+        repetition = repetitions[layer, name] = repetitions.get((layer, name), 0) + 1
+        found.append(_point(entry, layer, name, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
+    return found, unread
+
+
+def checked(value: str, variable: str) -> None:
+    """Failure 'bad_value' for an id that is not fit to be the name of a folder."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", value):
+        raise bad_value(variable, value, "Use up to 100 letters, digits and . _ - only; it names a folder.")
+
+
+def _without_copies(entries: list, unread: list) -> list:
+    """The same bytes twice are one measurement, not two that agree."""
+    first: dict = {}
+    kept = []
+    for entry in entries:
+        original = first.setdefault(entry["sha256"], entry["file"])
+        if original == entry["file"]:
+            kept.append(entry)
+        elif not any(row["file"] == entry["file"] for row in unread):
+            unread.append({"file": entry["file"], "reason": f"it is a copy of {original}, byte for byte"})
+    return kept
+
+
+def _with_updates(entries: list, unread: list) -> list:
+    """The entries, those of IOMeter with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
+    files: dict = {}
+    for entry in entries:
+        files.setdefault(entry["file"], []).append(entry)
+    kept = []
+    for rows in files.values():
+        if "updates" not in rows[0]:
+            kept += rows
+            continue
+        inst, folder = rows[0], rows[0]["folder"]
+        base = inst["file"][len(folder) :].lstrip("/")
+        tests = files.get("/".join(filter(None, (folder, base[len("inst") :]))), []) if base.startswith("inst") else []
+        if len(tests) != len(inst["updates"]):
+            unread.append(
+                {
+                    "file": inst["file"],
+                    "reason": f"It has the updates of {len(inst['updates'])} tests, but the file that it belongs to has "
+                    f"{len(tests)}.",
+                }
+            )
+            continue
+        for test, series in zip(tests, inst["updates"]):
+            test["sources"] = [{key: row[key] for key in ("file", "sha256")} for row in (test, inst)]
+            if series["rows"] and "interval_s" in series:
+                test["series"] = series
+    return kept
+
+
+def _of_clients(entries: list) -> list:
+    """The entries, those of clients that ran at the same time taken as one."""
+    found, open_groups = [], {}
+    for entry in entries:
+        key = (entry["folder"], entry.get("stem"), entry["job"], json.dumps(entry["workload"], sort_keys=True))
+        group = next(
+            (group for group in open_groups.get(key, ()) if all(_overlap(entry, member) for member in group)), None
+        )
+        if "client" not in entry or group is None:
+            group = []
+            found.append(group)
+            if "client" in entry:
+                open_groups.setdefault(key, []).append(group)
+        group.append(entry)
+    return [_together(group) for group in found]
+
+
+def _overlap(one: dict, other: dict) -> bool:
+    """Whether two files tell of the same time, by more than half of the shorter run."""
+    (start, end), (other_start, other_end) = _span(one["told"]), _span(other["told"])
+    if None in (start, other_start):
+        return False
+    return min(end, other_end) - max(start, other_start) > 0.5 * min(end - start, other_end - other_start)
+
+
+def _span(told: dict) -> tuple:
+    """(start, end) in seconds since 1970, (None, None) where the file does not tell."""
+    if "span_ms" in told:
+        return told["span_ms"][0] / 1000, told["span_ms"][1] / 1000
+    runtime, end, start = (told.get(key) for key in ("runtime_s", "finished_utc", "started_utc"))
+    if not runtime or not (start or end):
+        return None, None
+    at = calendar.timegm(time.strptime(end or start, "%Y-%m-%dT%H:%M:%SZ"))
+    return (at - runtime, at) if end else (at, at + runtime)
+
+
+def _together(group: list) -> dict:
+    if len(group) == 1:
+        return group[0]
+    clients = [{**entry["told"], "host": entry["client"]} for entry in group]
+    times = [entry["told"].get("runtime_s", 0) for entry in group]
+    told = {
+        **_all_of(clients),
+        **{
+            key: group[0]["told"][key]
+            for key in ("workload", "job_name", "started_utc", "finished_utc")
+            if key in group[0]["told"]
+        },
+    }
+    if min(times) < _TOGETHER * max(times):
+        told["flags"] = [*told["flags"], "clients_ended_early"]
+    sources = [{"file": entry["file"], "sha256": entry["sha256"]} for entry in group]
+    first = {key: group[0][key] for key in ("file", "sha256", "folder", "job", "workload", "stem")}
+    return {**first, "told": told, "clients": clients, "sources": sources}
+
+
+def _all_of(clients: list) -> dict:
+    """Clients that ran at the same time, taken as one."""
+    told = _combined(
+        [
+            {
+                **one,
+                "failures": [
+                    {**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]
+                ],
+            }
+            for one in clients
+        ],
+        concurrent=True,
+    )
+    told.pop("host", None)
+    return told
+
+
+def _combined(rows: list, concurrent: bool | None = None) -> dict:
+    """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
+    told = fio.together(rows, concurrent)
+    for name in (*schema.DIRECTIONS, "total"):
+        if name in told:
+            told[name] = {**told[name], **bounds([row[name] for row in rows if name in row], told[name])}
+    return told
+
+
+def bounds(parts: list, merged: dict) -> dict:
+    """latency_p99_lower_ns, latency_p99_upper_ns … for the percentiles that merging had to leave out, or the percentile where both are one.
+
+    That of all I/O lies between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
+    """
+    found = {}
+    for name in schema.PERCENTILES.values():
+        stem = name[: -len("_ns")]
+        lower = [part.get(name, part.get(f"{stem}_lower_ns")) for part in parts]
+        upper = [part.get(name, part.get(f"{stem}_upper_ns")) for part in parts]
+        if not {name, f"{stem}_lower_ns"} & set(merged) and len(parts) > 1 and None not in lower and None not in upper:
+            low, high = min(lower), max(upper)
+            found.update({name: low} if low == high else {f"{stem}_lower_ns": low, f"{stem}_upper_ns": high})
+    return found
+
+
+def _layers(entries: list, root: str) -> list:
+    """The name of each entry's layer: the folders that do not tell of the workload; the job, too, where jobs of one file would be one layer's."""
+    names = [_layer(entry, root) for entry in entries]
+    jobs: dict = {}
+    for entry, name in zip(entries, names):
+        jobs.setdefault((entry["file"], name, workload_id(entry["workload"])), set()).add(entry["job"])
+    return [
+        file_name(f"{name}-{entry['job']}")
+        if len(jobs[entry["file"], name, workload_id(entry["workload"])]) > 1
+        else name
+        for entry, name in zip(entries, names)
+    ]
+
+
+def _layer(entry: dict, root: str) -> str:
+    parts = [part for part in entry["folder"].split("/") if part and not _ABOUT_THE_WORKLOAD.fullmatch(part)]
+    if "stem" in entry and parts and _HCIBENCH_TEST.fullmatch(parts[-1]):
+        # The folder is the workload and when it began; the names of the files have the VMs' prefix and the data store.
+        parts[-1] = entry["stem"]
+    return file_name("-".join(parts) or root)
+
+
+def file_name(text: str) -> str:
+    """A name that is fit for a folder; what had to be changed or cut is told apart by a hash."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")[:90] or "imported"
+    return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
+
+
+def _point(entry: dict, layer: str, name: str, repetition: int, run: dict) -> dict:
+    told = entry["told"]
+    hosts = told.get("host")
+    same = {"layer": layer, "workload": entry["workload"], "engine": told["engine"]["name"], "repetition": repetition}
+    found = {
+        "schema": schema.SCHEMA,
+        **run,
+        "point_id": f"{layer}.{name}.r{repetition}",
+        "layer": layer,
+        "layer_kind": KIND,
+        "host": hosts or UNKNOWN_HOST,
+        "workload": entry["workload"],
+        "workload_id": name,
+        "repetition": repetition,
+        "cpu": {},
+        "errors": {"total": 0},
+        **{key: told[key] for key in _KEPT if key in told},
+        "fingerprint": hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
+        "sources": entry.get("sources") or [{"file": entry["file"], "sha256": entry["sha256"]}],
+    }
+    if "total" in found:
+        found["total"] = {
+            **found["total"],
+            **bounds([found[direction] for direction in schema.DIRECTIONS if direction in found], found["total"]),
+        }
+    if entry["job"]:
+        found["job_name"] = entry["job"]
+    if len(told.get("targets", ())) == 1:
+        found["path"] = told["targets"][0]
+    if "clients" in entry:
+        found["clients"] = [_client(one) for one in entry["clients"]]
+    if "series" in entry:
+        found["series"] = entry["series"]
+    return found
+
+
+def _client(told: dict) -> dict:
+    """A client as a point stores it: without what grows with the number of clients."""
+    found = {key: told[key] for key in ("host", "status", "failures") if key in told}
+    for name in (*schema.DIRECTIONS, "total"):
+        if name in told:
+            found[name] = {key: value for key, value in told[name].items() if key != "histogram"}
+    return found
+
+
+# ---------------------------------------------------------------- the files of a run
+
+
+def files(results: list, unread: list, root: str) -> tuple:
+    """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
+    desired, copies = {}, {}
+    for found in results:
+        folder, sources = f"points/{found['point_id']}", found["sources"]
+        kept = {key: value for key, value in found.items() if key != "series"}
+        raw = [
+            {"file": _raw_name(source["file"]), "source": source["file"], "sha256": source["sha256"]}
+            for source in sources
+        ]
+        copies.update({f"{folder}/{copy['file']}": (copy["source"], copy["sha256"]) for copy in raw})
+        if len(raw) == 1:
+            kept["raw"] = {"file": raw[0]["file"], "sha256": raw[0]["sha256"]}
+        else:
+            # One figure of many files leads to all of them.
+            listed = schema.dump({"sources": raw})
+            desired[f"{folder}/sources.json"] = listed
+            kept["raw"] = {"file": "sources.json", "sha256": hashlib.sha256(listed.encode()).hexdigest()}
+        if "series" in found:
+            series = json.dumps(found["series"], sort_keys=True) + "\n"
+            desired[f"{folder}/series.json"] = series
+            kept["series"] = {"file": "series.json", "sha256": hashlib.sha256(series.encode()).hexdigest()}
+        desired[f"{folder}/result.json"] = schema.dump(kept)
+    desired["layers.json"] = schema.dump({found["layer"]: _published(found) for found in reversed(results)})
+    desired["run.json"] = schema.dump(
+        {
+            "kind": KIND,
+            "source": root,
+            "unread": unread,
+            "imported": sorted({source["file"] for found in results for source in found["sources"]}),
+        }
+    )
+    return desired, copies
+
+
+def _raw_name(path: str) -> str:
+    """Name of a raw file in the point's folder: its own, unless a point's folder has another use for that."""
+    name = path.rpartition("/")[2]
+    return f"raw-{name}" if name in ("result.json", "series.json", "sources.json") else name
+
+
+def _published(found: dict) -> dict:
+    """The layer of a result, as layers.json has layers; nothing proves what it was, so its identity is empty."""
+    return {
+        "name": found["layer"],
+        "kind": KIND,
+        "host": found["host"],
+        "path": found.get("path"),
+        "parent": None,
+        "purpose": None,
+        "size_bytes": None,
+        "identity": {},
+        "detail": {},
+    }
+
+
+def natural(name: str) -> list:
+    """Sort key that reads run-2 before run-10."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]

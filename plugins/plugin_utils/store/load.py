@@ -1,0 +1,285 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads a run folder back. What can be read is read; what cannot is listed with the reason, never skipped in silence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
+from ...module_utils.result import histogram
+from . import additions, store
+
+OPTIONAL = {
+    "engine": dict,
+    "cpu": dict,
+    "errors": dict,
+    "flags": list,
+    "failures": list,
+    "path": lambda: None,
+    "started_utc": str,
+    "finished_utc": str,
+}
+
+
+@dataclass
+class Run:
+    folder: str
+    testbed_id: str
+    run_id: str
+    layers: dict = field(default_factory=dict)
+    environments: dict = field(default_factory=dict)
+    results: list = field(default_factory=list)
+    asked: dict = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
+    installations: list = field(default_factory=list)  # of operating systems, as docs/results.md says
+    damaged: list = field(default_factory=list)  # {file, reason}
+
+
+def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
+    """The folder of a run; 'latest' is the one whose first point started last."""
+    base = os.path.join(results_dir, testbed_id)
+    if os.path.dirname(testbed_id) or testbed_id in ("", ".", ".."):
+        raise bad_value("testbed_id", testbed_id, "Give the name of a testbed, not a path.")
+    if os.path.dirname(run_id) or run_id in ("", ".", ".."):
+        raise bad_value("run_id", run_id, "Give the name of a run or latest, not a path.")
+    runs = sorted(
+        name
+        for name in (os.listdir(base) if os.path.isdir(base) else [])
+        if os.path.isdir(os.path.join(base, name, "points"))
+    )
+    if run_id != "latest" and run_id in runs:
+        return os.path.join(base, run_id)
+    if run_id == "latest" and runs:
+        return os.path.join(base, max(runs, key=lambda name: (_first_start(os.path.join(base, name)), name)))
+    raise Failure(
+        "run_missing",
+        f"{results_dir} holds no run{'' if run_id == 'latest' else ' ' + run_id} of testbed {testbed_id}.",
+        f"Run benchmark first, or name one of: {', '.join(runs)}."
+        if runs
+        else "Run benchmark first, or correct results_dir and testbed_id.",
+        results_dir=results_dir,
+        testbed_id=testbed_id,
+        run_id=run_id,
+        runs=runs,
+    )
+
+
+def _first_start(folder: str) -> str:
+    for point in sorted(os.listdir(os.path.join(folder, "points"))):
+        try:
+            with open(os.path.join(folder, "points", point, "result.json"), encoding="utf-8") as handle:
+                return str(json.load(handle).get("started_utc") or "")
+        except (OSError, ValueError, AttributeError):
+            continue  # read_run lists it; here only a date is wanted
+    return ""
+
+
+def read_around(folder: str) -> Run:
+    """The run without its results: its layers, hosts, and what was asked for."""
+    folder = os.path.abspath(folder)
+    run = Run(folder, testbed_id=os.path.basename(os.path.dirname(folder)), run_id=os.path.basename(folder))
+    layers = _read(run, "layers.json", (dict, list)) or {}
+    # Both shapes are met in the field: a mapping by name, and a plain list.
+    listed = layers if isinstance(layers, list) else list(layers.values())
+    run.layers = {layer["name"]: layer for layer in listed if isinstance(layer, dict) and layer.get("name")}
+    hosts = os.path.join(folder, "hosts")
+    for entry in sorted(os.listdir(hosts)) if os.path.isdir(hosts) else []:
+        if entry.endswith(".json"):
+            run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}", (dict,)) or {}
+    if os.path.exists(os.path.join(folder, "run.json")):
+        run.asked = _read(run, "run.json", (dict,)) or {}
+    # What an import could not use, as importer.py lists it.
+    unread = run.asked.get("unread")
+    run.damaged += [
+        {"file": str(row.get("file")), "reason": str(row.get("reason"))}
+        for row in (unread if isinstance(unread, list) else ())
+        if isinstance(row, dict)
+    ]
+    return run
+
+
+def read_run(folder: str) -> Run:
+    folder = os.path.abspath(folder)
+    points = os.path.join(folder, "points")
+    if not os.path.isdir(points):
+        raise Failure(
+            "run_missing",
+            f"{folder} holds no folder named points.",
+            "Name the folder of a run that benchmark wrote.",
+            run_dir=folder,
+        )
+    run, pools, added = read_around(folder), {}, additions.Additions(folder, store.parse)
+    run.damaged += added.damaged
+    for entry in sorted(os.listdir(points)):
+        if os.path.isdir(os.path.join(points, entry)):
+            name = f"points/{entry}/result.json"
+            result, reason = store.read_result(os.path.join(folder, name))
+            result = result and added.to(result)
+            reason = reason or completed(result)
+            if reason:
+                run.damaged.append({"file": name, "reason": reason})
+            else:
+                _pool(result, pools)
+                result["files"] = _files(run, entry, result)
+                run.results.append(result)
+    if not run.results:
+        raise Failure(
+            "run_empty",
+            f"{folder} holds no readable result of {len(run.damaged)} found.",
+            "Run benchmark again, or restore the run from a copy.",
+            run_dir=folder,
+            damaged=run.damaged,
+        )
+    run.testbed_id, run.run_id = str(run.results[0]["testbed_id"]), str(run.results[0]["run_id"])
+    run.installations = _installations(run)
+    return run
+
+
+def _installations(run: Run) -> list:
+    """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
+    folder, found = os.path.join(run.folder, "installations"), []
+    for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        name = f"installations/{entry}"
+        timed = _read(run, name, (dict,)) if entry.endswith(".json") else None
+        if timed is None:
+            continue
+        if timed.get("schema") != INSTALLATION or not _timed(timed):
+            run.damaged.append({"file": name, "reason": f"it is no installation of schema {INSTALLATION}"})
+            continue
+        raw = (timed.get("counters") or {}).get("raw")
+        raw = raw if isinstance(raw, dict) and raw.get("file") else {}
+        place = os.path.normpath(f"installations/{raw.get('file')}")
+        timed["files"] = {"raw": _file(run, raw, [place] if place.startswith("installations/") else [])} if raw else {}
+        found.append(timed)
+    return found
+
+
+def _timed(timed: dict) -> bool:
+    """Whether it has what a table of installations shows, and figures where figures belong."""
+    try:
+        counters = timed.get("counters") or {}
+        rates = (counters.get("datastore") or {}).get("commands_s") or {}
+        figures = [
+            timed["duration_s"],
+            counters.get("samples", 0),
+            *(rates[key] for key in ("mean", "p95", "max") if rates),
+        ]
+        words = [timed[key] for key in ("guest", "datastore", "iso", "ended_by")]
+    except (AttributeError, KeyError, TypeError):
+        return False
+    return all(isinstance(figure, (int, float)) for figure in figures) and all(isinstance(word, str) for word in words)
+
+
+def _read(run: Run, name: str, kinds: tuple):
+    """The content of one JSON file, or None and a line in run.damaged."""
+    try:
+        with open(os.path.join(run.folder, name), "rb") as handle:
+            content = store.parse(handle.read())
+        reason = None if isinstance(content, kinds) else f"it is a {type(content).__name__}, not a mapping"
+    except FileNotFoundError:
+        content, reason = None, "it is missing"
+    except (OSError, ValueError, RecursionError) as error:
+        content, reason = None, f"it cannot be read: {error}"
+    if reason:
+        run.damaged.append({"file": name, "reason": reason})
+        return None
+    return content
+
+
+def read_series(folder: str, result: dict) -> dict | None:
+    """The samples of one point, {interval_s, columns, rows}; None when there are none that can be used."""
+    file = result["files"].get("series")
+    if not file or file["state"] in ("missing", "differs"):
+        return None
+    try:
+        with open(os.path.join(folder, file["path"]), "rb") as handle:
+            content = store.parse(handle.read())
+        columns, rows = content["columns"], content["rows"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(columns, list) or "t_s" not in columns or not isinstance(rows, list):
+        return None
+    return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
+
+
+def _pool(result: dict, pools: dict) -> None:
+    """The bins of a measured point are added to those of its cell, {bins, points}, which stands in each of its points in the place of their own.
+
+    The bins of ten thousand points take a gigabyte, those of their cells a tenth, and nothing but their sums is asked for (model.pool).
+    """
+    if result["status"] != "measured":
+        return
+    cell = tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id"))
+    own = {
+        direction: found
+        for direction in ("read", "write", "total")
+        if (found := (result.get(direction) or {}).get("histogram")) and found.get("bins")
+    }
+    share = result["workload"].get("read_percent")
+    # Reads alone are their own total.
+    way = "read" if share == 100 else "write" if share == 0 else None
+    for direction, found in own.items():
+        if direction == "total" and way:
+            if own.get(way) == found:
+                result["total"]["histogram"] = result[way]["histogram"]
+            continue
+        pooled = pools.setdefault((*cell, direction), {"bins": {}, "points": 0})
+        histogram.add(pooled["bins"], found["bins"])
+        pooled["points"] += 1
+        result[direction]["histogram"] = pooled
+
+
+def completed(result: dict) -> str | None:
+    """Give a result of store.py the keys that the report relies on; why that cannot be when it cannot."""
+    for key, kind in (("counters", dict), ("steady_state", dict), ("checks", list)):
+        if not isinstance(result.get(key) or kind(), kind):
+            return f"its {key} is a {type(result[key]).__name__}"
+    for key, empty in OPTIONAL.items():
+        result[key] = result.get(key) or empty()
+    return None
+
+
+def _files(run: Run, point: str, result: dict) -> dict:
+    """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
+    found = {}
+    for kind in ("raw", "job", "series"):
+        record = result.get(kind)
+        if not isinstance(record, dict) or not record.get("file"):
+            continue
+        found[kind] = _file(run, record, _places(point, str(record["file"])))
+    return found
+
+
+def _file(run: Run, record: dict, paths: list) -> dict:
+    """The first of these files that there is, set against what was recorded of it."""
+    relative = sha256 = None
+    for path in paths:
+        try:
+            with open(os.path.join(run.folder, path), "rb", buffering=0) as handle:
+                relative, sha256 = path, hashlib.sha256(handle.read()).hexdigest()
+            break
+        except OSError:
+            continue  # said by the state
+    state = (
+        "missing"
+        if relative is None
+        else "unrecorded"
+        if not record.get("sha256")
+        else "matches"
+        if sha256 == record["sha256"]
+        else "differs"
+    )
+    return {"path": relative, "name": str(record["file"]), "sha256": record.get("sha256"), "state": state}
+
+
+def _places(point: str, file: str) -> list:
+    """Where a file may be, relative to the folder of the run: beside its result, or as older runs say it. Never outside of the run."""
+    if "/" not in file:
+        return [f"points/{point}/{file}"]
+    paths = (os.path.normpath(f"points/{point}/{file}"), os.path.normpath(file))
+    return [path for path in paths if not path.startswith(("..", "/"))]

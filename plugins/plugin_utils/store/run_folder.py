@@ -1,0 +1,237 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folder of a run on the controller, as benchmark writes it. Documented in docs/results.md.
+
+Hosts are measured by processes of their own: what they share (layers.json, run.json, prepared.json, search.json) is read, merged and replaced under a lock.
+Every file is there whole or not at all. A result.json is written once; what is known later is added beside it, see additions.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.core.files import write_whole
+from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.result import result as schema
+from . import additions
+
+# What a host leaves for one point. meta.json is what its runner noted; it becomes part of result.json.
+FILES = (
+    "meta.json",
+    *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)),
+    "stderr.txt",
+    "series.json",
+)
+
+
+def stored(run_dir: str, points: list) -> dict:
+    """{point_id: result} of these points that are there already. What was measured differently is never written over."""
+    results, added = {}, additions.Additions(run_dir, json.loads)
+    for point in points:
+        path = os.path.join(run_dir, "points", point["point_id"], "result.json")
+        if not os.path.exists(path):
+            continue
+        result = schema.load(path)
+        if result["status"] != "measured":
+            continue
+        if result.get("fingerprint") != point["fingerprint"]:
+            raise Failure(
+                "run_exists",
+                f"Point {point['point_id']} of this run was measured with another workload or on another device.",
+                "Choose another run_id, or set force to replace it.",
+                path=path,
+            )
+        results[point["point_id"]] = added.to(result)
+    return results
+
+
+def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
+    _replace_files(
+        os.path.join(run_dir, "points", point_id), {name: files[name] for name in files if name != "meta.json"}
+    )
+    # Last, because a result without the file it was made of could not be traced.
+    write_result(run_dir, point_id, result)
+
+
+def write_preparation(run_dir: str, name: str, files: dict) -> None:
+    """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
+    _replace_files(os.path.join(run_dir, "preparation", name), files)
+
+
+def _replace_files(folder: str, files: dict) -> None:
+    for name in FILES:
+        path = os.path.join(folder, name)
+        if name in files:
+            _write(path, files[name])
+        elif os.path.exists(path):
+            os.unlink(path)
+
+
+def write_result(run_dir: str, point_id: str, result: dict) -> None:
+    _write(
+        os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape")
+    )
+
+
+def results(run_dir: str):
+    """(point_id, result) of every point that there is a result of, with what was added to it."""
+    points, added = os.path.join(run_dir, "points"), additions.Additions(run_dir, json.loads)
+    added.refuse_damaged()
+    for name in sorted(os.listdir(points)) if os.path.isdir(points) else []:
+        path = os.path.join(points, name, "result.json")
+        if os.path.exists(path):
+            yield name, added.to(schema.load(path))
+
+
+def add(run_dir: str, source: str, results: dict, fresh: dict) -> dict:
+    """added/<source>.json: fresh, {point_id: addition} to these results {point_id: result}, takes the place of what the source added to them earlier.
+
+    Returns {point_id: result with its addition}.
+    """
+    marked = {name: {**addition, "of": additions.measurement(results[name])} for name, addition in fresh.items()}
+    if marked:
+        _merge(
+            run_dir,
+            os.path.join(additions.FOLDER, f"{source}.json"),
+            lambda known: {"schema": additions.SCHEMA, "points": {**known.get("points", {}), **marked}},
+        )
+    return {name: additions.merged(results[name], [addition]) for name, addition in marked.items()}
+
+
+def write_host(run_dir: str, host: str, environment: dict, variant: str | None = None) -> None:
+    """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
+    path = os.path.join(run_dir, "hosts", f"{host}.json")
+    variants = _read(path).get("variants", {})
+    if variant:
+        variants[variant] = environment
+    _write_json(path, {"host": host, **environment, **({"variants": variants} if variants else {})})
+
+
+def add_layers(run_dir: str, layers: dict) -> None:
+    """layers.json, to which every host of the run adds what it knows."""
+    _merge(run_dir, "layers.json", lambda known: {**known, **layers})
+
+
+def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
+    """run.json: what was asked for. Hosts that were asked the same share an entry of ``requests``, variants are listed in the order they came."""
+
+    def merged(known: dict) -> dict:
+        requests = [dict(one) for one in known.get("requests", [])]
+        same = next(
+            (one for one in requests if {key: value for key, value in one.items() if key != "hosts"} == request), None
+        )
+        if same is None:
+            same = {**request, "hosts": []}
+            requests.append(same)
+        same["hosts"] = sorted({*same["hosts"], host})
+        variants = list(dict.fromkeys(one["variant"] for one in requests if "variant" in one))
+        return {**identity, "requests": requests, **({"variants": variants} if variants else {})}
+
+    # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
+    request = json.loads(json.dumps(request))
+    _merge(run_dir, "run.json", merged)
+
+
+def add_answers(run_dir: str, answers: dict) -> None:
+    """search.json: what the searches of the run have found, by '<layer>.<workload>.<kind>'."""
+    _merge(run_dir, "search.json", lambda known: {**known, **answers})
+
+
+def add_prepared(run_dir: str, prepared: dict) -> None:
+    """prepared.json: which layers the run has written as a whole, when and on which device, so that it does not write them again."""
+    _merge(run_dir, "prepared.json", lambda known: {**known, **prepared})
+
+
+def remember_clock(run_dir: str, host: str, clock: dict) -> None:
+    """clocks.json: by how much each host's clock was ahead of the controller's, {offset_s, uncertain_s}."""
+    _merge(run_dir, "clocks.json", lambda known: {**known, host: clock})
+
+
+def clocks(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "clocks.json"))
+
+
+def clock_between(own: dict, other: dict | None) -> dict | None:
+    """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
+    if other is None:
+        return None
+    return {
+        "clock_offset_s": round(own["offset_s"] - other["offset_s"], 4),
+        "clock_uncertain_s": round(own["uncertain_s"] + other["uncertain_s"], 4),
+    }
+
+
+def layers(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "layers.json"))
+
+
+def prepared(run_dir: str) -> dict:
+    return _read(os.path.join(run_dir, "prepared.json"))
+
+
+def environment(run_dir: str, host: str) -> dict:
+    return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
+
+
+def _merge(run_dir: str, name: str, change) -> None:
+    with _writing(run_dir):
+        os.makedirs(run_dir, exist_ok=True)
+    with locked(run_dir):
+        path = os.path.join(run_dir, name)
+        known = _read(path)
+        wanted = change(known)
+        if wanted != known:
+            _write_json(path, wanted)
+
+
+def _read(path: str) -> dict:
+    try:
+        with open(path, encoding="utf-8") as handle:
+            return json.load(handle)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise Failure(
+            "run_damaged",
+            f"{path} cannot be read: {error}.",
+            "Restore it from a copy, or choose another run_id.",
+            path=path,
+        ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: str):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_json(path: str, value) -> None:
+    _write(path, json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+def _write(path: str, content: bytes) -> None:
+    with _writing(path):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_whole(path, content)
+
+
+@contextlib.contextmanager
+def _writing(path: str):
+    try:
+        yield
+    except OSError as error:
+        raise Failure(
+            "results_unwritable",
+            f"{path} cannot be written: {error.strerror}.",
+            "Make room there or correct results_dir, and run again.",
+            path=path,
+        ) from error

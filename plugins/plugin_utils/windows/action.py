@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions for Windows hosts share: the state script, steps that are one script each, and the record of what was there before.
+
+The plans are made on the controller, so a Windows host needs nothing but PowerShell 5.1. On the controller only: it knows Ansible's classes.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ansible.errors import AnsibleError
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.memory import Memory
+from .. import windows
+from ..action import CollectionAction
+
+POWERSHELL = "ansible.windows.win_powershell"
+# States are three levels of lists and mappings deep.
+DEPTH = 6
+RETRY_EVERY_S = 2.0
+# What scripts/parts/windows_only/edition.ps1 says where another PowerShell runs it.
+OTHER_POWERSHELL = "ran this script; Windows PowerShell 5.1 is needed"
+
+
+def refuse_unmarked(connection, host: str) -> None:
+    """For what needs Python on the host, and whose playbook asks whether it is a Windows host."""
+    if getattr(connection._shell, "_IS_WINDOWS", False):
+        raise Failure(
+            "windows_unmarked",
+            f"{host} is reached as a Windows host, and its inventory does not say so.",
+            "Set testbed_windows to true for it.",
+        )
+
+
+class WindowsMemory(Memory):
+    """The record of one host and one area on the controller, as those of ESXi hosts."""
+
+    FOLDER = "windows"
+
+    def __init__(self, state_dir: str, area: str, testbed_id: str, host: str):
+        super().__init__(state_dir, f"{area}-{testbed_id}", host)
+
+
+def _said(answer: dict) -> str:
+    """Why a script failed: the last of its errors is what ended it. A message is only there when the module could not run it at all."""
+    errors = [
+        (error.get("exception") or {}).get("message") or error.get("output") or ""
+        for error in answer.get("error") or []
+    ]
+    return str(answer.get("msg") or (errors and errors[-1]) or "no message")
+
+
+class WindowsScripts:
+    """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
+
+    def module(self, name: str, arguments: dict) -> dict:
+        try:
+            answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
+        except AnsibleError as error:
+            if "was not found" not in str(error):
+                raise
+            raise Failure(
+                "collection_missing",
+                f"The module {name} is not installed on the controller.",
+                f"Install it: ansible-galaxy collection install {name.rpartition('.')[0]}.",
+                module=name,
+            ) from None
+        return answer
+
+    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
+        """Run a script of plugin_utils/windows/scripts; returns its $Ansible.Result."""
+        arguments = {
+            "script": windows.script(name),
+            "parameters": parameters or {},
+            "error_action": "stop",
+            "depth": DEPTH,
+        }
+        if secret:
+            arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
+        answer = self.module(POWERSHELL, arguments)
+        if answer.get("failed"):
+            said = " ".join(_said(answer).split())
+            if secret:
+                said = said.replace(secret[1], "(secret)")
+            if OTHER_POWERSHELL in said:
+                raise Failure(
+                    "powershell_core",
+                    f"{self.task_vars['inventory_hostname']} runs scripts in PowerShell 7, where the cmdlets of the iSCSI target give no objects.",
+                    "Let the connection use Windows PowerShell 5.1: no ansible_psrp_configuration_name of PowerShell 7, no ansible_pwsh_interpreter, "
+                    "and powershell.exe as the default shell of SSH.",
+                    script=name,
+                )
+            raise Failure(
+                "windows_script_failed",
+                f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",
+                "Look at the message, and at the host's event log.",
+                script=name,
+            )
+        return answer.get("result") or {}
+
+    def state(self, files: list | None = None) -> dict:
+        found = self.script("state", {"Files": files or []})
+        if not isinstance(found, dict) or "about" not in found:
+            raise Failure(
+                "state_unreadable",
+                "The host's answer is no state.",
+                "Update ansible.windows, and look at the host with -vvv.",
+            )
+        return found
+
+
+class WindowsAction(WindowsScripts, CollectionAction):
+    """A subclass has SPEC and AREA, and a method (params, state) -> result for each of its states; one without states has present alone."""
+
+    _supports_check_mode = True
+    AREA = ""
+
+    def perform(self, params: dict) -> dict:
+        if params.get("state_dir"):
+            self.memory = WindowsMemory(
+                params["state_dir"], self.AREA, params["testbed_id"], self.task_vars["inventory_hostname"]
+            )
+        state = self.state(self.files(params))
+        work = getattr(self, params.get("state", "present"))
+        return {"about": state["about"], **work(params, state)}
+
+    def parameters(self) -> dict:
+        params = super().parameters()
+        if params.get("state_dir") == "":
+            raise bad_value("state_dir", "", "Name a folder on the controller that keeps what was on the hosts before.")
+        if not getattr(self._connection._shell, "_IS_WINDOWS", False):
+            raise Failure(
+                "not_windows",
+                f"{self.task_vars.get('inventory_hostname')} is not reached as a Windows host.",
+                "Set ansible_connection to psrp or winrm, or to ssh with ansible_shell_type powershell.",
+            )
+        return params
+
+    def files(self, params: dict) -> list:
+        """Files whose existence the plan must know of."""
+        return []
+
+    # ---- steps
+
+    def apply(self, steps: list, after=None) -> None:
+        """Carry the steps out, unless in check mode. after(step) is called after each and its record is kept."""
+        if self._task.check_mode:
+            return
+        for one in steps:
+            self.script(one["script"], one["parameters"], one["secret"])
+            if after:
+                after(self.memory.data, one)
+                self.memory.save()
+
+    def call(self, calls: list) -> list:
+        """Carry out calls of others' modules, whose check mode is their own; each with its answer."""
+        done = []
+        for one in calls:
+            answer = self.module(one["module"], one["arguments"])
+            if answer.get("failed"):
+                raise Failure(
+                    f"{one['op']}_failed",
+                    f"{one['target']} could not be changed: {str(answer.get('msg')).rstrip('.')}.",
+                    "Look at the message, and at the host's event log.",
+                    target=one["target"],
+                )
+            done.append({**one, "answer": answer})
+        return done
+
+    @staticmethod
+    def changes(done: list) -> list:
+        """Only the calls that changed something are told of."""
+        return [one for one in done if one["answer"].get("changed")]
+
+    def remember(self, data: dict) -> None:
+        if not self._task.check_mode and data != self.memory.data:
+            self.memory.data = data
+            self.memory.save()
+
+    def forget(self) -> None:
+        if not self._task.check_mode:
+            self.memory.forget()
+
+    def leave(self, left: dict) -> None:
+        """Keep what is left of the record after a teardown."""
+        if left:
+            self.remember(left)
+        else:
+            self.forget()
+
+    def wait_for(self, condition, wait_s: float):
+        """The first true value of condition(), or its last one after wait_s."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            value = condition()
+            if value or time.monotonic() >= deadline:
+                return value
+            time.sleep(min(RETRY_EVERY_S, max(deadline - time.monotonic(), 0)))

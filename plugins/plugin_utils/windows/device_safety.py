@@ -1,0 +1,297 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Proof that a path of a Windows host is the testbed's own before anything is written to it. Rules and codes: docs/safety.md.
+
+As the guard for Linux hosts, ../device_safety.py, but over the state that scripts/state.ps1 has read, and so on the controller.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.linux.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
+from . import RESERVED, drive_path, never_touched, plain_serial
+from .ntfs import label, volume_of
+
+# What cannot be overridden. A volume with another label is not looked into, so that nobody knows whether the file is there at all.
+FINAL = (
+    "device_missing",
+    "not_a_device",
+    "disk_boot",
+    "disk_system",
+    "disk_page_file",
+    "disk_clustered",
+    "device_mounted",
+    "device_exported",
+    "wrong_stamp",
+    "wrong_size",
+    "purpose_data",
+)
+
+
+def inspect(state: dict, path: str) -> dict:
+    """What the state knows of a path: {path, resolved, type: disk, file, missing or what it is instead, size_bytes, disk, same, volume}.
+
+    disk: the one with the path, or beneath the file. same: the numbers under which Windows has this very disk, too.
+    """
+    facts: dict = {
+        "path": path,
+        "resolved": path,
+        "type": "missing",
+        "size_bytes": None,
+        "disk": None,
+        "same": [],
+        "volume": None,
+    }
+    drive = re.fullmatch(r"\\\\\.\\PhysicalDrive(\d+)", path, re.IGNORECASE)
+    file = re.fullmatch(r'([A-Za-z]):\\([^\\/:*?"<>|]+)', path)
+    if drive:
+        facts["resolved"] = drive_path(int(drive[1]))
+        facts["disk"] = next((disk for disk in state["disks"] if disk["number"] == int(drive[1])), None)
+        if facts["disk"]:
+            facts.update(type="disk", size_bytes=facts["disk"]["size_bytes"])
+    elif file:
+        facts["volume"], facts["disk"] = volume_of(state, file[1].upper()), _beneath(state, path)
+        entry = next(
+            (entry for entry in (facts["volume"] or {}).get("entries", []) if entry["name"].lower() == file[2].lower()),
+            {},
+        )
+        if facts["volume"] and facts["disk"]:
+            facts.update(
+                type="file", size_bytes=entry.get("size_bytes"), folder=bool(entry) and entry["size_bytes"] is None
+            )
+    else:
+        facts["type"] = "path that is neither a drive nor a file at the top of one"
+    unique_id = (facts["disk"] or {}).get("unique_id")
+    facts["same"] = [
+        disk["number"]
+        for disk in state["disks"]
+        if unique_id and disk["unique_id"] == unique_id and disk is not facts["disk"]
+    ]
+    return facts
+
+
+def _places(disk: dict) -> list:
+    """Where the disk is mounted, as the beginnings of paths."""
+    return [
+        place
+        for part in disk["partitions"]
+        for place in ([f"{part['letter']}:\\"] if part["letter"] else []) + part["folders"]
+    ]
+
+
+def _beneath(state: dict, path: str) -> dict | None:
+    """The disk that a file lies on: the one that is mounted nearest to it."""
+    found = [
+        (len(place), disk)
+        for disk in state["disks"]
+        for place in _places(disk)
+        if path.lower().startswith(place.lower().rstrip("\\") + "\\")
+    ]
+    return max(found, key=lambda one: one[0], default=(0, None))[1]
+
+
+def judge(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
+    """(refusals, overridden), as on Linux hosts.
+
+    layers: the published layers; a file lies on the disk of the layer beneath its own.
+    """
+    facts = inspect(state, layer["path"])
+    path, found = facts["path"], purpose_refusals(facts, layer) if overwrite else []
+    if facts["type"] == "missing":
+        found.append(
+            refusal(
+                "device_missing",
+                f"{path} does not exist on this host.",
+                "Build the testbed again; a file of that name is never made.",
+            )
+        )
+    elif facts["type"] not in ("disk", "file"):
+        found.append(
+            refusal(
+                "not_a_device", f"{path} is a {facts['type']}.", "Name a path like \\\\.\\PhysicalDrive1 or T:\\file."
+            )
+        )
+    else:
+        found += _never(state, facts)
+        found += _disk(state, facts, layer) if facts["type"] == "disk" else _file(facts, layer, testbed_id, layers)
+        found += _usable(facts) + _virtual_disks(state, facts)
+    return lift(found, facts["resolved"].lower() in {name.lower() for name in allow}, FINAL)
+
+
+def guard(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
+    """(facts, overridden); raises the first refusal as a Failure with all of them in its details."""
+    found, overridden = judge(state, layer, allow, testbed_id, layers, overwrite)
+    if found:
+        raise as_failure(layer, found)
+    return inspect(state, layer["path"]), overridden
+
+
+def instance(state: dict, layer: dict) -> str | None:
+    """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
+
+    Targets give the LUN that follows another the same unique id, but only a new session shows it.
+    """
+    facts = inspect(state, layer["path"])
+    if not (facts["disk"] or {}).get("unique_id"):
+        return None
+    session = next(
+        (session["id"] for session in state["initiator"]["sessions"] if facts["disk"]["number"] in session["disks"]), ""
+    )
+    return "/".join((state["about"]["boot"], facts["disk"]["unique_id"], session, facts["resolved"].lower()))
+
+
+def _all_of(state: dict, facts: dict) -> list:
+    """The disk under each of its numbers."""
+    return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
+
+
+def _never(state: dict, facts: dict) -> list:
+    reasons = {code: words for disk in _all_of(state, facts) for code, words in never_touched(disk)}
+    return [
+        refusal(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")
+        for code, words in reasons.items()
+    ]
+
+
+def _disk(state: dict, facts: dict, layer: dict) -> list:
+    path, disk, identity, found = facts["path"], facts["disk"], layer["identity"], []
+    everywhere = _all_of(state, facts)
+    places = [place for one in everywhere for place in _places(one)]
+    if places:
+        found.append(
+            refusal(
+                "device_mounted",
+                f"{path} is mounted as {', '.join(places)}.",
+                "Take its drive letter and its data away, or name another disk.",
+            )
+        )
+    if identity.get("mount_point"):
+        found.append(refusal("not_a_device", f"{path} is a disk, but the layer is a file.", "Build the testbed again."))
+    if any(part["type"] != RESERVED for one in everywhere for part in one["partitions"]):
+        found.append(refusal("device_partitioned", f"{path} has partitions.", "Name a disk without them."))
+    if facts["same"]:
+        found.append(
+            refusal(
+                "device_held",
+                f"{path} and disk {', '.join(map(str, facts['same']))} have one unique id: they may be one disk.",
+                "Leave one path to it, or install MPIO.",
+            )
+        )
+    if not identity.get("unique_id"):
+        found.append(
+            refusal(
+                "identity_missing",
+                f"Nothing proves that {path} is the disk of layer {layer['name']}.",
+                "Publish the layer with the unique id of its disk.",
+            )
+        )
+    elif identity["unique_id"] != disk["unique_id"]:
+        found.append(_other_disk(facts, identity["unique_id"]))
+    if identity.get("serial") and plain_serial(identity["serial"]) != plain_serial(disk["serial"]):
+        found.append(
+            refusal(
+                "wrong_serial",
+                f"{path} has serial {disk['serial'] or 'none'}, the layer has {identity['serial']}.",
+                "Build the testbed again; this is another disk.",
+            )
+        )
+    return found + size_refusals(facts, layer)
+
+
+def _other_disk(facts: dict, wanted: str) -> dict:
+    return refusal(
+        "wrong_unique_id",
+        f"{facts['path']} is on a disk with unique id {facts['disk']['unique_id'] or 'none'}, the layer's has {wanted}.",
+        "Build the testbed again; this is another disk.",
+    )
+
+
+def _file(facts: dict, layer: dict, testbed_id: str, layers) -> list:
+    path, identity, volume = facts["path"], layer["identity"], facts["volume"]
+    if not identity.get("mount_point"):
+        return [refusal("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]
+    if not identity.get("stamp"):
+        return [
+            refusal(
+                "identity_missing",
+                f"Nothing proves that the volume of {path} is the testbed's.",
+                "Publish the layer with the label of its volume.",
+            )
+        ]
+    ours = (
+        {identity["stamp"], label(testbed_id, layer["name"].partition("-")[2])} if testbed_id else {identity["stamp"]}
+    )
+    if ours != {volume["label"]}:
+        return [
+            refusal(
+                "wrong_stamp",
+                f"The volume of {path} is called {volume['label'] or 'nothing'}, the testbed's is called {' and '.join(sorted(ours))}.",
+                "Build the testbed again; this is another volume.",
+            )
+        ]
+    if facts["folder"]:
+        return [refusal("not_a_device", f"{path} is a folder.", "Build the testbed again.")]
+    if facts["size_bytes"] is None:
+        return [
+            refusal(
+                "device_missing",
+                f"{path} does not exist.",
+                "Build the testbed again; a file of that name is never made.",
+            )
+        ]
+    beneath = next(
+        (
+            other["identity"].get("unique_id")
+            for other in layers
+            if other["name"] == layer["parent"] and other["host"] == layer["host"]
+        ),
+        None,
+    )
+    found = [_other_disk(facts, beneath)] if beneath and beneath != facts["disk"]["unique_id"] else []
+    return found + size_refusals(facts, layer)
+
+
+def _usable(facts: dict) -> list:
+    path, disk, found = facts["path"], facts["disk"], []
+    if disk["offline"]:
+        reason = disk["offline_reason"] or "no reason told"
+        found.append(
+            refusal("disk_offline", f"{path} is on a disk that is offline ({reason}).", "Build the testbed again.")
+        )
+    if disk["read_only"]:
+        found.append(refusal("device_read_only", f"{path} is on a disk that is read-only.", "Build the testbed again."))
+    return found
+
+
+def _virtual_disks(state: dict, facts: dict) -> list:
+    """The target server's virtual disks that lie on the disk, or are the file."""
+    if facts["type"] == "file":
+        files = [disk["path"] for disk in state["virtual_disks"] if disk["path"].lower() == facts["path"].lower()]
+    else:
+        numbers = {disk["number"] for disk in _all_of(state, facts)}
+        files = [
+            disk["path"]
+            for disk in state["virtual_disks"]
+            if (_beneath(state, disk["path"]) or {}).get("number") in numbers
+        ]
+    if not files:
+        return []
+    known = {file.lower() for file in files}
+    targets = [target["name"] for target in state["targets"] if known & {lun["path"].lower() for lun in target["luns"]}]
+    if targets:
+        return [
+            refusal(
+                "device_exported",
+                f"{facts['path']} holds {', '.join(files)}, which target {', '.join(targets)} exports.",
+                "Remove that export, or name another disk.",
+            )
+        ]
+    return [
+        refusal(
+            "device_held",
+            f"{facts['path']} holds the virtual disk {', '.join(files)}.",
+            "Remove it, or name another disk.",
+        )
+    ]

@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the engine of a Windows host comes from, and what becomes of it and of its runs at the end."""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.names import check_testbed_id
+from . import module_call, step
+from .engines import ENGINES_HERE, check_root
+
+SPEC = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state_dir": {"type": "path", "required": True},
+    "engine": {"type": "str", "choices": ["fio", "diskspd", "iometer"], "default": "fio"},
+    "program": {"type": "str"},
+    "root": {"type": "str", "default": "C:\\storlab"},
+    "download": {
+        "type": "dict",
+        "default": {},
+        "options": {"url": {"type": "str"}, "checksum": {"type": "str"}, "program": {"type": "str"}},
+    },
+}
+KINDS = ("msi", "zip", "exe")
+
+
+def check(params: dict) -> None:
+    check_testbed_id("benchmark_testbed_id", params["testbed_id"])
+    check_root(params["root"])
+    url, checksum = params["download"].get("url"), params["download"].get("checksum")
+    if not url:
+        return
+    if kind(url) not in KINDS or not re.match(r"https?://", url):
+        raise bad_value(
+            "benchmark_windows_download.url",
+            url,
+            f"Use an address that ends in {', '.join('.' + each for each in KINDS)}.",
+        )
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", checksum or ""):
+        raise bad_value(
+            "benchmark_windows_download.checksum",
+            checksum,
+            "Give the SHA-256 of the file: what an administrator runs must be what was meant.",
+        )
+
+
+def kind(url: str) -> str:
+    return url.rpartition(".")[2].lower()
+
+
+def folder(params: dict) -> str:
+    return f"{params['root']}\\tools\\{params['testbed_id']}\\{params['engine']}"
+
+
+def installed_program(params: dict) -> str:
+    """Where the program is when the download has been installed."""
+    return (
+        params["download"].get("program")
+        or params["program"]
+        or ENGINES_HERE[params["engine"]].installed(folder(params), kind(params["download"]["url"]))
+    )
+
+
+def candidates(params: dict) -> list:
+    """Where to look for the program."""
+    if params["program"]:
+        return [params["program"]]
+    engine = ENGINES_HERE[params["engine"]]
+    return list(
+        dict.fromkeys([*engine.programs, *([installed_program(params)] if params["download"].get("url") else [])])
+    )
+
+
+def _file(params: dict) -> str:
+    return f"{folder(params)}\\{params['download']['url'].rpartition('/')[2]}"
+
+
+def plan(params: dict, host: str) -> tuple:
+    """(steps, calls) that bring the engine to a host that does not have it."""
+    name = params["program"] or ENGINES_HERE[params["engine"]].programs[0]
+    if not params["download"].get("url"):
+        raise Failure(
+            "engine_missing",
+            f"{host} has no program {name}.",
+            "Install it, name it in full in benchmark_windows.program, or say in benchmark_windows_download where it comes from.",
+            program=name,
+        )
+    # What runs there runs with all rights.
+    steps = [step("folder", folder(params), None, "for administrators alone", "folder_private", Folder=folder(params))]
+    url, path = params["download"]["url"], _file(params)
+    calls = [
+        module_call(
+            "download",
+            path,
+            None,
+            url,
+            "ansible.windows.win_get_url",
+            url=url,
+            dest=path,
+            checksum=params["download"]["checksum"].lower(),
+            checksum_algorithm="sha256",
+            force=False,
+        ),
+    ]
+    if kind(url) == "msi":
+        calls.append(
+            module_call("install", path, None, "installed", "ansible.windows.win_package", path=path, state="present")
+        )
+    elif kind(url) == "zip":
+        calls.append(
+            module_call(
+                "unpack", path, None, folder(params), "community.windows.win_unzip", src=path, dest=folder(params)
+            )
+        )
+    return steps, calls
+
+
+def remember(memory: dict, params: dict, calls: list) -> dict:
+    """The record of what is brought, kept before it is: [{folder, package: file that it is uninstalled by, or None}]."""
+    if not calls:
+        return memory
+    new = {"folder": folder(params), "package": _file(params) if kind(params["download"]["url"]) == "msi" else None}
+    return {**memory, "brought": [*(one for one in memory.get("brought", []) if one != new), new]}
+
+
+def packages(memory: dict) -> list:
+    """Files without which what was brought cannot be uninstalled."""
+    return [one["package"] for one in memory.get("brought", []) if one["package"]]
+
+
+def absent_plan(memory: dict, state: dict) -> tuple:
+    """(calls, steps) that take it away. A package is not there when it could not even be fetched."""
+    calls = [
+        module_call(
+            "uninstall", package, "installed", None, "ansible.windows.win_package", path=package, state="absent"
+        )
+        for package in packages(memory)
+        if package in state["files"]
+    ]
+    folders = dict.fromkeys(one["folder"] for one in memory.get("brought", []))
+    return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
+
+
+def ends(runs: list) -> list:
+    """Steps that end these runs of the testbed and remove what they left."""
+    return [
+        step("run", one["folder"], one["state"], None, "engine_remove", Folder=one["folder"], TaskName=one["task"])
+        for one in runs
+    ]
+
+
+def left_words(left: list) -> str:
+    """What is said of programs beside an engine that a run did not end. left: ['Dynamo.exe (4242)']."""
+    return f"{', '.join(left)}: beside the engine still running, not known to be this run's, and left alone."

@@ -1,0 +1,265 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NTFS on a disk of a Windows host, with the file that benchmarks overwrite; see the package for the shapes of states and steps.
+
+What marks a volume as the testbed's own is its label. A killed build leaves a disk between blank and labelled; the record names it by its unique id.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.iscsi_names import filesystem_uuid
+from ...module_utils.core.names import BENCHMARK_FILE, check_name
+from . import RESERVED, check_id, refuse_disk, step
+
+# What Windows itself puts into every volume.
+SYSTEM_ENTRIES = ("$recycle.bin", "system volume information")
+# Room for the file system's own tables on the volume, beside the file.
+OVERHEAD_BYTES = 32 << 20
+SPEC = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state_dir": {"type": "path", "required": True},
+    "layers": {"type": "dict", "default": {}},
+    "discard_contents": {"type": "bool", "default": False},
+    "datastores": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "layer": {"type": "str", "required": True},
+            "mount_point": {"type": "str", "required": True},
+            "filesystem": {"type": "str", "choices": ["ntfs"], "default": "ntfs"},
+            "benchmark_file_mib": {"type": "int", "default": 0},
+        },
+    },
+}
+
+
+def label(testbed_id: str, name: str) -> str:
+    """A volume label: NTFS takes 32 characters, so the names themselves may not fit."""
+    return "storlab-" + filesystem_uuid(testbed_id, name)[:8]
+
+
+def check(params: dict) -> list:
+    """The datastores with their disk's layer; raises bad_value or layer_missing. Each adds {letter, label, expected, benchmark_bytes}."""
+    check_id("datastore_testbed_id", params["testbed_id"])
+    found, seen = [], set()
+    for wanted in params["datastores"]:
+        variable = f"datastore_datastores {wanted['name']}"
+        check_name("datastore_datastores name", wanted["name"])
+        letter = re.fullmatch(r"([A-Za-z]):\\?", wanted["mount_point"])
+        if not letter or letter[1].upper() in "ABC":
+            raise bad_value(f"{variable} mount_point", wanted["mount_point"], "Use a drive letter from D: to Z:.")
+        for key in (f"name {wanted['name']}", f"mount_point {letter[1].upper()}:", f"layer {wanted['layer']}"):
+            if key in seen:
+                raise bad_value(
+                    f"datastore_datastores {key.split()[0]}", key.split()[1], "It stands there twice; give each once."
+                )
+            seen.add(key)
+        layer = params["layers"].get(wanted["layer"])
+        if not layer:
+            raise Failure(
+                "layer_missing",
+                f"Datastore {wanted['name']} stands on layer {wanted['layer']}, which was never published on this host.",
+                "Run the role that makes that layer first.",
+                layer=wanted["layer"],
+            )
+        if layer["purpose"] != "data":
+            raise bad_value(
+                f"{variable} layer",
+                wanted["layer"],
+                "Use a layer of purpose data: raw benchmarks overwrite the others.",
+            )
+        size = wanted["benchmark_file_mib"] << 20
+        if size < 0:
+            raise bad_value(
+                f"{variable} benchmark_file_mib", wanted["benchmark_file_mib"], "Give 0 for none, or a size."
+            )
+        if size and layer["size_bytes"] is not None and size + OVERHEAD_BYTES > layer["size_bytes"]:
+            raise bad_value(
+                f"{variable} benchmark_file_mib",
+                wanted["benchmark_file_mib"],
+                f"The layer has {layer['size_bytes'] >> 20} MiB; leave {OVERHEAD_BYTES >> 20} MiB to the file system.",
+            )
+        found.append(
+            {
+                **wanted,
+                "letter": letter[1].upper(),
+                "label": label(params["testbed_id"], wanted["name"]),
+                "expected": layer,
+                "benchmark_bytes": size,
+            }
+        )
+    return found
+
+
+def _disk(state: dict, wanted: dict) -> dict | None:
+    """The disk of the layer; None while it is not there yet, in check mode."""
+    layer = wanted["expected"]
+    if layer["path"] is None:
+        return None
+    number = int(layer["path"].rpartition("PhysicalDrive")[2])
+    disk = next((disk for disk in state["disks"] if disk["number"] == number), None)
+    if disk is None:
+        raise Failure(
+            "device_missing",
+            f"Disk {number} of layer {wanted['layer']} is not on this host.",
+            "Run build again.",
+            layer=wanted["layer"],
+        )
+    refuse_disk(disk, f"Layer {wanted['layer']}", layer["size_bytes"], layer["identity"].get("unique_id"))
+    return disk
+
+
+def volume_of(state: dict, letter: str) -> dict | None:
+    return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
+
+
+def plan(state: dict, wanted: list, memory: dict) -> list:
+    """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
+    steps = []
+    for one in wanted:
+        disk, volume = _disk(state, one), volume_of(state, one["letter"])
+        number = disk["number"] if disk else None
+        where = f"disk {number}" if disk else f"layer {one['layer']}"
+        parts = [part for part in (disk["partitions"] if disk else []) if part["type"] != RESERVED]
+        mounted = next((part for part in parts if part["letter"].upper() == one["letter"]), None)
+        if volume and not mounted:
+            raise Failure(
+                "mount_point_taken",
+                f"The drive letter {one['letter']}: of datastore {one['name']} is in use on this host.",
+                "Use another drive letter.",
+                mount_point=f"{one['letter']}:",
+            )
+        done = bool(volume) and volume["label"] == one["label"] and volume["filesystem"] == "NTFS"
+        begun = bool(disk) and memory.get("disks", {}).get(one["name"]) == disk["unique_id"]
+        if not done and not begun and disk and (parts or disk["style"] != "RAW"):
+            raise Failure(
+                "signature_present",
+                f"Datastore {one['name']} would overwrite disk {number}, which has {'partitions' if parts else disk['style']}.",
+                "Use a blank LUN, or clear that one by hand.",
+                number=number,
+            )
+        if begun and len(parts) == 1 and parts[0]["letter"] and not mounted:
+            raise bad_value(
+                f"datastore_datastores {one['name']} mount_point",
+                one["mount_point"],
+                f"It is mounted as {parts[0]['letter']}:; tear it down before you change that.",
+            )
+        if len(parts) > 1 or (parts and not mounted):
+            raise Failure(
+                "signature_present",
+                f"Disk {number} of datastore {one['name']} has partitions that this testbed did not make.",
+                "Clear the disk by hand.",
+                number=number,
+            )
+        if not disk or disk["style"] == "RAW":
+            steps.append(step("initialize", where, None, "GPT", "disk_initialize", Number=number, Style="GPT"))
+        if not parts:
+            steps.append(
+                step(
+                    "partition", where, None, f"{one['letter']}:", "partition_new", Number=number, Letter=one["letter"]
+                )
+            )
+        if not done:
+            steps.append(
+                step(
+                    "format",
+                    f"{one['letter']}:",
+                    None,
+                    f"NTFS {one['label']}",
+                    "volume_format",
+                    Letter=one["letter"],
+                    Label=one["label"],
+                )
+            )
+        size = next(
+            (
+                entry["size_bytes"]
+                for entry in (volume["entries"] if done else [])
+                if entry["name"].lower() == BENCHMARK_FILE
+            ),
+            None,
+        )
+        if one["benchmark_bytes"] and size != one["benchmark_bytes"]:
+            steps.append(
+                step(
+                    "write_file",
+                    file_path(one),
+                    None if size is None else f"{size} bytes",
+                    f"{one['benchmark_bytes']} bytes",
+                    "file_write",
+                    Path=file_path(one),
+                    SizeBytes=one["benchmark_bytes"],
+                )
+            )
+    return steps
+
+
+def file_path(wanted: dict) -> str:
+    return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
+
+
+def absent_plan(state: dict, memory: dict, discard_contents: bool) -> list:
+    """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}}."""
+    steps = []
+    for name, unique_id in sorted(memory.get("disks", {}).items()):
+        disk = next((disk for disk in state["disks"] if disk["unique_id"] == unique_id), None)
+        if disk is None or disk["style"] == "RAW":
+            continue
+        refuse_disk(disk, f"Datastore {name}", unique_id=unique_id)
+        for part in disk["partitions"]:
+            volume = volume_of(state, part["letter"].upper()) if part["letter"] else None
+            if volume and volume["filesystem"] and volume["label"] != memory["labels"][name]:
+                raise Failure(
+                    "datastore_foreign",
+                    f"Disk {disk['number']} carries volume {volume['label'] or part['letter']}, and not datastore {name}.",
+                    "Remove it by hand.",
+                    number=disk["number"],
+                )
+            entries = volume["entries"] if volume else []
+            others = [
+                entry["name"] for entry in entries if entry["name"].lower() not in (*SYSTEM_ENTRIES, BENCHMARK_FILE)
+            ]
+            if others and not discard_contents:
+                raise Failure(
+                    "datastore_not_empty",
+                    f"Datastore {name} still holds {', '.join(sorted(others)[:5])}.",
+                    "Move it away, or set datastore_discard_contents to true.",
+                    entries=sorted(others),
+                )
+        steps.append(
+            step("clear", f"disk {disk['number']}", f"datastore {name}", None, "disk_clear", Number=disk["number"])
+        )
+    return steps
+
+
+def remember(memory: dict, state: dict, wanted: list) -> dict:
+    """The record with the disks that will carry datastores; kept before they are changed."""
+    return {
+        "disks": {**memory.get("disks", {}), **{one["name"]: _disk(state, one)["unique_id"] for one in wanted}},
+        "labels": {**memory.get("labels", {}), **{one["name"]: one["label"] for one in wanted}},
+    }
+
+
+def layers_of(wanted: list) -> list:
+    """The benchmark files as layers, without their host."""
+    return [
+        {
+            "name": f"datastore-{one['name']}",
+            "kind": "datastore",
+            "path": file_path(one),
+            "parent": one["layer"],
+            "purpose": "scratch",
+            "size_bytes": one["benchmark_bytes"],
+            "identity": {"mount_point": f"{one['letter']}:\\", "stamp": one["label"]},
+            "detail": {"provider": "ntfs", "filesystem": "ntfs", "device": one["expected"]["path"]},
+        }
+        for one in wanted
+        if one["benchmark_bytes"]
+    ]

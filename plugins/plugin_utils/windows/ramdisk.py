@@ -1,0 +1,288 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RAM disks of Windows hosts; see the package for the shapes of states and steps.
+
+``iscsi_target``: a virtual disk in memory of the iSCSI target server itself (path ``ramdisk:…``, documented at the method CreateRamWTDisk of its
+WMI class WT_Disk). It is no disk of this host, only a LUN for initiators, so its layer has no path. A restart of the service loses it.
+
+``aim``: a drive that Arsenal Image Mounter makes; see aim.py.
+
+``preinstalled``: a disk that another product made (StarWind RAM Disk and the like), found by its model and size. It gets
+an MBR without partitions, because IOMeter does not see disks with a GPT.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.names import check_name
+from . import RESERVED, aim, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+
+PREFIX = "ramdisk:"
+SPEC = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state_dir": {"type": "path", "required": True},
+    "provider": {"type": "str", "choices": ["iscsi_target", "aim", "preinstalled"], "default": "iscsi_target"},
+    **aim.SPEC,
+    "disks": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "size_mib": {"type": "int", "required": True},
+            "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "data"},
+            "model": {"type": "str"},
+        },
+    },
+}
+
+
+def check(params: dict) -> list:
+    """The disks with their size in bytes; raises bad_value."""
+    check_id("ramdisk_testbed_id", params["testbed_id"])
+    if params["provider"] == "aim":
+        aim.check(params)
+    names = [disk["name"].lower() for disk in params["disks"]]
+    for disk in params["disks"]:
+        check_name("ramdisk_disks name", disk["name"])
+        # Windows makes no difference between capital and small letters.
+        if names.count(disk["name"].lower()) > 1:
+            raise bad_value("ramdisk_disks name", disk["name"], "It stands there twice; give each once.")
+        check_size(f"ramdisk_disks {disk['name']}", disk["size_mib"])
+        if (params["provider"] == "preinstalled") != bool(disk["model"]):
+            raise bad_value(
+                f"ramdisk_disks {disk['name']} model",
+                disk["model"],
+                "Name the disk's model, as Get-Disk shows it, with the provider preinstalled and with no other.",
+            )
+    return [{**disk, "size_bytes": disk["size_mib"] << 20} for disk in params["disks"]]
+
+
+def virtual_path(testbed_id: str, name: str) -> str:
+    return f"{PREFIX}storlab-{testbed_id}-{name}.vhdx"
+
+
+def _virtual(state: dict, testbed_id: str) -> dict:
+    """This testbed's virtual disks in memory by path."""
+    return {
+        disk["path"].lower(): disk
+        for disk in state["virtual_disks"]
+        if disk["path"].lower().startswith(PREFIX) and stamped(disk["description"], testbed_id)
+    }
+
+
+def plan(state: dict, provider: str, disks: list, memory: dict, testbed_id: str) -> list:
+    return (_plan_virtual if provider == "iscsi_target" else _plan_preinstalled)(state, disks, memory, testbed_id)
+
+
+def _plan_virtual(state: dict, disks: list, _memory: dict, testbed_id: str) -> list:
+    wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
+    ours = _virtual(state, testbed_id)
+    steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
+    present = {disk["path"].lower() for disk in state["virtual_disks"]}
+    for path, disk in wanted.items():
+        if path in ours:
+            if ours[path]["size_bytes"] != disk["size_bytes"]:
+                raise Failure(
+                    "wrong_size",
+                    f"RAM disk {disk['name']} has {ours[path]['size_bytes']} bytes, not {disk['size_bytes']}.",
+                    "Tear the testbed down before you change a size.",
+                    name=disk["name"],
+                    size_bytes=ours[path]["size_bytes"],
+                )
+        elif path in present:
+            raise Failure(
+                "disk_foreign",
+                f"Virtual disk {virtual_path(testbed_id, disk['name'])} is on this host already, and not this testbed's.",
+                "Use another testbed_id or another name.",
+                path=virtual_path(testbed_id, disk["name"]),
+            )
+        else:
+            steps.append(
+                step(
+                    "make_disk",
+                    virtual_path(testbed_id, disk["name"]),
+                    None,
+                    f"{disk['size_bytes']} bytes",
+                    "vdisk_new",
+                    Path=virtual_path(testbed_id, disk["name"]),
+                    SizeBytes=disk["size_bytes"],
+                    Description=stamp(testbed_id, disk["name"]),
+                )
+            )
+    return steps
+
+
+def _removed(state: dict, disks: list, expect_free: bool = True) -> list:
+    for disk in disks:
+        users = [
+            target["name"]
+            for target in state["targets"]
+            for lun in target["luns"]
+            if lun["path"].lower() == disk["path"].lower()
+        ]
+        if users and expect_free:
+            raise Failure(
+                "device_in_use",
+                f"RAM disk {disk['path']} cannot be removed: target {users[0]} exports it.",
+                "Remove that target first.",
+                path=disk["path"],
+                target=users[0],
+            )
+    return [
+        step("remove_disk", disk["path"], f"{disk['size_bytes']} bytes", None, "vdisk_remove", Path=disk["path"])
+        for disk in disks
+    ]
+
+
+def _matching(state: dict, disk: dict) -> dict:
+    """The one disk of the host that is meant."""
+    found = [
+        one
+        for one in state["disks"]
+        if fnmatch.fnmatchcase(one["name"].lower(), disk["model"].lower()) and one["size_bytes"] == disk["size_bytes"]
+    ]
+    if len(found) != 1:
+        raise Failure(
+            "device_missing" if not found else "device_ambiguous",
+            f"{len(found) or 'No'} disks of model {disk['model']} with {disk['size_bytes']} bytes are on this host, for RAM disk {disk['name']}.",
+            "Make one with its own product, and correct model and size_mib.",
+            name=disk["name"],
+            disks=[{key: one[key] for key in ("number", "name", "size_bytes")} for one in state["disks"]],
+        )
+    refuse_disk(found[0], f"RAM disk {disk['name']}")
+    return found[0]
+
+
+def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str) -> list:
+    steps = _given_back(
+        state,
+        {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
+    )
+    names: dict = {}
+    for disk in disks:
+        found = _matching(state, disk)
+        first = names.setdefault(found["number"], disk["name"])
+        if first != disk["name"]:
+            raise bad_value(
+                f"ramdisk_disks {disk['name']} model",
+                disk["model"],
+                f"It is disk {found['number']}, as that of {first} is; give each disk one name.",
+            )
+        _refuse_used(found, f"RAM disk {disk['name']}")
+        steps += ready_steps(found)
+        if found["style"] == "GPT":
+            steps.append(step("clear", f"disk {found['number']}", "GPT", None, "disk_clear", Number=found["number"]))
+        if found["style"] != "MBR":
+            steps.append(
+                step(
+                    "initialize",
+                    f"disk {found['number']}",
+                    None,
+                    "MBR",
+                    "disk_initialize",
+                    Number=found["number"],
+                    Style="MBR",
+                )
+            )
+    return steps
+
+
+def _refuse_used(disk: dict, what: str) -> None:
+    if any(part["type"] != RESERVED for part in disk["partitions"]):
+        raise Failure(
+            "device_partitioned",
+            f"{what} is disk {disk['number']}, which has partitions.",
+            "Remove them in its own product: a raw benchmark would overwrite them.",
+            number=disk["number"],
+        )
+
+
+def _given_back(state: dict, recorded: dict) -> list:
+    """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
+    steps = []
+    for name, before in recorded.items():
+        found = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
+        if not found or all(found[key] == before[key] for key in before):
+            continue
+        refuse_disk(found, f"RAM disk {name}", unique_id=before["unique_id"])
+        _refuse_used(found, f"RAM disk {name}")
+        where, restyled = f"disk {found['number']}", found["style"] != before["style"]
+        if restyled and found["style"] != "RAW":
+            steps.append(step("clear", where, found["style"], None, "disk_clear", Number=found["number"]))
+        if restyled and before["style"] != "RAW":
+            steps.append(
+                step(
+                    "initialize",
+                    where,
+                    None,
+                    before["style"],
+                    "disk_initialize",
+                    Number=found["number"],
+                    Style=before["style"],
+                )
+            )
+        if before["read_only"]:
+            steps.append(step("read_only", where, "writable", "read-only", "disk_read_only", Number=found["number"]))
+    return steps
+
+
+def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+    """Without expect_free targets may still export them: in check mode nothing was taken away above."""
+    return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
+        state, memory.get("disks", {})
+    )
+
+
+def remember(memory: dict, state: dict, provider: str, disks: list) -> dict:
+    """The record with how the disks were found; kept before they are changed."""
+    if provider != "preinstalled":
+        return memory
+    known = {
+        name: before for name, before in memory.get("disks", {}).items() if name in {disk["name"] for disk in disks}
+    }
+    for disk in disks:
+        found = _matching(state, disk)
+        if known.get(disk["name"], {}).get("unique_id") != found["unique_id"]:
+            known[disk["name"]] = {key: found[key] for key in ("unique_id", "style", "read_only")}
+    return {**memory, "disks": known}
+
+
+def layers_of(state: dict, provider: str, disks: list, testbed_id: str) -> list:
+    """The disks as layers, without their host."""
+    found = []
+    for disk in disks:
+        layer = {
+            "name": f"backing-{disk['name']}",
+            "kind": "backing",
+            "parent": None,
+            "purpose": disk["purpose"],
+            "size_bytes": disk["size_bytes"],
+            "detail": {"provider": provider},
+        }
+        if provider == "iscsi_target":
+            identity = {
+                "virtual_disk": virtual_path(testbed_id, disk["name"]),
+                "stamp": stamp(testbed_id, disk["name"]),
+            }
+            found.append({**layer, "path": None, "identity": identity})
+        else:
+            drive = _matching(state, disk)
+            identity = {key: drive[key] for key in ("unique_id", "serial") if drive[key]}
+            found.append(
+                {
+                    **layer,
+                    "path": drive_path(drive["number"]),
+                    "identity": identity,
+                    "detail": {"provider": provider, "model": drive["name"]},
+                }
+            )
+    return found
+
+
+def needs_target_server(state: dict, provider: str) -> bool:
+    return provider == "iscsi_target" and not serving(state)

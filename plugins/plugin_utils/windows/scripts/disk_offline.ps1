@@ -1,0 +1,3 @@
+# storlab: disk_offline
+param([uint32]$Number)
+Set-Disk -Number $Number -IsOffline $true

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage state of a Windows host as module_utils/linux/storage_state.py compares it: sections of lines of plain text."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...module_utils.core.iscsi_names import portal_text
+from . import stamped
+
+OWN_STAMP = "storlab testbed "
+
+
+def lines(state: dict[str, Any], testbed_id: str = "") -> dict[str, Any]:
+    """{section: [line]} of a state; what another testbed of this collection has there is left out."""
+
+    def others(description: str) -> bool:
+        return bool(testbed_id) and description.startswith(OWN_STAMP) and not stamped(description, testbed_id)
+
+    initiator, disks = state["initiator"], {disk["number"]: disk for disk in state["disks"]}
+    found = {
+        "features": [f"FS-iSCSITarget-Server {state['feature']}"] if state["feature"] else [],
+        "services": [f"{one['name']} {one['state']}, start {one['start_mode']}" for one in state["services"]],
+        "virtual_disks": [
+            f"{one['path']} {one['size_bytes']} bytes"
+            for one in state["virtual_disks"]
+            if not others(one["description"])
+        ],
+        "targets": [
+            f"{one['name']} {one['iqn']} for {', '.join(sorted(one['initiators']))}"
+            + (f", CHAP {one['chap_user']}" if one["chap"] else "")
+            + "".join(f", LUN {lun['lun']} {lun['path']}" for lun in one["luns"])
+            for one in state["targets"]
+            if not others(one["description"])
+        ],
+        "portals": [
+            f"{'+' if one['enabled'] else '-'}{portal_text(one['address'], one['port'])}" for one in state["portals"]
+        ],
+        "loopback": [f"AllowLoopBack {state['loopback']}"] if state["loopback"] is not None else [],
+        "firewall_rules": [
+            rule
+            for rule in state["firewall_rules"]
+            if not testbed_id or re.match(rf"storlab {re.escape(testbed_id)} ", rule)
+        ],
+        "initiator": [f"portal {one['address']}:{one['port']}" for one in initiator["portals"]]
+        + [f"session {one['id']} with {one['iqn']}" for one in initiator["sessions"]],
+        "disks": [
+            f"disk {number} {disk['name']} {disk['size_bytes']} bytes {disk['style']}"
+            + (" offline" if disk["offline"] else "")
+            + (" read-only" if disk["read_only"] else "")
+            for number, disk in disks.items()
+        ]
+        + [
+            f"disk {number} partition {part['number']} {part['size_bytes']} bytes"
+            for number, disk in disks.items()
+            for part in disk["partitions"]
+        ],
+        "volumes": [
+            f"{one['letter']}: {one['label']} {one['filesystem']} {one['size_bytes']} bytes" for one in state["volumes"]
+        ],
+    }
+    # Two lines that read alike are two things.
+    return {section: sorted(content) for section, content in found.items()}

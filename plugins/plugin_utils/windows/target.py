@@ -1,0 +1,681 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The iSCSI target of Windows Server: targets, their LUNs and portals; see the package for the shapes of states and steps.
+
+What it cannot do is refused rather than weakened: a target has one CHAP name and secret and shows all its LUNs to everyone who may log in.
+What marks a target as the testbed's own is its description. It is given right after the target was made, so the names of targets that
+were about to be made are in the record, too. LUNs are mapped last: nobody sees one before CHAP is on.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.iscsi_names import (
+    INITIATOR_KEYS,
+    check_chap,
+    check_iqn,
+    initiator_key,
+    portal_address,
+    portal_text,
+)
+from ...module_utils.core.layers import purpose_of
+from ...module_utils.core.secrets import keep_secret, same_secret
+from . import (
+    TARGET_SERVICE,
+    check_id,
+    check_lun,
+    check_port,
+    check_secrets,
+    check_size,
+    service,
+    serving,
+    stamp,
+    stamped,
+    step,
+)
+
+AUTH = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
+LUN_SOURCES = ("layer", "vhdx")
+SPEC = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state_dir": {"type": "path", "required": True},
+    "layers": {"type": "dict", "default": {}},
+    "allow_no_chap": {"type": "bool", "default": False},
+    "allow_any_address": {"type": "bool", "default": False},
+    "targets": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "portals": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}},
+            },
+            "luns": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "lun": {"type": "int", "required": True},
+                    "name": {"type": "str", "required": True},
+                    "layer": {"type": "str"},
+                    "vhdx": {
+                        "type": "dict",
+                        "options": {
+                            "path": {"type": "str", "required": True},
+                            "size_mib": {"type": "int", "required": True},
+                            "allocation": {"type": "str", "choices": ["dynamic", "fixed"], "default": "dynamic"},
+                        },
+                    },
+                    "purpose": {"type": "str", "choices": ["scratch", "data"]},
+                },
+            },
+            "initiators": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    **{key: {"type": "str"} for key in INITIATOR_KEYS},
+                    "luns": {"type": "list", "elements": "int"},
+                    "chap_user": {"type": "str"},
+                    "chap_password": {"type": "str", "no_log": True},
+                    "mutual_chap_user": {"type": "str"},
+                    "mutual_chap_password": {"type": "str", "no_log": True},
+                },
+            },
+        },
+    },
+}
+
+
+def target_name(testbed_id: str, iqn: str) -> str:
+    """Windows' own short name of the target: letters, digits and dashes."""
+    return f"storlab-{testbed_id}-" + re.sub(r"[^a-z0-9]+", "-", iqn.split(":", 1)[-1].lower()).strip("-")
+
+
+def check(params: dict) -> list:
+    """The targets as the plan wants them; raises bad_value, layer_missing or layer_not_exportable.
+
+    Each {name, iqn, portals, initiators: [IQN:…], auth: {…}, luns: [{lun, name, path, size_bytes, vhdx, parent, purpose}]}.
+    """
+    check_id("iscsi_target_testbed_id", params["testbed_id"])
+    targets, lun_names, paths = [], set(), set()
+    for wanted in params["targets"]:
+        variable = f"iscsi_target_targets {wanted['name']}"
+        check_iqn("iscsi_target_targets name", wanted["name"])
+        for key in ("portals", "initiators"):
+            if not wanted[key]:
+                raise bad_value(f"{variable} {key}", [], f"Give at least one of {key}.")
+        numbers = [lun["lun"] for lun in wanted["luns"]]
+        if len(set(numbers)) != len(numbers):
+            raise bad_value(f"{variable} luns", numbers, "Give every LUN of a target another number.")
+        luns = [_lun(params, variable, lun) for lun in wanted["luns"]]
+        for lun in luns:
+            if lun["name"] in lun_names or lun["path"].lower() in paths:
+                raise bad_value(
+                    f"{variable} lun name",
+                    lun["name"],
+                    "Give every LUN of the testbed another name and another virtual disk.",
+                )
+            lun_names.add(lun["name"])
+            paths.add(lun["path"].lower())
+        targets.append(
+            {
+                "name": target_name(params["testbed_id"], wanted["name"]),
+                "iqn": wanted["name"],
+                "luns": luns,
+                "auth": _auth(params, variable, wanted),
+                "initiators": sorted(
+                    {_initiator_id(f"{variable} initiator", initiator) for initiator in wanted["initiators"]}
+                ),
+                "portals": [
+                    {
+                        "address": portal_address(f"{variable} portal", portal["address"], params["allow_any_address"]),
+                        "port": check_port(f"{variable} portal", portal["port"]),
+                    }
+                    for portal in wanted["portals"]
+                ],
+            }
+        )
+    names = [target["name"] for target in targets]
+    for name in names:
+        if names.count(name) > 1:
+            raise bad_value(
+                "iscsi_target_targets name",
+                name,
+                "Two targets have this name on Windows; give names that differ in letters or digits.",
+            )
+    return targets
+
+
+def _lun(params: dict, variable: str, lun: dict) -> dict:
+    check_lun(variable, lun)
+    if bool(lun["layer"]) == bool(lun["vhdx"]):
+        raise bad_value(
+            f"{variable} lun {lun['name']}", {key: lun[key] for key in LUN_SOURCES}, "Give either layer or vhdx."
+        )
+    if lun["vhdx"]:
+        vhdx = lun["vhdx"]
+        if not re.fullmatch(r"[A-Za-z]:\\[^/:*?\"<>|]+\.vhdx", vhdx["path"]) or ".." in vhdx["path"].split("\\"):
+            raise bad_value(
+                f"{variable} lun {lun['name']} vhdx path",
+                vhdx["path"],
+                "Use a full path on a local volume that ends in .vhdx, such as E:\\lab\\ds1.vhdx.",
+            )
+        return {
+            **lun,
+            "path": vhdx["path"],
+            "size_bytes": check_size(f"{variable} lun {lun['name']} vhdx", vhdx["size_mib"]),
+            "parent": None,
+            "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], None),
+        }
+    layer = params["layers"].get(lun["layer"])
+    if not layer:
+        raise Failure(
+            "layer_missing",
+            f"LUN {lun['name']} stands on layer {lun['layer']}, which was never published on this host.",
+            "Run the role that makes that layer first, on this host.",
+            layer=lun["layer"],
+        )
+    path = layer["identity"].get("virtual_disk")
+    if not path:
+        raise Failure(
+            "layer_not_exportable",
+            f"LUN {lun['name']} stands on layer {lun['layer']}, which is no virtual disk of the target server.",
+            "Use the RAM disk provider iscsi_target, or a VHDX file on a volume of that disk.",
+            layer=lun["layer"],
+        )
+    return {
+        **lun,
+        "path": path,
+        "size_bytes": layer["size_bytes"],
+        "parent": lun["layer"],
+        "purpose": purpose_of(f"{variable} lun {lun['name']}", lun["purpose"], layer),
+    }
+
+
+def _initiator_id(variable: str, initiator: dict) -> str:
+    """An initiator as the cmdlets name it, with its type."""
+    key = initiator_key(variable, initiator)
+    value = initiator[key]
+    if key == "iqn":
+        return f"IQN:{check_iqn(variable, value)}"
+    if key == "address":
+        return _address_id(f"{variable} address", value)
+    if key == "mac_address":
+        digits = re.sub(r"[-:]", "", value)
+        if not re.fullmatch(r"[0-9A-Fa-f]{12}", digits):
+            raise bad_value(
+                f"{variable} mac_address", value, "Use six pairs of hexadecimal digits, such as 00:50:56:ab:cd:ef."
+            )
+        return "MACAddress:" + "-".join(digits[place : place + 2].upper() for place in range(0, 12, 2))
+    if not re.fullmatch(
+        r"(?=.{1,255}$)(?!(.*\.)?[0-9]+$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*",
+        value,
+    ):
+        raise bad_value(f"{variable} dns_name", value, "Use a host name such as esxi01.example.lab.")
+    return f"DNSName:{value.lower()}"
+
+
+def _address_id(variable: str, value: str) -> str:
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        address = None
+    if address is None or address.is_unspecified or "%" in value:
+        raise bad_value(variable, value, "Use the IPv4 or IPv6 address that the initiator logs in from.")
+    return f"IPv6Address:{address}" if address.version == 6 else f"IPAddress:{address}"
+
+
+def _auth(params: dict, variable: str, wanted: dict) -> dict:
+    """The one CHAP setting of a Windows target."""
+    numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
+    for initiator in wanted["initiators"]:
+        mine = f"{variable} initiator {initiator[initiator_key(f'{variable} initiators', initiator)]}"
+        check_secrets(mine, initiator)
+        check_chap(mine, initiator, params["allow_no_chap"])
+        if initiator["luns"] is not None and set(initiator["luns"]) != numbers:
+            raise bad_value(
+                f"{mine} luns",
+                initiator["luns"],
+                "A Windows target shows all its LUNs to everyone: make another target for these.",
+            )
+        settings.append({key: initiator[key] or "" for key in AUTH})
+    if any(setting != settings[0] for setting in settings):
+        raise bad_value(
+            f"{variable} initiators",
+            "different CHAP names or secrets",
+            "A Windows target has one of each: make another target for the others.",
+        )
+    return settings[0]
+
+
+# ---------------------------------------------------------------- planning
+
+
+def is_ours(target: dict, testbed_id: str, memory: dict) -> bool:
+    return target["description"] == stamp(testbed_id) or (
+        not target["description"] and target["name"] in memory.get("targets", [])
+    )
+
+
+def refuse_foreign(state: dict, targets: list, testbed_id: str, memory: dict, expect_disks: bool = True) -> None:
+    """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks those of layers may still be missing."""
+    for found in state["targets"]:
+        if is_ours(found, testbed_id, memory):
+            continue
+        for wanted in targets:
+            if found["name"].lower() == wanted["name"].lower() or found["iqn"] == wanted["iqn"]:
+                raise Failure(
+                    "foreign_target",
+                    f"Target {found['name']} ({found['iqn']}) is on this host already, and not this testbed's.",
+                    "Give the target another name, or remove that one by hand.",
+                    target=found["name"],
+                )
+            taken = {lun["path"].lower() for lun in found["luns"]} & {lun["path"].lower() for lun in wanted["luns"]}
+            if taken:
+                raise Failure(
+                    "disk_exported",
+                    f"Virtual disk {sorted(taken)[0]} is exported by target {found['name']}, which is not this testbed's.",
+                    "Use another disk.",
+                    path=sorted(taken)[0],
+                )
+    disks = {disk["path"].lower(): disk for disk in state["virtual_disks"]}
+    files = {path.lower() for path in state["files"]}
+    for lun in (lun for target in targets for lun in target["luns"]):
+        disk = disks.get(lun["path"].lower())
+        if disk and not stamped(disk["description"], testbed_id):
+            raise Failure(
+                "disk_foreign",
+                f"Virtual disk {lun['path']} is on this host already, and not this testbed's.",
+                "Use another path.",
+                path=lun["path"],
+            )
+        if not disk and lun["vhdx"] and lun["path"].lower() in files:
+            raise Failure(
+                "file_foreign",
+                f"The file {lun['path']} exists, and is no virtual disk of this testbed.",
+                "Use another path, or remove the file.",
+                path=lun["path"],
+            )
+        if not disk and not lun["vhdx"] and expect_disks:
+            raise Failure(
+                "device_missing",
+                f"Virtual disk {lun['path']} of layer {lun['layer']} is not on this host.",
+                "Run the role that makes that layer again: RAM disks go with a restart of the target service.",
+                path=lun["path"],
+            )
+        if disk and disk["size_bytes"] != lun["size_bytes"]:
+            raise Failure(
+                "wrong_size",
+                f"Virtual disk {lun['path']} has {disk['size_bytes']} bytes, not {lun['size_bytes']}.",
+                "Tear the testbed down before you change a size.",
+                path=lun["path"],
+                size_bytes=disk["size_bytes"],
+            )
+
+
+def plan(
+    state: dict, targets: list, memory: dict, testbed_id: str, any_address: bool = False, expect_disks: bool = True
+) -> list:
+    """Steps from the state to these targets. Targets and VHDX files of this testbed that are no longer wanted go first."""
+    refuse_foreign(state, targets, testbed_id, memory, expect_disks)
+    names = {target["name"].lower() for target in targets}
+    steps = _removed(
+        [
+            found
+            for found in state["targets"]
+            if is_ours(found, testbed_id, memory) and found["name"].lower() not in names
+        ]
+    )
+    wanted_paths = {lun["path"].lower() for target in targets for lun in target["luns"]}
+    steps += _files_removed(state, memory, wanted_paths, testbed_id)
+    disks = {disk["path"].lower() for disk in state["virtual_disks"]}
+    for lun in (lun for target in targets for lun in target["luns"]):
+        if lun["vhdx"] and lun["path"].lower() not in disks:
+            _volume(state, lun)
+            steps.append(
+                step(
+                    "make_disk",
+                    lun["path"],
+                    None,
+                    f"{lun['size_bytes']} bytes, {lun['vhdx']['allocation']}",
+                    "vdisk_new_fixed" if lun["vhdx"]["allocation"] == "fixed" else "vdisk_new",
+                    Path=lun["path"],
+                    SizeBytes=lun["size_bytes"],
+                    Description=stamp(testbed_id, lun["name"]),
+                )
+            )
+    # Nobody is let in on an address that was not asked for while the targets are still being described.
+    steps += _portals(state, targets, memory, testbed_id, any_address)
+    known = {found["name"].lower(): found for found in state["targets"]}
+    for target in targets:
+        steps += _target(known.get(target["name"].lower()), target, memory, testbed_id)
+    return steps
+
+
+def _volume(state: dict, lun: dict) -> None:
+    """Refuse a file for which there is no volume, or none of its size."""
+    volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
+    variable = f"iscsi_target_targets lun {lun['name']} vhdx"
+    if letter not in volumes:
+        raise bad_value(
+            f"{variable} path",
+            lun["path"],
+            f"Use a volume of this host; it has {', '.join(f'{one}:' for one in sorted(volumes))}.",
+        )
+    size = volumes[letter]["size_bytes"]
+    if lun["vhdx"]["allocation"] == "fixed" and lun["size_bytes"] > size:
+        raise bad_value(
+            f"{variable} size_mib",
+            lun["size_bytes"] >> 20,
+            f"Volume {letter}: has {size >> 20} MiB in all; make the file smaller, or dynamic.",
+        )
+
+
+def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> list:
+    name, auth, steps = target["name"], target["auth"], []
+    now = found or {
+        "iqn": None,
+        "description": "",
+        "initiators": target["initiators"],
+        "luns": [],
+        "chap": False,
+        "chap_user": "",
+        "reverse_chap": False,
+        "reverse_chap_user": "",
+        "status": "NotConnected",
+        "sessions": [],
+    }
+    if found is None:
+        steps.append(
+            step(
+                "make_target",
+                name,
+                None,
+                ", ".join(target["initiators"]),
+                "target_new",
+                Name=name,
+                Initiators=target["initiators"],
+            )
+        )
+    elif sorted(map(_bare, now["initiators"])) != sorted(map(_bare, target["initiators"])):
+        steps.append(
+            step(
+                "initiators",
+                name,
+                ", ".join(now["initiators"]),
+                ", ".join(target["initiators"]),
+                "target_initiators",
+                Name=name,
+                Initiators=target["initiators"],
+            )
+        )
+    if (now["iqn"], now["description"]) != (target["iqn"], stamp(testbed_id)):
+        steps.append(
+            step(
+                "name",
+                name,
+                now["iqn"],
+                target["iqn"],
+                "target_name",
+                Name=name,
+                Iqn=target["iqn"],
+                Description=stamp(testbed_id),
+            )
+        )
+    kept = memory.get("secrets", {}).get(name, {})
+    for on, user, password, op, set_script in (
+        ("chap", "chap_user", "chap_password", "chap", "target_chap"),
+        ("reverse_chap", "mutual_chap_user", "mutual_chap_password", "reverse_chap", "target_reverse_chap"),
+    ):
+        before = now[f"{on}_user"] if now[on] else None
+        if auth[user]:
+            if found is None or before != auth[user] or not same_secret(auth[password], kept.get(password)):
+                steps.append(
+                    step(op, name, before, auth[user], set_script, secret=(auth[user], auth[password]), Name=name)
+                )
+        elif now[on]:
+            steps.append(step(op, name, before, "off", f"{set_script}_off", Name=name))
+    wanted = {lun["path"].lower(): lun for lun in target["luns"]}
+    mapped = {lun["path"].lower(): lun["lun"] for lun in now["luns"]}
+    for lun in now["luns"]:
+        path = lun["path"].lower()
+        if path not in wanted and now["sessions"]:
+            raise Failure(
+                "target_in_use",
+                f"LUN {lun['lun']} of target {name} cannot be removed: {', '.join(now['sessions'])} is logged in.",
+                "Log the initiators out first: teardown does it from the top down.",
+                target=name,
+                path=lun["path"],
+                initiators=now["sessions"],
+            )
+        if path not in wanted or wanted[path]["lun"] != lun["lun"]:
+            steps.append(
+                step("unmap", f"{name} LUN {lun['lun']}", lun["path"], None, "lun_unmap", Name=name, Path=lun["path"])
+            )
+    for path, lun in wanted.items():
+        if mapped.get(path) != lun["lun"]:
+            steps.append(
+                step(
+                    "map",
+                    f"{name} LUN {lun['lun']}",
+                    None,
+                    lun["path"],
+                    "lun_map",
+                    Name=name,
+                    Path=lun["path"],
+                    Lun=lun["lun"],
+                )
+            )
+    if now["status"] == "Disabled":
+        steps.append(step("enable", name, "disabled", "enabled", "target_enable", Name=name))
+    return steps
+
+
+def _bare(initiator: str) -> str:
+    """An initiator's value in one notation, without its type: whether and how the cmdlet shows the type was not seen on a real host."""
+    value = re.sub(r"^(iqn|dnsname|ipaddress|ipv6address|macaddress):(?=.)", "", initiator, flags=re.I).lower()
+    if re.fullmatch(r"([0-9a-f]{2}[-:]?){5}[0-9a-f]{2}", value):
+        return re.sub(r"[-:]", "", value)
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        return value
+
+
+def _removed(targets: list, expect_free: bool = True) -> list:
+    steps = []
+    for found in targets:
+        if found["sessions"] and expect_free:
+            raise Failure(
+                "target_in_use",
+                f"Target {found['name']} cannot be removed: {', '.join(found['sessions'])} is logged in.",
+                "Log the initiators out first: teardown does it from the top down.",
+                target=found["name"],
+                initiators=found["sessions"],
+            )
+        steps += [
+            step(
+                "unmap",
+                f"{found['name']} LUN {lun['lun']}",
+                lun["path"],
+                None,
+                "lun_unmap",
+                Name=found["name"],
+                Path=lun["path"],
+            )
+            for lun in found["luns"]
+        ]
+        steps.append(step("remove_target", found["name"], found["iqn"], None, "target_remove", Name=found["name"]))
+    return steps
+
+
+def _files_removed(state: dict, memory: dict, keep: set, testbed_id: str) -> list:
+    """The cmdlet leaves the file behind, so that goes on its own; only files that the record names are the testbed's."""
+    steps = []
+    for path in memory.get("files", []):
+        disk = next((disk for disk in state["virtual_disks"] if disk["path"].lower() == path.lower()), None)
+        if path.lower() in keep or (disk and not stamped(disk["description"], testbed_id)):
+            continue
+        if disk:
+            steps.append(step("remove_disk", path, f"{disk['size_bytes']} bytes", None, "vdisk_remove", Path=path))
+        if disk or path.lower() in {name.lower() for name in state["files"]}:
+            steps.append(step("remove_file", path, "file", None, "file_remove", Path=path))
+    return steps
+
+
+def _portals(state: dict, targets: list, memory: dict, testbed_id: str, any_address: bool) -> list:
+    """The portals are one list for the whole server, so others' targets decide whether it may be made shorter."""
+    if any_address or not targets or not serving(state):
+        return []
+    wanted = {(portal["address"], portal["port"]) for target in targets for portal in target["portals"]}
+    steps, found = [], state["portals"]
+    addresses = {portal["address"] for portal in found}
+    for address, port in sorted(wanted):
+        if address not in addresses:
+            raise Failure(
+                "address_missing",
+                f"The target server has no address {address} to listen on; it has {', '.join(sorted(addresses)) or 'none'}.",
+                "Correct the portal, or give the host that address.",
+                address=address,
+            )
+        if {"address": address, "port": port, "enabled": True} not in found:
+            was = next(portal for portal in found if portal["address"] == address)
+            steps.append(
+                step(
+                    "portal",
+                    address,
+                    _portal_words(was),
+                    f"port {port}, on",
+                    "portal_set",
+                    Address=address,
+                    Port=port,
+                    Enable=True,
+                )
+            )
+    surplus = [
+        portal
+        for portal in found
+        if portal["enabled"] and portal["address"] not in {address for address, _port in wanted}
+    ]
+    others = _others(state, memory, testbed_id)
+    if surplus and others:
+        raise Failure(
+            "portals_shared",
+            f"The target server listens on {surplus[0]['address']}, too, and target {others[0]} of others may need it.",
+            "Set iscsi_target_allow_any_address to true to leave the portals as they are.",
+            address=surplus[0]["address"],
+            target=others[0],
+        )
+    return steps + [
+        step(
+            "portal",
+            portal["address"],
+            _portal_words(portal),
+            f"port {portal['port']}, off",
+            "portal_set",
+            Address=portal["address"],
+            Port=portal["port"],
+            Enable=False,
+        )
+        for portal in surplus
+    ]
+
+
+def _portal_words(portal: dict) -> str:
+    return f"port {portal['port']}, {'on' if portal['enabled'] else 'off'}"
+
+
+def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+    """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
+
+    Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
+    be logged in: in check mode nothing was taken away above.
+    """
+    found = service(state, TARGET_SERVICE)
+    if memory and found and not serving(state):
+        return [step("service", TARGET_SERVICE, "stopped", "running", "service_start", Name=TARGET_SERVICE)]
+    steps = _removed([found for found in state["targets"] if is_ours(found, testbed_id, memory)], expect_free)
+    steps += _files_removed(state, memory, set(), testbed_id)
+    now = {portal["address"]: portal for portal in state["portals"]} if memory.get("portals") else {}
+    for before in memory.get("portals", []):
+        portal = now.get(before["address"])
+        if portal and portal != before and not _others(state, memory, testbed_id):
+            steps.append(
+                step(
+                    "portal",
+                    before["address"],
+                    _portal_words(portal),
+                    _portal_words(before),
+                    "portal_set",
+                    Address=before["address"],
+                    Port=before["port"],
+                    Enable=before["enabled"],
+                )
+            )
+    return steps
+
+
+def _others(state: dict, memory: dict, testbed_id: str) -> list:
+    return [found["name"] for found in state["targets"] if not is_ours(found, testbed_id, memory)]
+
+
+def still_to_give_back(memory: dict, state: dict, testbed_id: str) -> dict:
+    """What is left of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
+    return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
+
+
+def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
+    """The record with what the teardown needs of these steps; kept before the first of them."""
+    after = dict(memory)
+    after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
+    after["files"] = sorted(set(memory.get("files", [])) | {one["target"] for one in steps if one["op"] == "make_disk"})
+    known = {portal["address"] for portal in memory.get("portals", [])}
+    changed = {one["target"] for one in steps if one["op"] == "portal"}
+    after["portals"] = memory.get("portals", []) + [
+        portal for portal in (state["portals"] if changed else []) if portal["address"] in changed - known
+    ]
+    return after
+
+
+def note_secret(memory: dict, done: dict) -> None:
+    """Secrets cannot be read back, so a salted digest tells the next run whether one has changed."""
+    if done["secret"]:
+        key = "chap_password" if done["op"] == "chap" else "mutual_chap_password"
+        memory.setdefault("secrets", {}).setdefault(done["target"], {})[key] = keep_secret(done["secret"][1])
+
+
+def layers_of(targets: list, published: dict) -> list:
+    """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
+    found = []
+    for target in targets:
+        for lun in target["luns"]:
+            name, identity = f"target-{lun['name']}", {"target_iqn": target["iqn"], "lun": lun["lun"]}
+            before = published.get(name) or {}
+            seen = bool(before.get("path")) and identity.items() <= before["identity"].items()
+            found.append(
+                {
+                    "name": name,
+                    "kind": "target",
+                    "path": before["path"] if seen else None,
+                    "parent": lun["parent"],
+                    "purpose": lun["purpose"],
+                    "size_bytes": lun["size_bytes"],
+                    "identity": before["identity"] if seen else identity,
+                    "detail": {
+                        "provider": "windows",
+                        "virtual_disk": lun["path"],
+                        "portals": [portal_text(**portal) for portal in target["portals"]],
+                    },
+                }
+            )
+    return found

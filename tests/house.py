@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which file of plugins/ imports which: read from the code, for the test that holds the rules and the picture in docs/architecture.md.
+
+python tests/house.py      # prints the picture
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
+COLLECTION = "ansible_collections.storlab.testbed.plugins."
+# From those that know nothing of the others to those that know most.
+SHIPPED = ("core", "linux", "workload", "result", "engines", "run", "lab", "esxi")
+CONTROLLER = ("action", "windows", "chain", "store", "benchmark", "compare", "report")
+TREES = {"module_utils": SHIPPED, "plugin_utils": CONTROLLER}
+
+
+class House:
+    """The modules below a plugins folder, by dotted name, such as module_utils.core.failure."""
+
+    def __init__(self, plugins: Path = PLUGINS):
+        self.paths = {}
+        for path in sorted(plugins.rglob("*.py")):
+            parts = path.relative_to(plugins).with_suffix("").parts
+            self.paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+
+    def imports(self, module: str) -> tuple[set, set]:
+        """(modules of this collection, names of others): imports anywhere in the file, inside functions too."""
+        path = self.paths[module]
+        ours, others = set(), set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    (ours if alias.name.startswith(COLLECTION) else others).add(alias.name.removeprefix(COLLECTION))
+            elif isinstance(node, ast.ImportFrom):
+                if node.level:
+                    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+                    base = ".".join(
+                        [*package[: len(package) - node.level + 1], *([node.module] if node.module else [])]
+                    )
+                elif (node.module or "").startswith(COLLECTION):
+                    base = (node.module or "").removeprefix(COLLECTION)
+                else:
+                    others.add(node.module)
+                    continue
+                names = {f"{base}.{alias.name}" for alias in node.names}
+                # What is no module is a name in one.
+                ours |= {name if name in self.paths else base for name in names}
+        return ours, others
+
+    def rooms(self) -> dict:
+        """room -> rooms it imports from."""
+        found: dict = {}
+        for module in self.paths:
+            for other in self.imports(module)[0]:
+                found.setdefault(room(module), set()).add(room(other))
+        return {name: others - {name} for name, others in found.items()}
+
+    def picture(self) -> str:
+        """One line a room, the rooms it imports from behind it."""
+        rooms, lines = self.rooms(), []
+        for tree, names in (
+            ("", ("action", "filter", "modules")),
+            ("plugin_utils/", CONTROLLER[::-1]),
+            ("module_utils/", SHIPPED[::-1]),
+        ):
+            for name in names:
+                behind = [
+                    f"{prefix}{' '.join(others)}"
+                    for prefix, of in (
+                        ("", ("doc_fragments",)),
+                        ("plugin_utils: ", CONTROLLER[::-1]),
+                        ("module_utils: ", SHIPPED[::-1]),
+                    )
+                    if (
+                        others := [
+                            other for other in of if in_full(prefix, other) in rooms.get(in_full(tree, name), ())
+                        ]
+                    )
+                ]
+                lines.append(f"{tree + name:23} -> {'; '.join(behind) or 'nothing'}")
+        return "\n".join(lines) + "\n"
+
+
+def in_full(prefix: str, name: str) -> str:
+    tree = prefix.rstrip("/: ")
+    return f"{tree}.{name}" if tree else name
+
+
+def room(module: str) -> str:
+    """module_utils.core of module_utils.core.failure; the folder alone of plugins that lie flat."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] in TREES else parts[0]
+
+
+if __name__ == "__main__":
+    print(House().picture(), end="")

@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which tests must run alone: those that measure on this machine, or use its loop devices or page cache. `make integration` runs them one after
+another, and of the others two files at a time; the tests of one file share what they start."""
+
+from __future__ import annotations
+
+import pytest
+
+MACHINE_WIDE = {
+    "test_benchmark",
+    "test_compare_browser",
+    "test_counters_of_a_device",
+    "test_device_guard",
+    "test_device_instances",
+    "test_examples",
+    "test_many_hosts",
+    "test_observer_of_a_device",
+    "test_page_cache_dropped",
+    "test_ramdisk_on_tmpfs",
+    "test_results_schema_measured",
+    "test_runner",
+}
+
+
+def pytest_collection_modifyitems(items: list) -> None:
+    for item in items:
+        if item.path.stem in MACHINE_WIDE:
+            item.add_marker(pytest.mark.machine_wide)

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The device guard on real loop devices that are used in one way each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety as guard
+from loop_device import attached
+from loop_device import layer as layer_of
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """A real loop device on a file of this test, detached by its name."""
+    image = tmp_path / "image"
+    with attached(image, 1 << 20) as path:
+        yield SimpleNamespace(path=path, image=str(image))
+
+
+def real_layer(loop, **changes):
+    return layer_of(loop.path, 1 << 20, **changes)
+
+
+def real_codes(layer):
+    return [item["code"] for item in guard.refusals(guard.inspect(layer["path"]), layer)]
+
+
+def test_real_blank_device(loop):
+    assert real_codes(real_layer(loop)) == []
+
+
+def test_real_device_through_a_link(loop, tmp_path):
+    os.symlink(loop.path, tmp_path / "link")
+    layer = real_layer(loop, path=str(tmp_path / "link"))
+    assert real_codes(layer) == []
+    assert real_codes({**layer, "identity": {"major_minor": "8:0"}}) == ["wrong_number"]
+
+
+def test_real_device_of_another_size(loop):
+    assert real_codes(real_layer(loop, size_bytes=2 << 20)) == ["wrong_size"]
+
+
+def test_real_file_behind_a_loop_device(loop):
+    assert real_codes(real_layer(loop, path=loop.image)) == ["not_a_device", "device_held"]
+
+
+def test_real_device_that_is_open_for_writing(loop):
+    with subprocess.Popen(["tail", "-f", "/dev/null"], stdin=os.open(loop.path, os.O_RDWR | os.O_CLOEXEC)) as other:
+        assert real_codes(real_layer(loop)) == ["device_in_use"]
+        other.kill()
+
+
+def test_real_device_that_is_claimed(loop):
+    claimed = os.open(loop.path, os.O_RDONLY | os.O_EXCL)
+    try:
+        assert real_codes(real_layer(loop)) == ["device_busy"]
+    finally:
+        os.close(claimed)
+
+
+def test_real_swap(loop):
+    subprocess.run(["mkswap", loop.path], check=True, capture_output=True)
+    subprocess.run(["swapon", loop.path], check=True)
+    try:
+        assert set(real_codes(real_layer(loop))) == {"device_swap", "signature_present"}
+    finally:
+        subprocess.run(["swapoff", loop.path], check=True)
+
+
+def test_real_things_that_are_no_devices(loop, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    for path, code in {
+        "/dev/zero": "not_a_device",
+        str(tmp_path): "not_a_device",
+        str(tmp_path / "fifo"): "not_a_device",
+        str(tmp_path / "nowhere" / "x"): "device_missing",
+        f"{loop.image}/x": "device_missing",
+    }.items():
+        assert real_codes(real_layer(loop, path=path)) == [code]
+
+
+def test_real_file_system_and_mount(loop, tmp_path):
+    subprocess.run(["mkfs.ext4", "-q", loop.path], check=True)
+    assert real_codes(real_layer(loop)) == ["signature_present"]
+    mount_point = tmp_path / "mounted"
+    mount_point.mkdir()
+    subprocess.run(["mount", loop.path, str(mount_point)], check=True)
+    try:
+        assert set(real_codes(real_layer(loop))) == {"device_mounted", "signature_present"}
+        uuid = subprocess.run(
+            ["blkid", "-p", "-s", "UUID", "-o", "value", loop.path], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        (mount_point / "bench.dat").write_bytes(bytes(65536))
+        layer = real_layer(
+            loop,
+            path=str(mount_point / "bench.dat"),
+            size_bytes=65536,
+            identity={"mount_point": str(mount_point), "uuid": uuid},
+        )
+        assert real_codes(layer) == []
+        assert real_codes({**layer, "identity": {**layer["identity"], "uuid": "1234"}}) == ["wrong_uuid"]
+    finally:
+        subprocess.run(["umount", str(mount_point)], check=True)
+
+
+def test_real_mount_in_another_namespace_cannot_be_overridden(loop, tmp_path):
+    subprocess.run(["mkfs.ext4", "-q", loop.path], check=True)
+    script = f"mount {loop.path} {tmp_path} && echo mounted && read -r end"
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        try:
+            assert other.stdout.readline() == "mounted\n"
+            with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+                assert loop.path not in mounts.read()
+            kept, _overridden = guard.judge(guard.inspect(loop.path), real_layer(loop), allow=[loop.path])
+            assert [item["code"] for item in kept] == ["device_mounted"]
+            assert block_device.users(loop.path) == [f"mounted on {tmp_path} (as process {other.pid} sees it)"]
+        finally:
+            other.communicate("end\n", timeout=20)

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The shipped playbooks on two simulated ESXi hosts that share a LUN of a real tgtd: both at once, as a user runs them.
+
+What has happened is read with pyVmomi. Nothing is in the group `targets`: the target stands already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyVim.connect import Disconnect, SmartConnect
+from pyVmomi import vim
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import esxsim_process
+import tgt_process
+from places import ROOT
+
+PASSWORD, IN, OUT = "sl-esxsim-pw-2201", "secret-in-2202", "secret-out-2203"
+IQN, NAA = "iqn.2026-11.test.storlab:playbooks", "600000000000000000c0ffee00220101"
+
+
+class Lab:
+    def __init__(self, folder: Path, ready: dict, array: tgt_process.Array):
+        self.folder, self.array = folder, array
+        name, port = ready["address"].split(":")
+        context = ssl.create_default_context(cafile=ready["certificate"])
+        self.instance = SmartConnect(host=name, port=int(port), user="root", pwd=PASSWORD, sslContext=context)
+        content = self.instance.RetrieveContent()
+        found = content.viewManager.CreateContainerView(content.rootFolder, [vim.HostSystem], True).view
+        self.hosts = sorted(found, key=lambda host: host.name)
+        session = {
+            "iqn": IQN,
+            "portal": array.portal,
+            "chap_user": "esx",
+            "chap_password": IN,
+            "mutual_chap_user": "array",
+            "mutual_chap_password": OUT,
+            "luns": [{"lun": 1, "name": "big", "naa": NAA, "purpose": "data"}],
+        }
+        self.variables = {
+            "testbed_id": "tb-pl",
+            "testbed_state_dir": str(folder / "state"),
+            "testbed_results_dir": str(folder / "results"),
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+        }
+        esxi = {
+            "testbed_esxi": {
+                "hostname": name,
+                "port": int(port),
+                "username": "root",
+                "password": PASSWORD,
+                "thumbprint": ready["thumbprint"],
+                "esxi_host": "{{ esxi_host }}",
+            },
+            "iscsi_initiator_name": "iqn.2026-11.test.storlab:{{ inventory_hostname }}",
+            "iscsi_initiator_layer_suffix": "-{{ inventory_hostname }}",
+            "iscsi_initiator_targets": [session],
+            "datastore_datastores": [{"name": "tb-shared", "layer": "initiator-big-{{ inventory_hostname }}"}],
+            "iscsi_initiator_esxi_port_binding": ["vmk0"],
+            "iscsi_initiator_esxi_host_options": {"ISCSI.MaxIoSizeKB": "512"},
+            "iscsi_initiator_esxi_options": {"LoginTimeout": "17"},
+        }
+        names = {f"esx{number}": {"esxi_host": host.name} for number, host in enumerate(self.hosts)}
+        groups = {
+            "controllers": {"hosts": {"controller01": {}}},
+            "targets": {"hosts": {}},
+            "guests": {"hosts": {}},
+            "hypervisors": {"hosts": names, "vars": esxi},
+            "guest_hosts": {"children": {"hypervisors": {}}},
+            "embedded_controllers": {"hosts": {}},
+        }
+        self.inventory = folder / "inventory.json"
+        self.inventory.write_text(json.dumps({"all": {"children": groups, "vars": self.variables}}))
+
+    def play(self, name: str, *arguments: str, check: bool = True) -> dict:
+        """Play a shipped playbook; {host: its counts}."""
+        done = subprocess.run(
+            ["ansible-playbook", "-i", str(self.inventory), f"playbooks/{name}.yml", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
+                "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+            },
+        )
+        document = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]
+        if check:
+            assert done.returncode == 0, [
+                task["hosts"][host]["msg"]
+                for play in document["plays"]
+                for task in play["tasks"]
+                for host in task["hosts"]
+                if task["hosts"][host].get("failed")
+            ]
+        return document["stats"]
+
+    def volumes(self, host) -> list:
+        """[(uuid, name, mounted, accessible)] of the VMFS of a host."""
+        return [
+            (entry.volume.uuid, entry.volume.name, entry.mountInfo.mounted, entry.mountInfo.accessible)
+            for entry in host.configManager.storageSystem.fileSystemVolumeInfo.mountInfo or []
+            if isinstance(entry.volume, vim.host.VmfsVolume)
+        ]
+
+
+@pytest.fixture
+def lab(tmp_path):
+    (tmp_path / "luns").mkdir()
+    with (
+        tgt_process.Array(tmp_path / "luns", IQN, IN, OUT) as array,
+        esxsim_process.running(tmp_path / "esxsim", PASSWORD, "vpx") as ready,
+    ):
+        array.add(1, 96, NAA, "SN2201A")
+        made = Lab(tmp_path, ready, array)
+        yield made
+        Disconnect(made.instance)
+
+
+def test_two_hosts_that_are_built_at_once_share_one_volume_until_it_is_taken_down(lab):
+    lab.play("build")
+    first, second = (lab.volumes(host) for host in lab.hosts)
+    assert len(first) == 1
+    assert first == second
+    assert first[0][1:] == ("tb-shared", True, True)
+    again = lab.play("build")
+    assert {host: again[host]["changed"] for host in ("esx0", "esx1")} == {"esx0": 0, "esx1": 0}
+    assert [lab.volumes(host) for host in lab.hosts] == [first, first]
+    lab.play("teardown")
+    lab.play("verify_clean")
+    assert [lab.volumes(host) for host in lab.hosts] == [[], []]
+
+
+def test_a_lab_check_changes_nothing_that_build_has_made_and_says_what_works(lab):
+    """It looks at the session with the bound interfaces and options of the inventory; without them it would take them back."""
+    lab.play("lab_check")
+    report = (lab.folder / "state" / "lab_check.md").read_text()
+    rows = [line.split(" | ") for line in report.splitlines() if line.startswith("| ") and "---" not in line]
+    works = {row[0].removeprefix("| "): row[1] for row in rows}
+    expected = ["build in check mode", "build", "second build", "teardown", "every host as it was before"]
+    expected += [
+        f"{host}: {what}"
+        for host in ("esx0", "esx1")
+        for what in ("session unchanged when looked at again", "datastores unmount and keep their contents")
+    ]
+    assert {what: works.get(what) for what in expected} == dict.fromkeys(expected, "yes")
+    assert "not in force before a restart: ISCSI.MaxIoSizeKB" in report
+    assert PASSWORD not in report
+    assert [lab.volumes(host) for host in lab.hosts] == [[], []]

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The observer counts a real device."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.run import observer
+from loop_device import attached
+
+
+def until(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def base(tmp_path):
+    folder = str(tmp_path / "state")
+    yield folder
+    observer.stop("t", folder)
+
+
+def kept(base):
+    folder = Path(observer.observer_dir("t", base))
+    return observer.read_samples(str(folder))
+
+
+def test_a_device_is_counted_by_its_path(base, tmp_path):
+    with attached(tmp_path / "image", 2 << 20) as loop:
+        observer.start("t", loop, 60, base)
+        until(lambda: kept(base))
+        before = kept(base)[-1]
+        subprocess.run(
+            ["dd", "if=/dev/zero", f"of={loop}", "bs=64k", "count=5", "oflag=direct"], check=True, capture_output=True
+        )
+        until(lambda: kept(base)[-1]["monotonic_s"] > before["monotonic_s"] + 1.5)
+        found = counters.delta(before, kept(base)[-1])["device"]
+        assert (found["name"], found["write"]["bytes"]) == (os.path.basename(loop), 5 * 65536)
+        observer.stop("t", base)

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""File systems made by their own tools are recognised."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
+
+MIB = 1 << 20
+UUID = filesystem_uuid("tb", "ds1")
+BLANK = {"filesystem": None, "uuid": None, "label": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mib", "argv"),
+    [
+        ("ext4", 8, ["mkfs.ext4", "-q", "-F", "-U", UUID, "-L", "storlab-abcd"]),
+        ("xfs", 320, ["mkfs.xfs", "-q", "-m", f"uuid={UUID}", "-L", "storlab-abcd"]),
+    ],
+)
+def test_real_superblocks_are_read(tmp_path, kind, mib, argv):
+    image = tmp_path / "image"
+    with image.open("wb") as handle:
+        handle.truncate(mib * MIB)
+    assert datastore.parse_superblock(image.open("rb").read(65536)) == BLANK
+    subprocess.run([*argv, str(image)], check=True)
+    assert datastore.parse_superblock(image.open("rb").read(65536)) == {
+        "filesystem": kind,
+        "uuid": UUID,
+        "label": "storlab-abcd",
+    }

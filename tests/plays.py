@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs one step as Ansible itself runs it, in a playbook with a configuration of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import yaml
+from places import ROOT
+
+
+def report(tmp_path: Path, *options: str, **arguments) -> dict:
+    """What the report task returned."""
+    return play(tmp_path, {"storlab.testbed.report": arguments}, *options)[0]
+
+
+def play(tmp_path: Path, step: dict, *options: str) -> list:
+    """The result of every task that one step came to, in order; failures too."""
+    book = tmp_path / "play.yml"
+    book.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [step]}]), encoding="utf-8")
+    # A configuration of its own: the checkout's adds callbacks that print text after the JSON.
+    configuration = tmp_path / "ansible.cfg"
+    configuration.write_text(
+        f"[defaults]\ncollections_path = {ROOT}/.cache/collections:/usr/share/ansible/collections\ninject_facts_as_vars = false\n"
+        "stdout_callback = ansible.posix.json\nlocalhost_warning = false\n[inventory]\ninventory_unparsed_warning = false\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(configuration)}
+    done = subprocess.run(
+        ["ansible-playbook", *options, str(book)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][0]["tasks"]]

@@ -1,0 +1,392 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wrong inventories, each with the sentences that a user reads."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand
+from chain_lab import ESXI, TWO_LINUX, lab_of
+
+EMBEDDED = """
+all:
+  testbed_id: emb
+  embedded_lab_dir: /lab
+  embedded_lab_netns: netns1
+  testbed:
+    disks: [{name: bench, size: 128MiB}, {name: ds1, size: 128MiB}]
+    datastores: [{disk: ds1, benchmark_file: 40MiB}]
+    guests: [{name: guest01, datastore: ds1, disk_size: 48MiB, memory: 320MiB}]
+targets: {target01: }
+hypervisors: {hypervisor01: }
+guests: {guest01: }
+embedded_controllers: {controller01: }
+"""
+WINDOWS = """
+all:
+  testbed_id: win
+  testbed:
+    disks: [{name: ds1, size: 6GiB}]
+    datastores: [{disk: ds1}]
+targets: {win01: {testbed_address: 192.0.2.11, ansible_connection: psrp}}
+hypervisors: {esxi01: {testbed_esxi: {is: set}}}
+"""
+TARGET = "iscsi_target_targets: [{name: 'iqn.2026-11.test.mine:t', portals: [{address: 192.0.2.11}], luns: [%s], initiators: []}]"
+
+# name: (a good inventory, [(what stands in it, what stands there instead)], the sentences)
+WRONG = {
+    "word_of_the_description": (
+        TWO_LINUX,
+        [("size: 1GiB", "siez: 1GiB")],
+        [
+            "testbed.disks[0].siez is no word of the description: did you mean size?",
+            "testbed.disks[0].size is not set: write its size with a unit, such as 128MiB.",
+        ],
+    ),
+    "unit_that_may_mean_two_things": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 128M")],
+        ["testbed.disks[0].size is '128M': write a size with its unit, MiB, GiB or TiB, such as 128MiB."],
+    ),
+    "size_without_unit": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 128")],
+        ["testbed.disks[0].size is 128: write a size with its unit, MiB, GiB or TiB, such as 128MiB."],
+    ),
+    "wrong_type": (
+        TWO_LINUX,
+        [("datastores: [{disk: ds1, benchmark_file: 512MiB}]", "datastores: ds1")],
+        ["testbed.datastores is 'ds1': write a list."],
+    ),
+    "no_whole_number": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 1GiB, lun: first")],
+        ["testbed.disks[0].lun is 'first': write a whole number."],
+    ),
+    "unknown_kind": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 1GiB, kind: ramdsik")],
+        ["testbed.disks[0].kind is 'ramdsik': did you mean ramdisk?"],
+    ),
+    "datastore_on_no_disk": (
+        TWO_LINUX,
+        [("disk: ds1", "disk: dsl")],
+        ["testbed.datastores[0].disk is 'dsl', which is no disk: did you mean ds1?"],
+    ),
+    "duplicate_names": (
+        TWO_LINUX,
+        [("name: ds1", "name: bench"), ("disk: ds1", "disk: bench")],
+        [
+            "testbed.disks is a list with 'bench' twice: give each a name of its own.",
+            "testbed.datastores is a list with 'bench' twice on client01: give each a name of its own.",
+        ],
+    ),
+    "no_such_target": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 1GiB, targets: [store1]")],
+        ["testbed.disks[0].targets is 'store1', which is no target of this inventory: did you mean store01?"],
+    ),
+    "no_such_client": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 1GiB, to: client1")],
+        ["testbed.disks[0].to is 'client1', which is no host that logs in: did you mean client01?"],
+    ),
+    "same_lun_number": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 1GiB, lun: 1")],
+        ["LUN number of bench and ds1 on store01 is 1: give each disk a lun of its own."],
+    ),
+    "malformed_iqn": (
+        TWO_LINUX,
+        [("    disks:", "    iqn_prefix: iqn.2026-13.test:X\n    disks:")],
+        [
+            "testbed.iqn_prefix is 'iqn.2026-13.test:X': use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most 223 characters)."
+        ],
+    ),
+    "portal_by_name": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.11}", "{ansible_host: store01.lab.example}")],
+        [
+            "ansible_host of store01 is 'store01.lab.example', which is no IP address: set testbed_address of store01 to its IP address in the storage network."
+        ],
+    ),
+    "no_portal": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.11}", "")],
+        ["testbed_address of store01 is not set: give the target's IP address in the storage network."],
+    ),
+    "portal_of_another_host": (
+        TWO_LINUX,
+        [
+            (
+                "{ansible_host: 192.0.2.11}",
+                "{ansible_host: 192.0.2.11, "
+                + TARGET.replace("192.0.2.11", "192.0.2.12") % "{lun: 0, name: bench, layer: backing-bench}"
+                + "}",
+            )
+        ],
+        [
+            "iscsi_target_targets[0].portals[0].address of store01 is '192.0.2.12', which is none of the addresses of store01: use 192.0.2.11.",
+        ],
+    ),
+    "lun_of_no_layer": (
+        TWO_LINUX,
+        [
+            (
+                "{ansible_host: 192.0.2.11}",
+                "{ansible_host: 192.0.2.11, " + TARGET % "{lun: 0, name: bench, layer: backing-bensh}" + "}",
+            )
+        ],
+        [
+            "iscsi_target_targets[0].luns[0].layer of store01 is 'backing-bensh', which is no layer of this testbed: did you mean backing-bench?"
+        ],
+    ),
+    "session_with_no_target": (
+        TWO_LINUX,
+        [
+            (
+                "{ansible_host: 192.0.2.21}",
+                "{iscsi_initiator_targets: [{iqn: 'iqn.2026-11.test.storlab:lab:store1', portal: {address: 192.0.2.11}, luns: []}]}",
+            )
+        ],
+        [
+            "iscsi_initiator_targets[0].iqn of client01 is 'iqn.2026-11.test.storlab:lab:store1', which is no target of this testbed: "
+            "did you mean iqn.2026-11.test.storlab:lab:store01?"
+        ],
+    ),
+    "chap_secret_too_short": (
+        TWO_LINUX,
+        [("    disks:", "    chap_password: short\n    disks:")],
+        ["testbed.chap_password is 5 characters long: use 12 to 16 characters."],
+    ),
+    "chap_secret_both_ways": (
+        TWO_LINUX,
+        [("    disks:", "    chap_password: same-secret-1\n    mutual_chap_password: same-secret-1\n    disks:")],
+        [
+            "testbed.mutual_chap_password is the same as testbed.chap_password: use another secret; iSCSI forbids the same one both ways."
+        ],
+    ),
+    "unknown_profile": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  benchmark_profile: four_corner")],
+        ["benchmark_profile is 'four_corner', which is no profile: did you mean four_corners?"],
+    ),
+    "unknown_provider": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.11}", "{ansible_host: 192.0.2.11, iscsi_target_provider: loi}")],
+        ["iscsi_target_provider of store01 is 'loi': did you mean lio?"],
+    ),
+    "unknown_engine": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.21}", "{benchmark_engine: diskspeed}")],
+        ["benchmark_engine of client01 is 'diskspeed': did you mean diskspd?"],
+    ),
+    "engine_of_windows_on_linux": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.21}", "{benchmark_engine: diskspd}")],
+        ["benchmark_engine of client01 is 'diskspd', which runs on Windows hosts only: use fio."],
+    ),
+    "workload_that_is_none": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  benchmark_workloads: [{block_size: 4k, read_percent: 120}]")],
+        ["benchmark_workloads[0].read_percent is 120: use a whole number from 0 to 100."],
+    ),
+    "data_disk_given_to_raw_benchmarks": (
+        TWO_LINUX,
+        [("size: 2GiB", "size: 2GiB, purpose: scratch")],
+        [
+            "testbed.disks[1].purpose is 'scratch', but the datastore ds1 is on it, which a raw benchmark would destroy: "
+            "remove purpose, or put the datastore on another disk."
+        ],
+    ),
+    "data_layer_served_to_many_hosts": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.21}", "{benchmark_server_layer: initiator-ds1}")],
+        [
+            "benchmark_server_layer of client01 is 'initiator-ds1', which holds data that a raw benchmark would destroy: "
+            "use initiator-bench or datastore-ds1."
+        ],
+    ),
+    "memory_smaller_than_ram_disks": (
+        EMBEDDED,
+        [
+            (
+                "embedded_lab_dir: /lab",
+                "embedded_lab_dir: /lab\n  embedded_lab_machines: [{name: target01, address: 10.213.0.11, memory_mib: 300, tap: tap0, vcpus: 1}]",
+            )
+        ],
+        [
+            "memory of target01 is 300 MiB, but its RAM disks take 256 MiB and the system needs 192 MiB: "
+            "make the disks smaller, or give the host more memory."
+        ],
+    ),
+    "two_hypervisors_on_ext4": (
+        TWO_LINUX,
+        [("client01: {ansible_host: 192.0.2.21}", "client01: {}\n  client02: {}")],
+        [
+            "testbed.datastores[0].hosts is client01, client02, but ext4 is no cluster file system and would be destroyed: "
+            "name one host, or give each a disk of its own."
+        ],
+    ),
+    "guest_without_a_datastore": (
+        ESXI,
+        [("datastore: ds1, ", "")],
+        ["testbed.guests[0].datastore is not set: use one of ds1."],
+    ),
+    "guest_that_is_no_host": (
+        ESXI,
+        [("{name: guest01,", "{name: guest1,")],
+        ["testbed.guests[0].name is 'guest1', which is no host of the group guests: did you mean guest01?"],
+    ),
+    "guest_larger_than_its_datastore": (
+        EMBEDDED,
+        [("disk_size: 48MiB", "disk_size: 90MiB")],
+        [
+            "testbed.disks[1].size is 128 MiB, but 130 MiB are to lie on the datastore ds1, which needs some room for itself: "
+            "make the disk larger, or what lies on it smaller."
+        ],
+    ),
+    "file_system_of_another_platform": (
+        ESXI,
+        [("{disk: ds1}", "{disk: ds1, hosts: esxi01, type: ext4}")],
+        ["testbed.datastores[0].type is 'ext4', which esxi01 cannot make: use vmfs or rdm or nfs."],
+    ),
+    "windows_name_with_underscore": (
+        WINDOWS,
+        [("testbed_id: win", "testbed_id: win_1")],
+        ["testbed_id is 'win_1', which becomes part of names on the Windows target: write it without underscores."],
+    ),
+    "malformed_testbed_id": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: My Lab")],
+        [
+            "testbed_id is 'My Lab': use at most 32 lower-case letters, digits, dots, dashes or underscores, starting and ending with a letter or digit."
+        ],
+    ),
+    "group_with_a_typo": (
+        TWO_LINUX,
+        [("\ntargets:", "\ntarget:")],
+        [
+            "testbed.disks[0].targets is 'targets', which is no target of this inventory: there is none yet; describe one first.",
+            "testbed.disks[1].targets is 'targets', which is no target of this inventory: there is none yet; describe one first.",
+            "testbed.datastores[0].disk is 'ds1', which is no disk: there is none yet; describe one first.",
+            "group target is no group of this collection: did you mean targets?",
+            "group targets has no hosts: name the inventory of your lab with -i, and put its storage server in that group.",
+        ],
+    ),
+    "inventory_of_something_else": (
+        "web: {www01: {ansible_host: 192.0.2.80}}",
+        [],
+        [
+            "group targets has no hosts: name the inventory of your lab with -i, and put its storage server in that group.",
+            "testbed_id is not set: give the testbed a name, such as testbed_id: lab.",
+            "testbed is not set: describe what is on the targets, such as testbed: {disks: [{name: bench, size: 1GiB}]}.",
+        ],
+    ),
+    "variable_with_a_typo": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  benchmark_repetition: 5")],
+        ["benchmark_repetition is no variable of this collection: did you mean benchmark_repetitions?"],
+    ),
+    "variable_with_a_typo_in_the_prefix": (
+        TWO_LINUX,
+        [],
+        ["testbd_address of client01 is no variable of this collection: did you mean testbed_address?"],
+    ),
+    "variable_with_our_prefix": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.21}", "{testbed_colour: blue}")],
+        [
+            "testbed_colour of client01 is no variable of this collection: remove it, or give a variable of your own another prefix."
+        ],
+    ),
+    "words_of_an_earlier_release": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  testbed_disks: []\n  testbed_profile: four_corners")],
+        [
+            "testbed_disks is a word of release 0.3: write testbed.disks, or ramdisk_disks of the target.",
+            "testbed_profile is a word of release 0.3: write benchmark_profile.",
+        ],
+    ),
+    "device_that_nothing_proves": (
+        TWO_LINUX,
+        [("{name: bench, size: 1GiB}", "{name: bench, kind: device, path: /dev/sdb}")],
+        [
+            "testbed.disks[0].path is '/dev/sdb', which proves no device: add the serial, naa, wwid or uuid that the device has."
+        ],
+    ),
+    "target_that_is_a_client_too": (
+        TWO_LINUX,
+        [("client01: {ansible_host: 192.0.2.21}", "client01: {}\n  store01: {}")],
+        [
+            "store01 is in targets and in hypervisors or clients: leave it in targets; with loopback of a disk a target measures its own export."
+        ],
+    ),
+    "two_testbeds_at_once": (
+        TWO_LINUX,
+        [("{ansible_host: 192.0.2.21}", "{testbed_id: other}")],
+        ["testbed_id is 'lab' and 'other', on one host and another: set it once, for all."],
+    ),
+    "several_at_once": (
+        TWO_LINUX,
+        [
+            ("size: 1GiB", "size: 1gb"),
+            ("disk: ds1", "disk: ds2"),
+            ("testbed_id: lab", "testbed_id: lab\n  benchmark_engine: fioo"),
+        ],
+        [
+            "testbed.disks[0].size is '1gb': write a size with its unit, MiB, GiB or TiB, such as 128MiB.",
+            "benchmark_engine is 'fioo': did you mean fio?",
+            "testbed.datastores[0].disk is 'ds2', which is no disk: did you mean ds1?",
+        ],
+    ),
+}
+
+
+def sentences(text: str, **more) -> list:
+    lab = lab_of(text, **more)
+    return [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+
+
+@pytest.mark.parametrize("text", [TWO_LINUX, ESXI, EMBEDDED, WINDOWS], ids=["two_linux", "esxi", "embedded", "windows"])
+def test_good_inventories_have_nothing_wrong(text):
+    assert sentences(text) == []
+
+
+def test_lists_in_a_workload_are_a_sweep():
+    workloads = "benchmark_workloads: [{block_size: [4k, 64k], queue_depth: [1, 8]}, {block_size: 1m}]"
+    assert "testbed_id: lab" in TWO_LINUX
+    assert sentences(TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {workloads}", 1)) == []
+    wrong = workloads.replace("64k", "64q")
+    [sentence] = sentences(TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {wrong}", 1))
+    assert "block_size is '64q'" in sentence
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_inventory_is_told_of_in_these_words(name):
+    text, changes, expected = WRONG[name]
+    for before, after in changes:
+        assert before in text
+        text = text.replace(before, after, 1)
+    others = {"testbd_address": ["client01"], "colour": ["client01"]} if name.endswith("in_the_prefix") else {}
+    assert sentences(text, others=others) == expected
+
+
+def test_there_are_thirty_and_each_is_another():
+    assert len(WRONG) >= 30
+    told = [tuple(expected) for _text, _changes, expected in WRONG.values()]
+    assert len(set(told)) == len(told)
+
+
+def test_facts_of_the_hosts_are_held_against_it():
+    assert sentences(TWO_LINUX, facts={"store01": {"addresses": ["192.0.2.11", "10.0.0.1"], "memory_mib": 8192}}) == []
+    assert sentences(TWO_LINUX, facts={"store01": {"addresses": ["10.0.0.1"], "memory_mib": 3072}}) == [
+        "ansible_host of store01 is '192.0.2.11', which is none of the addresses of store01: use 10.0.0.1.",
+        "memory of store01 is 3 GiB, but its RAM disks take 3 GiB and the system needs 192 MiB: make the disks smaller, or give the host more memory.",
+    ]
+
+
+def test_no_sentence_shows_a_secret():
+    text = TWO_LINUX.replace("    disks:", "    chap_password: [se, cret]\n    disks:")
+    assert sentences(text) == ["testbed.chap_password is of another kind: write a text."]

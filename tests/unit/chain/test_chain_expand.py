@@ -1,0 +1,351 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The description of a testbed becomes the variables of the roles."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, drawing, expand
+from chain_lab import ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "chain"
+
+
+def test_the_embedded_testbed_is_what_release_0_3_0_made():
+    """The fixture was written by the playbooks of 0.3.0: what each role was given on each host."""
+    before = json.loads((FIXTURES / "embedded_0_3_0.json").read_text(encoding="utf-8"))
+    page = yaml.safe_load(
+        (Path(__file__).parents[3] / "inventories/embedded/group_vars/all.yml").read_text(encoding="utf-8")
+    )
+    own = {
+        name: value for name, value in page.items() if name in ("testbed", "testbed_id") or name.startswith("benchmark")
+    }
+    own |= {"testbed_state_dir": "{root}/.cache/testbeds/embedded", "testbed_results_dir": "{root}/results"}
+    own |= {
+        "embedded_lab_dir": "{root}/.cache/lab/embedded",
+        "embedded_lab_image_dir": "{root}/.cache/images",
+        "embedded_lab_netns": "{netns}",
+    }
+    names = {
+        "targets": "target01",
+        "hypervisors": "hypervisor01",
+        "guests": "guest01",
+        "embedded_controllers": "controller01",
+    }
+    lab = lab_of(
+        "{}",
+        groups={group: [name] for group, name in names.items()},
+        hosts={name: dict(own) for name in names.values()},
+    )
+    lab["secrets"] = {"chap": "{chap}", "mutual_chap": "{mutual_chap}"}
+    testbed = expand.expand(lab)
+    assert [problem.sentence() for problem in check.check(lab, testbed)] == []
+    compared = 0
+    for host, variables in before.items():
+        now = {
+            **{name: own[name] for name in own if name.startswith(("benchmark", "embedded_lab"))},
+            **testbed.hosts[host].variables,
+        }
+        for name, value in variables.items():
+            if name.endswith(("_testbed_id", "_state_dir", "_results_dir")):
+                expected = {
+                    "_testbed_id": testbed.testbed_id,
+                    "_state_dir": testbed.state_dir,
+                    "_results_dir": testbed.results_dir,
+                }
+                assert value == next(expected[end] for end in expected if name.endswith(end))
+            elif name == "benchmark_engine":
+                assert now.get(name, ROLES["benchmark"][name]["default"]) == value
+            elif name == "embedded_lab_machines":
+                # A tap of this name was shortened by hand, which would have made two of hypervisor01 and hypervisor02 one.
+                assert value[1].pop("tap") == "tap-hypervisor" and now[name][1].pop("tap") == "tap-hyperv-or01"
+                assert now[name] == value
+            else:
+                assert now[name] == value, (host, name)
+            compared += 1
+    assert compared > 50
+
+
+def test_layers_of_two_linux_hosts():
+    testbed = expanded(TWO_LINUX)
+    assert [(layer["name"], layer["host"], layer["parent"]) for layer in testbed.layers] == [
+        ("backing-bench", "store01", None),
+        ("backing-ds1", "store01", None),
+        ("target-bench", "store01", "backing-bench"),
+        ("target-ds1", "store01", "backing-ds1"),
+        ("initiator-bench", "client01", "target-bench"),
+        ("initiator-ds1", "client01", "target-ds1"),
+        ("datastore-ds1", "client01", "initiator-ds1"),
+    ]
+    assert testbed.hosts["client01"].depends_on == ["store01"] and testbed.hosts["store01"].depends_on == []
+    assert testbed.state_dir == "/labs/lab-testbed/state"
+
+
+def test_a_device_of_the_users_is_never_scratch_unless_he_says_so():
+    text = TWO_LINUX.replace(
+        "{name: bench, size: 1GiB}", "{name: bench, kind: device, path: /dev/sdb, naa: 6001, PURPOSE}"
+    )
+    for said, purpose in ((", PURPOSE", "data"), ("PURPOSE", "scratch")):
+        testbed = expanded(text.replace(said, "" if purpose == "data" else "purpose: scratch"))
+        assert {layer["purpose"] for layer in testbed.layers if layer["name"].endswith("-bench")} == {purpose}
+        [lun] = [
+            lun
+            for lun in testbed.hosts["store01"].variables["iscsi_target_targets"][0]["luns"]
+            if lun["name"] == "bench"
+        ]
+        assert lun == {"lun": 0, "name": "bench", "device": "/dev/sdb", "naa": "6001", "purpose": purpose}
+
+
+def test_what_the_inventory_sets_wins_and_what_follows_is_derived_from_it():
+    text = TWO_LINUX.replace(
+        "192.0.2.11}",
+        """192.0.2.11, iscsi_target_targets: [{name: 'iqn.2026-11.test.mine:t', portals: [{address: 192.0.2.11, port: 3299}],
+    luns: [{lun: 7, name: bench, layer: backing-bench, purpose: scratch}],
+    initiators: [{iqn: 'iqn.2026-11.test.storlab:lab:client01', chap_user: me, chap_password: a-secret-of-mine}]}]}""",
+    )
+    host = expanded(text).hosts["client01"]
+    assert host.variables["iscsi_initiator_targets"] == [
+        {
+            "iqn": "iqn.2026-11.test.mine:t",
+            "portal": {"address": "192.0.2.11", "port": 3299},
+            "chap_user": "me",
+            "chap_password": "a-secret-of-mine",
+            "luns": [
+                {"lun": 7, "name": "bench", "layer_kind": "initiator", "parent": "target-bench", "purpose": "scratch"}
+            ],
+        }
+    ]
+    assert expanded(text).hosts["store01"].because["iscsi_target_targets"] == "set in the inventory"
+
+
+def test_many_hosts_on_many_targets_are_loops():
+    text = """
+all:
+  testbed_id: many
+  testbed:
+    disks: [{name: b, size: 1GiB}, {name: d, size: 2GiB, targets: t2, to: [c1]}]
+    datastores: [{disk: d}]
+targets: {t1: {ansible_host: 192.0.2.1}, t2: {testbed_address: [192.0.2.2, '192.0.3.2:3261']}}
+clients: {c1: , c2: , c3: }
+"""
+    testbed = expanded(text)
+    assert [disk["name"] for disk in testbed.hosts["t2"].variables["ramdisk_disks"]] == ["b-t2", "d"]
+    assert [disk["name"] for disk in testbed.hosts["t1"].variables["ramdisk_disks"]] == ["b-t1"]
+    portals = testbed.hosts["t2"].variables["iscsi_target_targets"][0]["portals"]
+    assert portals == [{"address": "192.0.2.2", "port": 3260}, {"address": "192.0.3.2", "port": 3261}]
+    seen = {
+        name: [
+            lun["name"]
+            for session in testbed.hosts[name].variables["iscsi_initiator_targets"]
+            for lun in session["luns"]
+        ]
+        for name in ("c1", "c2", "c3")
+    }
+    assert seen == {"c1": ["b-t1", "b-t2", "d"], "c2": ["b-t1", "b-t2"], "c3": ["b-t1", "b-t2"]}
+    suffixes = [testbed.hosts[name].variables["iscsi_initiator_layer_suffix"] for name in ("c1", "c2", "c3")]
+    assert suffixes == ["", "-c2", "-c3"]
+    names = [layer["name"] for layer in testbed.layers]
+    assert len(names) == len(set(names)) and "initiator-b-t1-c3" in names
+    assert testbed.hosts["c2"].depends_on == ["t1", "t2"]
+
+
+def test_esxi_hosts_see_what_carries_a_datastore():
+    testbed = expanded(ESXI)
+    first, second = testbed.hosts["esxi01"].variables, testbed.hosts["esxi02"].variables
+    assert [[lun["name"] for lun in session["luns"]] for session in first["iscsi_initiator_targets"]] == [["ds1"]]
+    assert "layer_kind" not in first["iscsi_initiator_targets"][0]["luns"][0]
+    assert first["datastore_datastores"] == [{"name": "lab-ds1", "layer": "initiator-ds1", "version": 6}]
+    assert second["datastore_datastores"] == [{"name": "lab-ds1", "layer": "initiator-ds1-esxi02", "version": 6}]
+    assert (first["datastore_layer_suffix"], second["datastore_layer_suffix"]) == ("", "-esxi02")
+    loopback = testbed.hosts["target01"].variables["iscsi_initiator_targets"][0]["luns"]
+    assert [lun["name"] for lun in loopback] == ["bench"]
+    assert first["guest_vm_guests"] == [
+        {
+            "name": "guest01",
+            "host": "guest01",
+            "address": "guest01.lab.example",
+            "vcpus": 4,
+            "memory_mib": 8192,
+            "esxi": {
+                "datastore": "local1",
+                "datastore_layer": "datastore-lab-ds1",
+                "disks": [
+                    {
+                        "name": "data",
+                        "datastore": "lab-ds1",
+                        "size_mib": 2048,
+                        "controller": "pvscsi",
+                        "provisioning": "eager",
+                    }
+                ],
+                "wait_for_address": True,
+                "find_disk": True,
+                "template": "win",
+            },
+        }
+    ]
+    assert testbed.groups["guest_hosts"] == ["esxi01"]
+    assert "benchmark_platform" not in first and testbed.hosts["guest01"].variables["benchmark_platform"] == "windows"
+
+
+def test_windows_target_has_one_target_per_set_of_disks():
+    text = """
+all:
+  testbed_id: win
+  testbed:
+    disks:
+      - {name: own, size: 1GiB, to: [], loopback: true}
+      - {name: raid, kind: vhdx, path: 'E:\\r.vhdx', size: 2GiB, to: esxi01}
+      - {name: ds1, size: 2GiB, to: esxi01}
+      - {name: raw, size: 3GiB, to: client01}
+    datastores: [{disk: ds1}, {disk: raid}]
+targets: {win01: {testbed_address: 192.0.2.11, ansible_connection: psrp}}
+hypervisors: {esxi01: {testbed_esxi: {is: set}}}
+clients: {client01: {testbed_windows: true}}
+"""
+    testbed = expanded(text)
+    server = testbed.hosts["win01"].variables
+    assert server["ramdisk_provider"] == "iscsi_target" and server["iscsi_target_provider"] == "windows"
+    assert server["ramdisk_windows_loopback"] is True and server["benchmark_ceiling"] is False
+    shown = {
+        target["name"].rpartition(":")[2]: [lun["name"] for lun in target["luns"]]
+        for target in server["iscsi_target_targets"]
+    }
+    assert shown == {"win01": ["raid", "ds1"], "win01-2": ["raw"], "win01-loopback": ["own"]}
+    assert "mutual_chap_user" in server["iscsi_target_targets"][0]["initiators"][0]
+    assert "mutual_chap_user" not in server["iscsi_target_targets"][1]["initiators"][0]
+    assert all("luns" not in target["initiators"][0] for target in server["iscsi_target_targets"])
+    client = testbed.hosts["client01"].variables
+    assert client["iscsi_initiator_name"] == "iqn.1991-05.com.microsoft:client01"
+    assert client["iscsi_initiator_targets"][0]["iqn"].endswith(":win01-2")
+
+
+def test_one_host_alone_exports_nothing_and_measures_the_file_system_on_its_own_disk():
+    testbed = expanded("""
+all:
+  testbed_id: local
+  testbed:
+    disks: [{name: raw, size: 1GiB}, {name: fs, size: 2GiB}]
+    datastores: [{disk: fs, benchmark_file: 1GiB}]
+targets: {server01: }
+""")
+    host = testbed.hosts["server01"]
+    assert host.variables["iscsi_target_targets"] == [] and host.variables["iscsi_initiator_targets"] == []
+    assert host.variables["datastore_datastores"][0]["layer"] == "backing-fs"
+    assert host.stages == ["ramdisk", "iscsi_target", "datastore", "benchmark"]
+
+
+def test_guests_of_linux_hypervisors_lie_on_their_host():
+    testbed = expanded("""
+all:
+  testbed_id: kvm
+  testbed:
+    disks: [{name: ds1, size: 4GiB}]
+    datastores: [{disk: ds1}]
+    guests:
+      - {name: guest01, datastore: ds1, disk_size: 1GiB, memory: 2GiB, vcpus: 2, image: /srv/g.qcow2, image_format: qcow2, taps: [tap0]}
+targets: {target01: {ansible_host: 192.0.2.11}}
+hypervisors: {kvm01: }
+guests: {guest01: {ansible_host: 192.0.2.31}}
+""")
+    variables = testbed.hosts["kvm01"].variables
+    assert variables["guest_vm_provider"] == "qemu" and variables["guest_vm_run_dir"] == "/run/storlab/kvm/vm"
+    guest = variables["guest_vm_guests"][0]
+    assert guest["data_disk"] == {
+        "datastore_layer": "datastore-ds1",
+        "host": "kvm01",
+        "directory": "/srv/storlab/ds1",
+        "size_mib": 1024,
+        "transport": "file",
+    }
+    assert (guest["address"], guest["memory_mib"], guest["nics"]) == ("192.0.2.31", 2048, [{"tap": "tap0"}])
+
+
+def test_two_guests_of_one_embedded_host_get_ports_of_their_own():
+    own = {"embedded_lab_dir": "/lab", "embedded_lab_netns": "netns1", "embedded_lab_image_dir": "/images"}
+    testbed = expanded(f"""
+all: {json.dumps(own)[:-1]}, testbed_id: two, testbed: {{disks: [{{name: ds1, size: 256MiB}}], datastores: [{{disk: ds1}}],
+  guests: [{{name: g1, datastore: ds1, disk_size: 48MiB, memory: 320MiB}}, {{name: g2, datastore: ds1, disk_size: 40MiB, memory: 321MiB}}]}}}}
+targets: {{t1: }}
+hypervisors: {{h1: }}
+guests: {{g1: , g2: }}
+embedded_controllers: {{c1: }}
+""")
+    disks = [guest["data_disk"] for guest in testbed.hosts["c1"].variables["guest_vm_guests"]]
+    assert [disk.get("port") for disk in disks] == [None, 10810]
+    assert [port["address"] for port in testbed.hosts["c1"].variables["embedded_lab_ports"]] == [
+        "10.213.0.13",
+        "10.213.0.14",
+    ]
+
+
+def test_a_profile_takes_the_place_of_workloads():
+    text = TWO_LINUX.replace("testbed_id: lab", "testbed_id: lab\n  benchmark_workloads: [{block_size: 4k}]")
+    assert expanded(text).hosts["client01"].variables["benchmark_workloads"] == [{"block_size": "4k"}]
+    both = text.replace("testbed_id: lab", "testbed_id: lab\n  benchmark_profile: four_corners")
+    variables = expanded(both).hosts["client01"].variables
+    assert (variables["benchmark_profile"], variables["benchmark_workloads"]) == ("four_corners", [])
+
+
+def test_what_was_built_before_is_still_looked_after():
+    """A datastore that is no longer described has to be removed by the next build."""
+    text = TWO_LINUX.replace("    datastores: [{disk: ds1, benchmark_file: 512MiB}]\n", "")
+    assert "datastore" not in expanded(text).hosts["store01"].stages
+    assert (
+        "datastore"
+        in expanded(
+            text,
+            published={
+                "store01": [{"name": "datastore-x", "kind": "datastore", "host": "store01", "purpose": "scratch"}]
+            },
+        )
+        .hosts["store01"]
+        .stages
+    )
+
+
+@pytest.mark.parametrize("chap", ["mutual", "one_way", "none"])
+def test_chap(chap):
+    testbed = expanded(TWO_LINUX.replace("    disks:", f"    chap: {chap}\n    disks:"))
+    session = testbed.hosts["client01"].variables["iscsi_initiator_targets"][0]
+    keys = {key: session[key] for key in session if "chap" in key}
+    expected = {"chap_user": "client01", "chap_password": "sixteen-letters1"} if chap != "none" else {}
+    if chap == "mutual":
+        expected |= {"mutual_chap_user": "store01", "mutual_chap_password": "fifteen-letter2"}
+    assert keys == expected
+    assert testbed.hosts["store01"].variables["iscsi_target_allow_no_chap"] is (chap == "none")
+
+
+def test_nothing_that_is_shown_holds_a_secret():
+    testbed = expanded(TWO_LINUX.replace("    disks:", "    chap_password: vaulted-words-1\n    disks:"))
+    text = drawing.as_yaml(testbed)
+    assert "vaulted-words-1" not in text and SECRETS["mutual_chap"] not in text
+    assert "chap_password: '********'" in text
+    shown = yaml.safe_load(text)
+    assert shown["store01"]["ramdisk_disks"] == testbed.hosts["store01"].variables["ramdisk_disks"]
+    assert text.count("# from: ") == sum(len(host.variables) for host in testbed.hosts.values())
+
+
+def test_the_drawing_shows_every_layer_below_what_lies_on_it():
+    assert drawing.draw(expanded(TWO_LINUX)) == [
+        "testbed lab",
+        "├─ backing-bench on store01: RAM disk, 1024 MiB, measured raw: overwritten",
+        "│  └─ target-bench on store01: LUN 0 of iqn.2026-11.test.storlab:lab:store01",
+        "│     └─ initiator-bench on client01: LUN 0 of iqn.2026-11.test.storlab:lab:store01",
+        "└─ backing-ds1 on store01: RAM disk, 2048 MiB",
+        "   └─ target-ds1 on store01: LUN 1 of iqn.2026-11.test.storlab:lab:store01",
+        "      └─ initiator-ds1 on client01: LUN 1 of iqn.2026-11.test.storlab:lab:store01",
+        "         └─ datastore-ds1 on client01: ext4 at /srv/storlab/ds1",
+        "client01 needs store01",
+    ]
+
+
+def test_names_of_taps_fit_and_differ():
+    names = [expand.tap_name(f"hypervisor{number:02}") for number in range(1, 12)]
+    assert len(set(names)) == 11 and all(len(name) <= 15 for name in names)
+    assert expand.tap_name("target01") == "tap-target01"

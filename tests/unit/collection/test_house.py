@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where code lies and what it may import, read from the code: docs/architecture.md has the rules in words."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import house
+import places
+import pytest
+from house import CONTROLLER, SHIPPED, House, room
+
+HOUSE = House()
+VERMIN = str(Path(sys.executable).parent / "vermin")
+SHIPPED_FILES = sorted((places.ROOT / "plugins" / "module_utils").rglob("*.py"))
+# What each room of module_utils may import besides itself.
+SHIPPED_ARROWS = {
+    "core": set(),
+    "linux": {"core"},
+    "workload": {"core"},
+    "result": {"workload", "core"},
+    "engines": {"result", "workload", "core"},
+    # What runs on a measured host looks at its devices and processes.
+    "run": {"engines", "result", "workload", "linux", "core"},
+    "lab": {"linux", "core"},
+    "esxi": {"run", "engines", "result", "workload", "core"},
+}
+# The same of plugin_utils; all of it may import module_utils.
+CONTROLLER_ARROWS = {
+    "action": set(),
+    "windows": {"action"},
+    "chain": set(),
+    "store": set(),
+    "benchmark": {"store", "windows"},
+    "compare": {"store"},
+    "report": {"compare", "store"},
+}
+# Not of the standard library, and yet in module_utils: imported when an ESXi host is spoken to, which the controller does.
+OTHERS = {"module_utils.esxi.session": {"pyVim", "pyVmomi"}}
+
+
+def allowed(module: str, other: str) -> bool:
+    """Whether a module may import another one of this collection."""
+    here, there = room(module), room(other)
+    tree, _, name = here.partition(".")
+    to_tree, _, to_name = there.partition(".")
+    if here == there:
+        return tree in ("module_utils", "plugin_utils")  # no action imports an action, no module a module
+    if tree in ("action", "filter"):
+        return to_tree in ("module_utils", "plugin_utils")
+    if tree == "modules":
+        return to_tree == "module_utils"
+    if tree == "plugin_utils":
+        # The words of the one-page description are defined where ansible-doc reads them.
+        return (
+            to_tree == "module_utils"
+            or to_name in CONTROLLER_ARROWS[name]
+            or (name, there) == ("chain", "doc_fragments")
+        )
+    return tree == to_tree == "module_utils" and to_name in SHIPPED_ARROWS[name]
+
+
+def cycles(graph: dict) -> list:
+    """Modules that import each other in a circle, as one path that ends where it begins; empty when there is none."""
+    done: set = set()
+
+    def look(name: str, path: list) -> list:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if circle := look(other, [*path, name]):
+                return circle
+        done.add(name)
+        return []
+
+    return next((circle for name in sorted(graph) if (circle := look(name, []))), [])
+
+
+def test_every_file_lies_in_a_room():
+    lost = [
+        name
+        for name in HOUSE.paths
+        if (parts := name.split("."))[0] in house.TREES and len(parts) > 1 and parts[1] not in house.TREES[parts[0]]
+    ]
+    assert lost == []
+    assert set(SHIPPED_ARROWS) == set(SHIPPED) and set(CONTROLLER_ARROWS) == set(CONTROLLER)
+
+
+@pytest.mark.parametrize("module", sorted(HOUSE.paths))
+def test_imports_point_one_way(module):
+    ours, _others = HOUSE.imports(module)
+    assert [other for other in sorted(ours) if not allowed(module, other)] == []
+    # A name that is no module would be an import of nothing.
+    assert [other for other in sorted(ours) if other not in HOUSE.paths] == []
+
+
+def test_nothing_imports_itself_in_a_circle():
+    assert cycles({module: HOUSE.imports(module)[0] - {module} for module in HOUSE.paths}) == []
+
+
+@pytest.mark.parametrize("module", sorted(name for name in HOUSE.paths if name.startswith("module_utils.")))
+def test_what_may_be_shipped_needs_the_standard_library_alone(module):
+    others = {name.partition(".")[0] for name in HOUSE.imports(module)[1]}
+    assert others - set(sys.stdlib_module_names) - OTHERS.get(module, set()) == set()
+
+
+@pytest.mark.parametrize("module", sorted(name for name in HOUSE.paths if name.startswith("modules.")))
+def test_modules_import_relatively_and_of_ansible_the_basics_alone(module):
+    text = HOUSE.paths[module].read_text(encoding="utf-8")
+    assert house.COLLECTION not in text
+    others = {name for name in HOUSE.imports(module)[1] if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert others <= {"ansible.module_utils.basic"}
+
+
+@pytest.mark.parametrize("path", SHIPPED_FILES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_what_may_be_shipped_is_python_3_9(path):
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+
+
+def test_what_may_be_shipped_uses_no_library_function_that_python_3_9_lacks():
+    """vermin knows since when each function of the standard library is there; annotations are not evaluated."""
+    done = subprocess.run(
+        [VERMIN, "--target=3.9-", "--violations", "--no-tips", "--exclude", "str.decode", *map(str, SHIPPED_FILES)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_the_picture_in_the_documentation_is_of_this_code():
+    text = (places.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert HOUSE.picture() in text, "python tests/house.py prints it as it is now"
+
+
+def test_the_documentation_has_one_line_for_each_room():
+    text = (places.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for tree, names in house.TREES.items():
+        for name in names:
+            assert text.count(f"| `{tree}/{name}` |") == 1, f"{tree}/{name}"
+
+
+def test_the_provider_shown_to_contributors_is_the_real_one():
+    shown = (places.ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```yaml\n")[1].split("   ```")[0]
+    real = (places.ROOT / "roles" / "iscsi_target" / "tasks" / "provider_tgt.yml").read_text(encoding="utf-8")
+    assert textwrap.dedent(shown) == real
+
+
+# ---- the rules themselves refuse what they must
+
+
+@pytest.mark.parametrize(
+    ("module", "other"),
+    [
+        ("module_utils.core.failure", "module_utils.linux.host"),
+        ("module_utils.linux.host", "module_utils.run.runner"),
+        ("module_utils.engines.fio", "plugin_utils.store.store"),
+        ("plugin_utils.store.store", "plugin_utils.report.model"),
+        ("plugin_utils.compare.stats", "plugin_utils.report.units"),
+        ("plugin_utils.windows.action", "action.win_state"),
+        ("action.compare", "action.report"),
+        ("modules.ramdisk", "plugin_utils.store.store"),
+        ("modules.ramdisk", "modules.lio_target"),
+        ("filter.fio_results", "action.report"),
+    ],
+)
+def test_what_points_the_wrong_way_is_refused(module, other):
+    assert not allowed(module, other)
+
+
+def test_imports_inside_functions_and_through_packages_are_seen(tmp_path):
+    folder = tmp_path / "module_utils" / "core"
+    folder.mkdir(parents=True)
+    (folder / "one.py").write_text("def late():\n    from ..linux import two\n    import yaml\n    return two, yaml\n")
+    (folder.parent / "linux").mkdir()
+    (folder.parent / "linux" / "two.py").write_text(f"from {house.COLLECTION}module_utils.core.one import late\n")
+    seen = House(tmp_path)
+    assert seen.imports("module_utils.core.one") == ({"module_utils.linux.two"}, {"yaml"})
+    assert cycles({name: seen.imports(name)[0] for name in seen.paths}) == [
+        "module_utils.core.one",
+        "module_utils.linux.two",
+        "module_utils.core.one",
+    ]
+
+
+def test_newer_python_is_noticed(tmp_path):
+    with pytest.raises(SyntaxError):
+        ast.parse("match 1:\n    case 1: pass\n", feature_version=(3, 9))
+    late = tmp_path / "late.py"
+    late.write_text("from itertools import pairwise\n")
+    done = subprocess.run(
+        [VERMIN, "--target=3.9-", "--violations", "--no-tips", "--exclude", "str.decode", str(late)],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1

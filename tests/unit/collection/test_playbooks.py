@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every playbook: the inventory is checked first, roles get what was worked out, and old words are gone."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import show_testbed
+import yaml
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import expand, inventory
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS
+from chain_lab import ESXI, TWO_LINUX, lab_of
+
+ROOT = Path(__file__).resolve().parents[3]
+BOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
+# These need no testbed, or are part of the others.
+WITHOUT_CHECK = ("check.yml", "stand.yml", "show.yml", "new_lab.yml", "import_results.yml")
+# For these a testbed need not be described.
+RESULTS_ONLY = ("report.yml", "compare.yml")
+
+
+def plays(path: Path) -> list:
+    """The plays of a playbook with those that it imports, in their order."""
+    result = []
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
+        imported = entry.get("ansible.builtin.import_playbook")
+        result += plays(path.parent / imported) if imported else [entry]
+    return result
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.name)
+def test_the_inventory_is_checked_first(path):
+    first = plays(path)[0]
+    if path.name in WITHOUT_CHECK:
+        return
+    assert (first["name"], first["hosts"]) == ("Testbed", "localhost:all")
+    assert "storlab.testbed.chain" in first["tasks"][0]
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.name)
+def test_every_play_can_be_chosen_by_tag(path):
+    untagged = [play["name"] for play in plays(path) if not play.get("tags")]
+    assert untagged == (
+        [] if path.name not in ("show.yml", "import_results.yml") else [play["name"] for play in plays(path)]
+    )
+
+
+def test_roles_get_every_variable_that_is_worked_out():
+    variables = yaml.safe_load((ROOT / "playbooks/vars/testbed.yml").read_text(encoding="utf-8"))
+    passed = {name for name, value in variables.items() if value == f"{{{{ __testbed_variables.{name} }}}}"}
+    own = "\n  embedded_lab_dir: /l\n  embedded_lab_image_dir: /i\n  embedded_lab_netns: n1"
+    embedded = ESXI.replace("testbed_id: lab", f"testbed_id: lab{own}") + "embedded_controllers: {controller01: }\n"
+    derived = {
+        name
+        for text in (TWO_LINUX, ESXI, embedded)
+        for host in expand.expand(lab_of(text)).hosts.values()
+        for name in host.variables
+    }
+    assert passed == derived
+    for role, options in inventory.role_options().items():
+        for end in ("testbed_id", "state_dir", "results_dir"):
+            if f"{role}_{end}" in options:
+                assert variables[f"{role}_{end}"] == f"{{{{ testbed_{'id' if end == 'testbed_id' else end} }}}}"
+
+
+def test_playbooks_pass_no_other_variable_through():
+    """A role's variable that is set in the inventory is enough."""
+    options = {name for role in inventory.role_options().values() for name in role}
+    for path in BOOKS:
+        for name, value in re.findall(r"^ +(\w+): \"\{\{ (\w+)", path.read_text(encoding="utf-8"), re.M):
+            assert (
+                name not in options or not value.startswith("testbed_") or name.endswith(("_state", "_deadline_s"))
+            ), (path.name, name)
+
+
+@pytest.mark.parametrize("folder", ["playbooks", "roles", "inventories", "docs", "molecule"])
+def test_old_words_are_gone(folder):
+    words = re.compile(rf"\b({'|'.join(OLD_WORDS)})\b")
+    found = {
+        str(path.relative_to(ROOT)): sorted(set(words.findall(path.read_text(encoding="utf-8"))))
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".yml", ".md", ".py", ".j2") and words.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("path", [path for path in BOOKS if path.name not in WITHOUT_CHECK], ids=lambda path: path.name)
+def test_an_inventory_of_something_else_is_refused(path):
+    sentences = show_testbed.refusal("localhost,", playbook=path.name)
+    assert "testbed_id is not set: give the testbed a name, such as testbed_id: lab." in sentences
+    if path.name not in RESULTS_ONLY:
+        assert (
+            sentences[0]
+            == "group targets has no hosts: name the inventory of your lab with -i, and put its storage server in that group."
+        )
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """write(change) -> an inventory of two hosts that are this one; change(content) changes it first."""
+
+    def write(change=None) -> Path:
+        local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        content = {
+            "all": {
+                "vars": {
+                    **local,
+                    "testbed_id": "books",
+                    "testbed": {"disks": [{"name": "bench", "size": "1MiB"}]},
+                    "testbed_state_dir": str(tmp_path / "state"),
+                },
+                "children": {
+                    "targets": {
+                        "hosts": {"t1": {"testbed_address": "127.0.0.1"}, "t2": {"testbed_address": "127.0.0.2"}}
+                    },
+                    "clients": {"hosts": {"c1": None, "c2": None}},
+                },
+            }
+        }
+        content["all"]["vars"]["testbed"]["disks"] = [
+            {"name": "one", "size": "1MiB", "targets": ["t1"], "to": ["c1"]},
+            {"name": "two", "size": "1MiB", "targets": ["t2"], "to": ["c2"]},
+        ]
+        if change:
+            change(content)
+        path = tmp_path / "lab.yml"
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_nothing_is_missed_of_what_the_command_line_says(lab):
+    assert show_testbed.refusal(lab(), "-e", "testbed_profile=four_corners", playbook="check.yml") == [
+        "testbed_profile is a word of release 0.3: write benchmark_profile."
+    ]
+    assert (
+        show_testbed.expansion(lab(), "-e", "ramdisk_provider=zram")["hosts"]["t1"]["variables"]["ramdisk_provider"]
+        == "zram"
+    )
+
+
+def test_a_group_with_a_typo_is_refused(lab):
+    def change(content):
+        content["all"]["children"]["target"] = content["all"]["children"].pop("targets")
+
+    sentences = show_testbed.refusal(lab(change), playbook="build.yml")
+    assert "group target is no group of this collection: did you mean targets?" in sentences
+
+
+def test_secrets_are_made_once_and_never_in_check_mode_or_by_show(lab, tmp_path):
+    kept = tmp_path / "state" / "secrets"
+    show_testbed.expansion(lab())
+    assert show_testbed.run(lab(), "--check", playbook="check.yml")[0] == 0 and not kept.exists()
+    rc, document, _said = show_testbed.run(lab(), playbook="check.yml")
+    assert rc == 0
+    secrets = {path.name: path.read_text(encoding="utf-8").strip() for path in kept.iterdir()}
+    assert {name: len(text) for name, text in secrets.items()} == {"chap": 16, "mutual_chap": 15}
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept.iterdir())
+    assert not any(text in json.dumps(document) for text in secrets.values())
+    assert show_testbed.run(lab(), playbook="check.yml")[0] == 0
+    assert {path.name: path.read_text(encoding="utf-8").strip() for path in kept.iterdir()} == secrets
+
+
+def test_a_failed_host_stops_what_stands_on_it_and_nothing_else(lab, tmp_path):
+    """t1 fails: c1 logs in there and stops, c2 goes on."""
+    book = tmp_path / "book.yml"
+    playbooks = ROOT / "playbooks"
+    marked = [
+        {
+            "name": "Mark",
+            "ansible.builtin.copy": {
+                "dest": f"{tmp_path}/{{{{ inventory_hostname }}}}",
+                "content": "x",
+                "mode": "0600",
+            },
+        }
+    ]
+    book.write_text(
+        yaml.safe_dump(
+            [
+                {"import_playbook": str(playbooks / "check.yml")},
+                {
+                    "hosts": "targets",
+                    "gather_facts": False,
+                    "tasks": [{"ansible.builtin.fail": {"msg": "no"}, "when": "inventory_hostname == 't1'"}],
+                },
+                {"import_playbook": str(playbooks / "stand.yml")},
+                {"hosts": "clients", "gather_facts": False, "tasks": marked},
+            ]
+        ),
+        encoding="utf-8",
+    )
+    rc, document, _said = show_testbed.run(lab(), playbook=str(book))
+    assert rc == 2
+    assert {name for name in ("c1", "c2") if (tmp_path / name).exists()} == {"c2"}
+    assert {host: stats["failures"] for host, stats in document["stats"].items() if stats["failures"]} == {
+        "t1": 1,
+        "c1": 1,
+    }
+    assert "t1 failed, and c1 stands on what is made there; mend what is told above, and build again." in json.dumps(
+        document
+    )
+
+
+def test_limit_and_no_failure_stop_nothing(lab, tmp_path):
+    book = tmp_path / "book.yml"
+    names = ("check.yml", "stand.yml")
+    book.write_text(
+        yaml.safe_dump([{"import_playbook": str(ROOT / "playbooks" / name)} for name in names]), encoding="utf-8"
+    )
+    rc, document, _said = show_testbed.run(lab(), "--limit", "c1", playbook=str(book))
+    assert rc == 0 and set(document["stats"]) == {"c1"}
+    assert show_testbed.run(lab(), playbook=str(book))[0] == 0

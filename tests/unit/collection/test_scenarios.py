@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every molecule scenario drives the playbooks that users run; scenarios differ by their inventory, their variables and their checks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from places import ROOT
+
+MOLECULE = ROOT / "molecule"
+SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
+# Makes and takes away the machines of the others, by the shipped playbook embedded_lab.yml; it has no testbed.
+MACHINES = "default"
+# The step of a scenario, and the shipped playbooks that it must consist of.
+STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
+# Still call roles in a sequence of their own. This list only shrinks: who is on it without need fails, too.
+OWN_SEQUENCE = {"engine", "iscsi", "ramdisk"}
+
+
+def plays(path: Path) -> list:
+    """The plays of a playbook and of those beside it that it imports; an import of a shipped playbook stays as it is."""
+    entries: list = []
+    content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else []
+    # A file of variables beside the playbooks has no plays.
+    for play in content if isinstance(content, list) else []:
+        target = play.get("ansible.builtin.import_playbook")
+        if target and "playbooks" not in Path(target).parts:
+            entries += plays((path.parent / target).resolve())
+        else:
+            entries.append(play)
+    return entries
+
+
+def shipped(path: Path) -> set:
+    """Names of the shipped playbooks that a playbook of a scenario imports."""
+    return {
+        Path(play["ansible.builtin.import_playbook"]).name
+        for play in plays(path)
+        if "ansible.builtin.import_playbook" in play
+    }
+
+
+def roles_called(value: object) -> list:
+    """The collection's roles that are called anywhere in plays or tasks."""
+    if isinstance(value, list):
+        return [name for item in value for name in roles_called(item)]
+    if not isinstance(value, dict):
+        return []
+    called = [
+        value[key]["name"]
+        for key in ("ansible.builtin.include_role", "ansible.builtin.import_role")
+        if isinstance(value.get(key), dict)
+    ]
+    return called + [name for item in value.values() for name in roles_called(item)]
+
+
+def deviations(folder: Path) -> list:
+    """What a scenario does itself of what the shipped playbooks are there for; empty when it only uses them."""
+    found = []
+    for step, needed in STEPS.items():
+        path = folder / step
+        found += [f"{step} does not run {name}" for name in sorted(needed - shipped(path))]
+        found += [f"{step} calls the role {name}" for name in roles_called(plays(path))]
+    return found
+
+
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
+def test_scenarios_drive_the_shipped_playbooks(scenario):
+    own = deviations(MOLECULE / scenario)
+    if scenario in OWN_SEQUENCE:
+        assert own, f"{scenario} needs no exception any more: take it off OWN_SEQUENCE"
+    else:
+        assert own == []
+
+
+def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
+    driven = set()
+    for path in MOLECULE.glob("*/*.yml"):
+        if path.name != "molecule.yml" and path.name not in ("vars.yml", "hosts.yml"):
+            driven |= shipped(path)
+    needed = {"build.yml", "teardown.yml", "rebuild.yml", "verify_clean.yml", "lab_check.yml", "embedded_lab.yml"}
+    assert needed - driven == set()
+
+
+def test_exceptions_are_scenarios():
+    assert set(SCENARIOS) >= OWN_SEQUENCE | {MACHINES, "chain", "windows"}
+
+
+def test_a_scenario_with_a_sequence_of_its_own_is_noticed(tmp_path):
+    (tmp_path / "converge.yml").write_text(
+        "- ansible.builtin.import_playbook: ../../playbooks/build.yml\n"
+        "- hosts: all\n  tasks:\n    - block:\n        - ansible.builtin.include_role: {name: storlab.testbed.raid}\n"
+    )
+    (tmp_path / "cleanup.yml").write_text("- ansible.builtin.import_playbook: more.yml\n")
+    (tmp_path / "more.yml").write_text("- ansible.builtin.import_playbook: ../../playbooks/teardown.yml\n")
+    assert deviations(tmp_path) == [
+        "converge.yml calls the role storlab.testbed.raid",
+        "cleanup.yml does not run verify_clean.yml",
+    ]

@@ -1,0 +1,691 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verdicts on results whose truth is known, what belongs together, and what is refused."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store.load import Run
+from fixtures.compare import make_runs
+
+SMALL, LARGE = make_runs.WORKLOADS
+MEDIANS = {
+    ("backing-a", SMALL): 20_000,
+    ("backing-a", LARGE): 7_000,
+    ("backing-b", SMALL): 11_000,
+    ("backing-b", LARGE): 3_000,
+}
+
+
+def changed(factor: float, key: tuple = ("backing-a", SMALL)) -> dict:
+    return {**MEDIANS, key: MEDIANS[key] * factor}
+
+
+def pair(repetitions=5, factor=1.0, variation_percent=1.0, **options):
+    before = make_runs.results(repetitions, MEDIANS, variation_percent, seed=1)
+    after = make_runs.results(repetitions, changed(factor), variation_percent, seed=2, run_id="after", **options)
+    return before, after
+
+
+def row(found: dict, metric: str, point: str = f"backing-a {SMALL}") -> dict:
+    return next(one for one in found["rows"] if one["metric"] == metric and one["point"] == point)
+
+
+def run(
+    results: list,
+    host: dict | None = None,
+    layers: dict | None = None,
+    asked: dict | None = None,
+    folder: str | None = None,
+) -> Run:
+    return Run(
+        folder or f"/results/synthetic/{results[0]['run_id']}",
+        "synthetic",
+        results[0]["run_id"],
+        layers=layers or make_runs.layers(),
+        environments={"target01": host or make_runs.environment()},
+        results=results,
+        asked=asked or {},
+    )
+
+
+def side(of: Run, **selector) -> dict:
+    return {"run": of, "selector": {"layer": None, "variant": None, "workload": None, **selector}, "label": of.run_id}
+
+
+# -- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_twice_raises_no_alarm():
+    found = comparison.compare(*pair())
+    assert found["counts"] == {"worse": 0, "better": 0, "cannot_tell": 0, "no_verdict": 0, "no_difference": 28}
+    assert found["verdict"] == "no_difference" and found["headline"] == "None of 28 figures differs by more than 5 %."
+
+
+def test_a_regression_is_found_where_it_is_and_nowhere_else():
+    found = comparison.compare(*pair(factor=0.85, variation_percent=2.0))
+    assert {one["point"] for one in found["rows"] if one["verdict"] == "worse"} == {f"backing-a {SMALL}"}
+    rate, tail = row(found, "iops"), row(found, "latency_p99_ns")
+    assert rate["verdict"] == tail["verdict"] == "worse"
+    assert rate["change_low_percent"] < -15 + 3 and -19 < rate["change_percent"] < -11
+    assert tail["change_percent"] == pytest.approx(100 / (1 + rate["change_percent"] / 100) - 100, abs=0.01)
+    assert rate["change_low_percent"] < rate["change_percent"] < rate["change_high_percent"] < 0
+    assert found["verdict"] == "worse" and found["headline"].startswith("7 of 28 figures are worse, most of all ")
+
+
+def test_higher_is_better_for_rates_and_lower_for_latencies():
+    found = comparison.compare(*pair(factor=1.3))
+    assert (
+        row(found, "iops")["verdict"],
+        row(found, "latency_mean_ns")["verdict"],
+        row(found, "us_per_io")["verdict"],
+    ) == ("better",) * 3
+    assert row(found, "iops")["change_percent"] > 25 and row(found, "latency_mean_ns")["change_percent"] < -20
+    assert found["verdict"] == "better"
+
+
+def test_a_difference_within_the_margin_is_none_however_certain():
+    found = comparison.compare(*pair(10, factor=0.98, variation_percent=0.2))
+    rate = row(found, "iops")
+    assert rate["p_corrected"] < 0.01 and rate["verdict"] == "no_difference"
+    assert (
+        row(comparison.compare(*pair(10, factor=0.98, variation_percent=0.2), margin_percent=1.0), "iops")["verdict"]
+        == "worse"
+    )
+
+
+@pytest.mark.parametrize("repetitions", [1, 2, 3])
+def test_fewer_than_four_repetitions_give_no_verdict_however_large_the_difference(repetitions):
+    found = comparison.compare(*pair(repetitions, factor=0.2))
+    rate = row(found, "iops")
+    assert found["counts"]["no_verdict"] == 28 and rate["run_more"] == 4 - repetitions and "change_percent" not in rate
+    assert (
+        comparison.verdict_words(rate, 5)
+        == f"no verdict: {repetitions} of at least 4 repetitions, run {4 - repetitions} more"
+    )
+
+
+def test_noise_leaves_it_open_and_says_what_it_would_take():
+    found = comparison.compare(*pair(5, factor=0.95, variation_percent=6.0), metrics=["iops"])
+    rate = row(found, "iops")
+    assert rate["verdict"] == "cannot_tell" and rate["run_more"] > 5 and rate["visible_percent"] > 10
+    assert f"run {max(one['run_more'] for one in found['rows'])} more repetitions" in found["headline"]
+    # What it asks for is what it takes.
+    more = comparison.compare(*pair(5 + rate["run_more"], factor=0.88, variation_percent=6.0), metrics=["iops"])
+    assert row(more, "iops")["verdict"] == "worse"
+
+
+@pytest.mark.parametrize(
+    ("percent", "words"),
+    [
+        (0.26, "0.3 %"),
+        (9.94, "9.9 %"),
+        (11.4, "11 %"),
+        (98.7, "99 %"),
+        (99.62, "99.6 %"),
+        (99.999, "99.9 %"),
+        (100, "100 %"),
+        (899, "899 %"),
+        (5700, "×58"),
+    ],
+)
+def test_nothing_falls_by_all_of_itself(percent, words):
+    assert comparison.amount(percent) == words
+
+
+def test_where_no_number_of_repetitions_helps_the_headline_says_so():
+    wild = comparison.compare(*pair(5, factor=0.999, variation_percent=60.0), metrics=["iops"])
+    open_rows = [one for one in wild["rows"] if one["verdict"] == "cannot_tell"]
+    hopeless = [one for one in open_rows if "run_more" not in one]
+    assert hopeless and "would take over 100 repetitions, so lower the noise" in wild["headline"]
+    assert (f"{len(hopeless)} of them would" in wild["headline"]) == (len(hopeless) < len(open_rows))
+
+
+def test_p_is_never_smaller_than_that_of_the_point_alone():
+    found = comparison.compare(*pair(5, factor=0.97, variation_percent=3.0))
+    assert all(0 < one["p"] <= one["p_corrected"] <= 1 for one in found["rows"])
+
+
+def test_values_shown_are_pooled_and_tests_see_repetitions():
+    before, after = pair()
+    # One repetition has a tail of its own, which the merged histogram shows and no median does.
+    worst = next(
+        one for one in after if one["layer"] == "backing-a" and one["workload_id"] == SMALL and one["repetition"] == 3
+    )
+    worst["total"]["histogram"]["bins"] = {"777777": 100_000}
+    found = comparison.compare(before, after)
+    mine = [one["total"] for one in after if one["layer"] == "backing-a" and one["workload_id"] == SMALL]
+    merged: dict = {}
+    for part in mine:
+        for edge, count in part["histogram"]["bins"].items():
+            merged[int(edge)] = merged.get(int(edge), 0) + count
+    seen, wanted = 0, math.ceil(0.99 * sum(merged.values()))
+    for edge in sorted(merged):
+        seen += merged[edge]
+        if seen >= wanted:
+            break
+    assert row(found, "latency_p99_ns")["candidate"]["value"] == edge == 777777
+    assert row(found, "latency_p99_ns")["candidate"]["high"] == max(part["latency_p99_ns"] for part in mine) < edge
+    assert row(found, "iops")["candidate"]["value"] == statistics.median(part["iops"] for part in mine)
+
+
+def test_a_value_of_zero_has_no_ratio():
+    before, after = pair()
+    for one in after:
+        one["cpu"]["us_per_io"] = 0
+    found = comparison.compare(before, after, metrics=["us_per_io"])
+    assert {one["verdict"] for one in found["rows"]} == {"no_verdict"} and "no ratio" in found["rows"][0]["why"]
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+def test_any_number_of_a_result_can_be_compared():
+    before, after = pair()
+    for results, rate in ((before, 900.0), (after, 700.0)):
+        for index, one in enumerate(results):
+            one.update(
+                tpm=rate * 60 + index, database={"orders_s": rate + index / 10, "wait_ms": 3000 / rate + index / 1e4}
+            )
+    found = comparison.compare(before, after, metrics=["tpm", "database.orders_s higher", "database.wait_ms lower"])
+    assert {(one["metric"], one["verdict"]) for one in found["rows"]} == {
+        ("tpm", "worse"),
+        ("database.orders_s", "worse"),
+        ("database.wait_ms", "worse"),
+    }
+
+
+def test_directions_are_apart():
+    found = comparison.compare(*pair(factor=0.8), metrics=["read.latency_p99_ns", "write.iops"])
+    assert [(one["metric"], one["workload_id"]) for one in found["rows"]] == [
+        ("read.latency_p99_ns", SMALL),
+        ("write.iops", LARGE),
+        ("read.latency_p99_ns", SMALL),
+        ("write.iops", LARGE),
+    ]
+    assert found["rows"][0]["verdict"] == "worse"
+
+
+@pytest.mark.parametrize("metric", ["nonsense", "iops sideways", "read.us_per_io", "", 5, "a b c"])
+def test_unknown_metrics_are_refused(metric):
+    with pytest.raises(Failure) as caught:
+        comparison.compare(*pair(), metrics=[metric])
+    assert caught.value.code == "bad_value" and "metrics" in str(caught.value)
+
+
+@pytest.mark.parametrize("margin", [0, -1, 100, "5", True, None, float("nan")])
+def test_margins_that_are_none_are_refused(margin):
+    with pytest.raises(Failure) as caught:
+        comparison.compare(*pair(), margin_percent=margin)
+    assert "margin_percent" in str(caught.value)
+
+
+# -- what belongs together --------------------------------------------------------------------------------------------
+
+
+def test_what_one_side_lacks_is_listed():
+    before, after = pair()
+    after = [one for one in after if (one["layer"], one["workload_id"]) != ("backing-b", LARGE)]
+    for one in after:
+        if one["layer"] == "backing-b":
+            del one["cpu"]["us_per_io"]
+    found = comparison.compare(before, after)
+    assert len(found["rows"]) == 20
+    assert found["unmatched"] == [
+        {"side": "baseline", "point": f"backing-b {LARGE}"},
+        {"side": "baseline", "point": f"backing-b {SMALL}", "metric": "us_per_io"},
+    ]
+
+
+def test_failed_points_count_in_no_figure_and_are_listed():
+    before, after = pair(6)
+    after[0].update(status="failed", failures=[{"code": "io_errors", "message": "3 I/O errors."}])
+    found = comparison.compare(before, after)
+    assert found["failed"] == [{"side": "candidate", "point_id": f"backing-a.{SMALL}.r1", "reason": "3 I/O errors."}]
+    assert (row(found, "iops")["baseline"]["repetitions"], row(found, "iops")["candidate"]["repetitions"]) == (6, 5)
+
+
+def test_nothing_in_common_is_a_failure_that_says_what_there_is():
+    before = make_runs.results(4, {("backing-a", SMALL): 100, ("backing-a", LARGE): 100})
+    after = make_runs.results(4, {("target-x", SMALL): 100, ("target-y", SMALL): 100})
+    with pytest.raises(Failure) as caught:
+        comparison.compare(before, after)
+    assert caught.value.code == "nothing_to_compare" and f"target-x {SMALL}" in str(caught.value)
+
+
+def test_a_repetition_that_is_there_twice_is_refused():
+    before, after = pair()
+    with pytest.raises(Failure) as caught:
+        comparison.compare(before, [*after, after[3]])
+    assert "twice" in str(caught.value)
+
+
+@pytest.mark.parametrize("results", [[], None, "results", [{"layer": "x"}], ["x"]])
+def test_what_are_no_results_is_refused(results):
+    with pytest.raises(Failure) as caught:
+        comparison.compare(results, pair()[1])
+    assert caught.value.code == "bad_value" and "baseline" in str(caught.value)
+
+
+def test_two_layers_in_hand_are_compared_by_workload():
+    results = pair()[0]
+    found = comparison.compare(
+        *([one for one in results if one["layer"] == layer] for layer in ("backing-a", "backing-b")), metrics=["iops"]
+    )
+    assert [one["point"] for one in found["rows"]] == [
+        f"backing-a → backing-b {SMALL}",
+        f"backing-a → backing-b {LARGE}",
+    ]
+    assert [one["verdict"] for one in found["rows"]] == ["worse", "worse"]
+
+
+# -- rounds -----------------------------------------------------------------------------------------------------------
+
+
+def interleaved(rounds: int, drift_percent: float, factor: float) -> tuple:
+    """Two variants that took turns while the machine became slower by drift_percent a round."""
+    found = {"plain": [], "tuned": []}
+    noise = (
+        make_runs.results(rounds, {("backing-a", SMALL): 1.0}, 0.3, seed=4),
+        make_runs.results(rounds, {("backing-a", SMALL): 1.0}, 0.3, seed=5),
+    )
+    for number in range(rounds):
+        for index, (variant, better) in enumerate((("plain", 1.0), ("tuned", factor))):
+            rate = 20_000 * better * (1 - drift_percent / 100) ** number * noise[index][number]["total"]["iops"]
+            one = make_runs.result(
+                "backing-a", SMALL, number + 1, rate, second=100 * number + 10 * index, variant=variant
+            )
+            one["point_id"] += f".{variant}"
+            found[variant].append(one)
+    return found["plain"], found["tuned"]
+
+
+def test_interleaved_rounds_see_through_a_drift():
+    plain, tuned = interleaved(8, drift_percent=4.0, factor=1.03)
+    found = comparison.compare(plain, tuned, metrics=["iops"], margin_percent=1.0)
+    assert found["design"] == "interleaved" and found["rows"][0]["verdict"] == "better"
+    assert found["rows"][0]["visible_percent"] < 1.5
+    # The same figures, but as if measured one after the other: the drift is noise then.
+    for one in tuned:
+        one["started_utc"] = one["started_utc"].replace("T00", "T05")
+    apart = comparison.compare(plain, tuned, metrics=["iops"], margin_percent=1.0)
+    assert (
+        apart["design"] == "apart"
+        and apart["rows"][0]["verdict"] == "cannot_tell"
+        and apart["rows"][0]["visible_percent"] > 10
+    )
+
+
+def test_five_rounds_are_too_few_for_pairs_and_enough_for_groups():
+    found = comparison.compare(*interleaved(5, drift_percent=0.0, factor=1.2), metrics=["iops"])
+    assert found["design"] == "apart" and found["rows"][0]["verdict"] == "better"
+
+
+# -- unlike things ----------------------------------------------------------------------------------------------------
+
+
+def test_alike_but_for_what_never_matters():
+    before, after = pair()
+    host = make_runs.environment(load=1.9)
+    host["devices"]["backing-a"]["path"] = "/dev/ram7"
+    found = comparison.compare_runs(side(run(before)), side(run(after, host)), [])
+    assert {entry["status"] for entry in found["environment"]} == {"ignored"}
+    assert [entry["fact"] for entry in found["environment"]] == [
+        "hosts.target01.devices.backing-a.path",
+        "hosts.target01.load_1min",
+    ]
+
+
+def test_a_testbed_that_was_built_again_is_the_same_testbed():
+    before, after = pair()
+    hosts, layers = [make_runs.environment() for _side in range(2)], [make_runs.layers() for _side in range(2)]
+    for number in range(2):
+        contents = {"serial": f"s{number}", "naa": f"600{number}", "wwid": f"naa.600{number}"}
+        layers[number]["backing-a"]["identity"].update(contents)
+        layers[number]["backing-a"]["detail"]["generation"] = f"g{number}"
+        hosts[number]["devices"]["backing-a"].update(contents)
+    sides = [side(run(*each)) for each in zip((before, after), hosts, layers)]
+    found = comparison.compare_runs(*sides, [])
+    facts = {entry["fact"]: entry["status"] for entry in found["environment"]}
+    assert facts["layers.backing-a.of_contents.serial"] == "ignored"
+    assert facts["hosts.target01.devices.backing-a.of_contents.naa"] == "ignored"
+    assert set(facts.values()) == {"ignored"}
+    # Without a generation nothing says that the testbed made it, so that it is another disk.
+    for each in layers:
+        del each["backing-a"]["detail"]["generation"]
+    with pytest.raises(Failure, match=r"layers\.backing-a\.identity\.serial"):
+        comparison.compare_runs(*sides, [])
+
+
+def test_the_numbers_that_the_kernel_gave_to_the_devices_of_several_hosts_never_matter():
+    before, after = pair()
+    layers = [make_runs.layers() for _side in range(2)]
+    for number, side_layers in enumerate(layers):
+        side_layers["backing-a"]["identity"]["layers"] = {
+            "backing-b": {"identity": {"major_minor": f"7:{number}", "serial": "the same"}}
+        }
+    found = comparison.compare_runs(side(run(before, layers=layers[0])), side(run(after, layers=layers[1])), [])
+    assert [(entry["fact"], entry["status"]) for entry in found["environment"]] == [
+        ("layers.backing-a.identity.layers.backing-b.identity.major_minor", "ignored")
+    ]
+    layers[1]["backing-a"]["identity"]["layers"]["backing-b"]["identity"]["serial"] = "another"
+    with pytest.raises(Failure, match=r"identity\.layers\.backing-b\.identity\.serial"):
+        comparison.compare_runs(side(run(before, layers=layers[0])), side(run(after, layers=layers[1])), [])
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        (
+            lambda after, host, layers, asked: host["kernel"].update(release="6.12"),
+            "hosts.target01.kernel.release (6.1.0-50 → 6.12)",
+        ),
+        (
+            lambda after, host, layers, asked: host["cpu"].update(governor="powersave"),
+            "hosts.target01.cpu.governor (absent → powersave)",
+        ),
+        (
+            lambda after, host, layers, asked: layers["backing-b"].update(size_bytes=1 << 20),
+            "layers.backing-b.size_bytes (134217728 → 1048576)",
+        ),
+        (
+            lambda after, host, layers, asked: layers["backing-b"]["identity"].update(stamp="other"),
+            "layers.backing-b.identity.stamp (synthetic/backing-b → other)",
+        ),
+        (
+            lambda after, host, layers, asked: layers["backing-b"].update(detail={"page_cache": "used"}),
+            "layers.backing-b.detail.page_cache (absent → used)",
+        ),
+        (
+            lambda after, host, layers, asked: [one["engine"].update(version="3.41") for one in after],
+            "engine.backing-a.version (3.33 → 3.41)",
+        ),
+        (
+            lambda after, host, layers, asked: after[2]["engine"].update(ioengine="io_uring"),
+            "engine.backing-b.ioengine (libaio → io_uring + libaio)",
+        ),
+        (
+            lambda after, host, layers, asked: [one["workload"].update(runtime_s=60) for one in after],
+            f"workloads.{SMALL}.runtime_s (5 → 60)",
+        ),
+        (
+            lambda after, host, layers, asked: [one.update(preparation={"filled": False}) for one in after],
+            "preparation.backing-a.filled (absent → no)",
+        ),
+        (
+            lambda after, host, layers, asked: asked.update(collection_version="0.3.0"),
+            "run.collection_version (0.2.0 → 0.3.0)",
+        ),
+        (
+            lambda after, host, layers, asked: asked["requests"][0].update(order="random"),
+            "run.order (interleaved → random)",
+        ),
+        (
+            lambda after, host, layers, asked: [after.remove(one) for one in after[:] if one["repetition"] == 5],
+            "repetitions (5 → 4)",
+        ),
+    ],
+)
+def test_unlike_runs_are_refused_by_name_unless_it_is_under_test(change, fact):
+    before, after = pair()
+    host, layers = make_runs.environment(), make_runs.layers()
+    asked = {"collection_version": "0.2.0", "requests": [{"order": "interleaved", "seed": 1, "hosts": ["target01"]}]}
+    other = {"collection_version": "0.2.0", "requests": [{"order": "interleaved", "seed": 2, "hosts": ["target01"]}]}
+    change(after, host, layers, other)
+    sides = side(run(before, asked=asked)), side(run(after, host, layers, other))
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(*sides, [])
+    assert caught.value.code == "unlike_runs" and fact in str(caught.value)
+    names = {entry["fact"] for entry in caught.value.details["differences"]}
+    assert fact.split(" (")[0] in names
+    found = comparison.compare_runs(*sides, sorted(names))
+    assert {entry["fact"] for entry in found["environment"] if entry["status"] == "under_test"} == names and found[
+        "under_test_same"
+    ] == []
+
+
+def test_what_was_named_and_does_not_differ_is_said():
+    before, after = pair()
+    pattern = "hosts.*.devices.*.queue.scheduler"
+    assert comparison.compare_runs(side(run(before)), side(run(after)), [pattern])["under_test_same"] == [pattern]
+    changed_host = make_runs.environment("none [mq-deadline]")
+    found = comparison.compare_runs(side(run(before)), side(run(after, changed_host)), [pattern])
+    assert found["under_test_same"] == [] and len(found["environment"]) == 2
+
+
+def test_hosts_and_layers_that_are_not_compared_may_differ():
+    before, after = pair()
+    host, layers = make_runs.environment(), make_runs.layers()
+    host["devices"]["initiator-z"] = {"size_bytes": 5}
+    layers["initiator-z"] = {"name": "initiator-z", "host": "elsewhere", "parent": "backing-a"}
+    found = comparison.compare_runs(side(run(before)), side(run(after, host, layers)), [])
+    assert found["environment"] == []
+
+
+def test_two_layers_of_one_run_are_the_thing_under_test():
+    before = pair()[0]
+    one = run(before)
+    found = comparison.compare_runs(side(one, layer="backing-a"), side(one, layer="backing-b"), [], metrics=["iops"])
+    assert [row["layer"] for row in found["rows"]] == ["backing-a → backing-b"] * 2
+    assert {(entry["fact"], entry["status"]) for entry in found["environment"]} == {
+        ("layers.compared.name", "under_test")
+    }
+    with pytest.raises(Failure) as caught:
+        for result in before:
+            result["engine"]["ioengine"] = "null" if result["layer"] == "backing-a" else "libaio"
+        comparison.compare_runs(side(one, layer="backing-a"), side(one, layer="backing-b"), [])
+    assert "engine.compared.ioengine (null → libaio)" in str(caught.value)
+
+
+def test_two_workloads_are_compared_when_both_are_named():
+    one = run(pair()[0])
+    found = comparison.compare_runs(side(one, workload=SMALL), side(one, workload=LARGE), [], metrics=["iops"])
+    assert [row["workload_id"] for row in found["rows"]] == [f"{SMALL} → {LARGE}"] * 2
+    assert "workloads.compared.queue_depth" in {entry["fact"] for entry in found["environment"]}
+
+
+def test_variants_are_compared_as_their_hosts_were_then():
+    plain, tuned = interleaved(6, 0.0, 1.2)
+    host = make_runs.environment()
+    host["variants"] = {
+        "plain": make_runs.environment(),
+        "tuned": make_runs.environment("none [mq-deadline]", load=2.5),
+    }
+    one = run([*plain, *tuned], host)
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(side(one, variant="plain"), side(one, variant="tuned"), [])
+    assert "hosts.target01.devices.backing-a.queue.scheduler ([none] mq-deadline → none [mq-deadline])" in str(
+        caught.value
+    )
+    found = comparison.compare_runs(
+        side(one, variant="plain"), side(one, variant="tuned"), ["*.queue.scheduler"], metrics=["iops"]
+    )
+    assert (
+        found["design"] == "interleaved"
+        and found["rows"][0]["verdict"] == "better"
+        and found["rows"][0]["variant"] == "plain → tuned"
+    )
+
+
+def test_a_layer_of_another_name_is_not_taken_for_the_same():
+    before = make_runs.results(4, {("backing-a", SMALL): 100})
+    after = make_runs.results(4, {("backing-b", SMALL): 100}, run_id="after")
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(side(run(before)), side(run(after)), [])
+    assert caught.value.code == "nothing_to_compare"
+
+
+@pytest.mark.parametrize(
+    ("selector", "words"),
+    [({"layer": "nowhere"}, "backing-a, backing-b"), ({"variant": "x"}, "no variants"), ({"workload": "1k"}, SMALL)],
+)
+def test_a_selector_that_finds_nothing_says_what_there_is(selector, words):
+    before, after = pair()
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(side(run(before), **selector), side(run(after)), [])
+    assert caught.value.code == "bad_value" and words in str(caught.value)
+
+
+def test_a_run_is_not_compared_with_itself():
+    one = run(pair()[0])
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(side(one), side(one), [])
+    assert "baseline itself" in str(caught.value)
+
+
+# -- gates ------------------------------------------------------------------------------------------------------------
+
+
+def gate(found: dict, *texts: str) -> set:
+    return {(hit["rule"], hit["metric"], hit["point"]) for hit in comparison.hits(found, comparison.rules(list(texts)))}
+
+
+def test_gates_meet_what_they_name():
+    before, after = pair(factor=0.85)
+    after.pop()
+    after[0].update(status="failed", failures=[])
+    found = comparison.compare(before, after)
+    point = f"backing-a {SMALL}"
+    assert gate(found, "regression > 10 %", "latency_p99_ns regression > 12.5 %") == {
+        *(
+            ("regression > 10 %", metric, point)
+            for metric in (
+                "iops",
+                "bandwidth_bytes_s",
+                "latency_mean_ns",
+                "latency_p50_ns",
+                "latency_p99_ns",
+                "latency_p99_9_ns",
+                "us_per_io",
+            )
+        ),
+        ("latency_p99_ns regression > 12.5 %", "latency_p99_ns", point),
+    }
+    assert gate(found, "iops regression > 16 %") == set() and gate(found, "iops regression") == {
+        ("iops regression", "iops", point)
+    }
+    assert gate(found, "cannot_tell") == set()
+    assert gate(found, "missing") == {("missing", "", f"backing-a.{SMALL}.r1")}
+
+
+def test_a_gate_on_missing_points():
+    before, after = pair(4)
+    found = comparison.compare(before, [one for one in after if one["layer"] == "backing-a"])
+    assert {point for _rule, _metric, point in gate(found, "missing")} == {f"backing-b {SMALL}", f"backing-b {LARGE}"}
+    few = comparison.compare(*pair(2))
+    assert len(gate(few, "cannot_tell")) == 28 and len(gate(few, "iops cannot_tell")) == 4
+
+
+def test_a_gate_that_could_never_object_is_refused():
+    with pytest.raises(Failure) as caught:
+        gate(comparison.compare(*pair()), "tpm regression")
+    assert caught.value.code == "metric_missing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "regression > 5",
+        "regression>5%",
+        "regresion",
+        "regression > -5 %",
+        "cannot_tell > 5 %",
+        "iops missing",
+        "nonsense regression",
+        "regression > 5 % iops",
+        "",
+        None,
+    ],
+)
+def test_gates_have_a_strict_grammar(text):
+    with pytest.raises(Failure) as caught:
+        comparison.rules([text])
+    assert caught.value.code == "bad_value" and "fail_on" in str(caught.value)
+
+
+# -- whatever a file may hold -----------------------------------------------------------------------------------------
+
+ODD = (
+    None,
+    True,
+    0,
+    -1,
+    3.5,
+    "",
+    "x",
+    [],
+    [1, {"a": None}],
+    {},
+    {"x": {"y": []}},
+    float("nan"),
+    float("inf"),
+    10**30,
+    "\u0000<b>",
+)
+
+
+def places(value, path=()):
+    """Every place in nested lists and mappings."""
+    for key in value if isinstance(value, dict) else range(len(value)):
+        yield (*path, key)
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key], (*path, key))
+
+
+def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
+    generator = random.Random(31)  # noqa: S311 mutations, no secret
+    refused = answered = 0
+    for trial in range(300):
+        after = make_runs.results(4, {("backing-a", SMALL): 20_000}, seed=2, run_id="after")
+        content = {
+            "results": after,
+            "host": make_runs.environment(),
+            "layers": make_runs.layers(),
+            "asked": {
+                "collection_version": "0.2.0",
+                "requests": [{"order": "random", "profile": {"name": "p", "version": 2}}],
+            },
+        }
+        for _change in range(generator.choice((1, 1, 3))):
+            path = generator.choice([path for path in places(content) if len(path) > 1])
+            place = content
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = generator.choice(ODD)
+        # As load.read_run leaves it: results and layers are mappings, results have the keys that it requires.
+        content["layers"] = {name: layer for name, layer in content["layers"].items() if isinstance(layer, dict)}
+        results = [one for one in content["results"] if isinstance(one, dict)] or after
+        sides = (
+            side(run(make_runs.results(4, {("backing-a", SMALL): 20_000}))),
+            side(
+                Run(
+                    "/r",
+                    "synthetic",
+                    "after",
+                    layers=content["layers"],
+                    environments={"target01": content["host"]},
+                    results=results,
+                    asked=content["asked"],
+                )
+            ),
+        )
+        try:
+            found = comparison.compare_runs(*sides, ["*"])
+            found.update(
+                fail_on=[], hits=comparison.hits(found, comparison.rules(["regression", "missing", "cannot_tell"]))
+            )
+            if trial % 10 == 0:
+                compare_render.render(found)
+            answered += 1
+        except Failure as failure:
+            assert failure.code in ("bad_value", "nothing_to_compare", "unlike_runs"), failure
+            refused += 1
+    assert answered > 200 and refused > 0

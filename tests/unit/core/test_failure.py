@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A failure reaches the user as it was raised, however many modules and actions it passes."""
+
+from __future__ import annotations
+
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+
+# What a split at the first full stop would take apart.
+RAISED = Failure("wrong_size", "/dev/disk/by-id/x. y has 3.5 GiB.", "Use a. b.", device="x. y", size_bytes=7)
+
+
+def test_a_failure_of_a_module_is_the_same_in_the_action():
+    again = Failure.of_result({"failed": True, **RAISED.as_result()})
+    assert again.as_result() == RAISED.as_result()
+    assert (again.code, again.details) == ("wrong_size", {"device": "x. y", "size_bytes": 7})
+    assert str(again) == "/dev/disk/by-id/x. y has 3.5 GiB. Use a. b."
+
+
+def test_a_module_that_broke_off_says_what_it_left():
+    failure = Failure.of_result({"failed": True, "msg": "MODULE FAILURE", "module_stderr": "no python3\n"})
+    assert failure.code == "module_failed"
+    assert "MODULE FAILURE no python3" in str(failure) and "-vvv" in str(failure)

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.lab import netns
+
+NOTHING = {"folder": False, "netns": False, "bridge": False, "addresses": [], "taps": [], "down": []}
+WANTED = {"netns": True, "address": "10.213.0.1/24", "taps": ["tap-a", "tap-b"]}
+COMPLETE = {
+    "folder": True,
+    "netns": True,
+    "bridge": True,
+    "addresses": ["10.213.0.1/24"],
+    "taps": ["tap-a", "tap-b"],
+    "down": [],
+}
+
+
+def test_two_checkouts_with_a_lab_of_one_name_never_meet():
+    one, two = (
+        netns.netns_name("embedded", "/home/a/.cache/lab/embedded"),
+        netns.netns_name("embedded", "/home/b/.cache/lab/embedded"),
+    )
+    assert one.startswith("storlab-embedded-")
+    assert one != two
+    assert one == netns.netns_name("embedded", "/home/a//.cache/lab/embedded/")
+
+
+def test_the_longest_name_leaves_room_for_a_control_socket():
+    name = netns.netns_name("l" * 32, "/x")
+    assert len(f"{netns.run_dir(name)}/vm/{'m' * 30}/qmp") <= 107
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "variable"),
+    [
+        ("", "/x", "lab name"),
+        ("Lab", "/x", "lab name"),
+        ("a/../b", "/x", "lab name"),
+        ("a" * 33, "/x", "lab name"),
+        ("lab", "relative", "lab folder"),
+    ],
+)
+def test_a_name_no_namespace_can_have_is_refused(name, folder, variable):
+    with pytest.raises(Failure) as caught:
+        netns.netns_name(name, folder)
+    assert caught.value.details["variable"] == variable
+
+
+def test_addresses_of_cards_differ_by_machine_and_stay_the_same():
+    addresses = {seed: netns.mac_address(seed) for seed in ("a target01", "a hypervisor01", "b target01")}
+    assert len(set(addresses.values())) == 3
+    assert all(address.startswith("52:54:00:") and len(address) == 17 for address in addresses.values())
+    assert netns.mac_address("a target01") == addresses["a target01"]
+
+
+def test_a_bridge_address_is_taken_with_its_prefix():
+    assert netns.check_address("address", "10.213.0.1/24") == "10.213.0.1/24"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["10.213.0.1", "10.213.0.0/24", "10.213.0.255/24", "10.213.0.1/32", "10.213.0.256/24", "fd00::1/64", "", "bridge"],
+)
+def test_what_is_no_bridge_address_is_refused(value):
+    with pytest.raises(Failure) as caught:
+        netns.check_address("address", value)
+    assert caught.value.details == {"variable": "address", "value": value}
+
+
+def test_everything_is_made_where_nothing_is():
+    assert netns.plan(NOTHING, WANTED) == [
+        ("add namespace",),
+        ("add bridge",),
+        ("add address", "10.213.0.1/24"),
+        ("add tap", "tap-a"),
+        ("add tap", "tap-b"),
+        ("set up", "lo"),
+        ("set up", netns.BRIDGE),
+        ("set up", "tap-a"),
+        ("set up", "tap-b"),
+    ]
+
+
+def test_nothing_is_done_where_all_is_there():
+    assert netns.plan(COMPLETE, WANTED) == []
+
+
+def test_drift_is_repaired_and_nothing_else_touched():
+    drifted = {**COMPLETE, "addresses": ["10.99.0.1/24"], "taps": ["tap-a", "tap-old"], "down": ["lo", "tap-a", "sit0"]}
+    assert netns.plan(drifted, WANTED) == [
+        ("remove address", "10.99.0.1/24"),
+        ("add address", "10.213.0.1/24"),
+        ("remove tap", "tap-old"),
+        ("add tap", "tap-b"),
+        ("set up", "tap-b"),
+        ("set up", "lo"),
+        ("set up", "tap-a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("current", "steps"),
+    [
+        (COMPLETE, [("remove namespace",), ("remove folder",)]),
+        ({**NOTHING, "folder": True}, [("remove folder",)]),
+        (NOTHING, []),
+    ],
+)
+def test_removing_takes_what_is_there(current, steps):
+    assert netns.plan(current, {"netns": False}) == steps
+
+
+def test_the_state_is_read_from_what_ip_prints():
+    links = [
+        {"ifname": "lo", "flags": ["LOOPBACK"], "addr_info": []},
+        {
+            "ifname": netns.BRIDGE,
+            "flags": ["BROADCAST", "UP"],
+            "addr_info": [
+                {"family": "inet", "local": "10.213.0.1", "prefixlen": 24},
+                {"family": "inet6", "local": "fe80::1", "prefixlen": 64},
+            ],
+        },
+        {"ifname": "tap-a", "flags": ["UP"], "master": netns.BRIDGE, "addr_info": []},
+        {"ifname": "tap-loose", "flags": ["UP"], "addr_info": []},
+    ]
+    assert netns.parse_state(links) == {
+        "netns": True,
+        "bridge": True,
+        "addresses": ["10.213.0.1/24"],
+        "taps": ["tap-a"],
+        "down": ["lo"],
+    }
+
+
+def test_every_command_on_interfaces_runs_inside_the_namespace():
+    for step in netns.plan(NOTHING, WANTED)[1:]:
+        for argv in netns.commands(step, "storlab-a-1a2b3c"):
+            assert argv[:3] == ["nsenter", "--net=/run/storlab/storlab-a-1a2b3c/net", "--"]
+
+
+def test_an_ordinary_file_is_not_a_namespace(tmp_path):
+    (tmp_path / "net").write_text("")
+    assert netns.is_namespace(str(tmp_path / "net")) is False
+    assert netns.is_namespace(str(tmp_path / "none")) is False
+    assert netns.is_namespace("/proc/self/ns/net") is True
+
+
+def test_without_a_namespace_nothing_is_put_before_a_command():
+    assert netns.enter_argv(None) == []
+    assert netns.enter_argv("") == []
+    assert netns.enter_argv("/run/netns/x") == ["nsenter", "--net=/run/netns/x", "--"]

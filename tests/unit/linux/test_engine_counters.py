@@ -1,0 +1,119 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counters: figures computed by hand, and the kernel's own against work of known size."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.result.derived import cpu_cost
+
+BEFORE = {
+    "monotonic_s": 100.0,
+    "unix_s": 5000.0,
+    "interrupts": 40,
+    "context_switches": 1000,
+    "cpu_ticks": {"all": [10, 0, 5, 100, 2, 0, 1, 0], "0": [4, 0, 2, 50, 1, 0, 1, 0], "1": [6, 0, 3, 50, 1, 0, 0, 0]},
+    "network": {"lo": [7, 7], "eth0": [1000, 50], "gone0": [1, 2]},
+    "device": {"name": "sda", "counts": [10, 0, 80, 5, 20, 1, 160, 9, 0, 30, 14, 0, 0, 0, 0, 0, 0]},
+    "engine_ticks": {"all": 3, "71": 1, "72": 2},
+}
+# 2 s later, on two cores of 100 ticks a second: 400 ticks in all, of which 60 user, 30 system, 10 softirq are busy and 20 stolen.
+AFTER = {
+    "monotonic_s": 102.0,
+    "unix_s": 5002.0,
+    "interrupts": 47,
+    "context_switches": 1090,
+    "cpu_ticks": {
+        "all": [70, 0, 35, 370, 12, 0, 11, 20],
+        "0": [59, 0, 22, 160, 5, 0, 11, 0],
+        "1": [11, 0, 13, 210, 7, 0, 0, 20],
+    },
+    "network": {"lo": [7, 7], "eth0": [4000, 250], "new0": [5, 5]},
+    "device": {"name": "sda", "counts": [110, 0, 1680, 45, 60, 1, 480, 29, 3, 1530, 74, 0, 0, 0, 0, 0, 0]},
+    "engine_ticks": {"all": 63, "71": 11, "72": 52, "73": 9},
+}
+
+
+def test_figures_of_an_interval(monkeypatch):
+    monkeypatch.setattr(counters, "TICKS_S", 100)
+    assert counters.delta(BEFORE, AFTER) == {
+        "interval_s": 2.0,
+        "cpu": {
+            "host_busy_s": 1.0,
+            "host_busy_percent": 25.0,
+            "host_steal_percent": 5.0,
+            "cores": 2,
+            # core 0: 55 + 20 + 10 = 85 of 199 ticks; core 1: 15 of 201
+            "busiest_core_percent": 42.7,
+            "engine_busy_s": 0.6,
+            "busiest_thread_percent": 25.0,
+        },
+        # 100 reads of 1600 sectors, 40 writes of 320; 60 ms in 140 requests; 1.5 of 2 s busy
+        "device": {
+            "name": "sda",
+            "read": {"ios": 100, "bytes": 819200},
+            "write": {"ios": 40, "bytes": 163840},
+            "busy_percent": 75.0,
+            "latency_mean_ns": 428571,
+        },
+        "network": {"eth0": {"rx_bytes": 3000, "tx_bytes": 200}},
+        "interrupts": 7,
+        "context_switches": 90,
+    }
+
+
+def test_differences_add_up():
+    middle = counters.combine(BEFORE, AFTER, lambda one, other: (one + other) / 2)
+    whole = counters.total([counters.difference(BEFORE, middle), counters.difference(middle, AFTER)])
+    assert counters.told(whole) == counters.delta(BEFORE, AFTER)
+
+
+def test_what_was_not_there_both_times_is_absent():
+    without = {key: value for key, value in AFTER.items() if key not in ("device", "engine_ticks", "interrupts")}
+    found = counters.delta(BEFORE, without)
+    assert "device" not in found
+    assert "interrupts" not in found
+    assert "engine_busy_s" not in found["cpu"]
+    # Another disk that got the number meanwhile.
+    assert "device" not in counters.delta(BEFORE, {**AFTER, "device": {**AFTER["device"], "name": "sdb"}})
+
+
+def test_cpu_cost_by_hand():
+    # 1.5 of 2 cores busy (3 s in 2 s) at 50000 IOPS: 30 us an I/O; 1.5 x 2600 MHz / 50000 = 0.078 MHz each
+    assert cpu_cost({"host_busy_s": 3.0}, 2.0, 50000, 2600) == {"us_per_io": 30.0, "mhz_per_iops": 0.078}
+    assert cpu_cost({"host_busy_s": 3.0}, 2.0, 50000) == {"us_per_io": 30.0}
+    assert cpu_cost({}, 2.0, 50000, 2600) == {}
+    assert cpu_cost({"host_busy_s": 3.0}, 2.0, 0, 2600) == {}
+
+
+def test_a_busy_process_is_seen():
+    before = counters.sample(pid=os.getpid())
+    spent = time.process_time()
+    while time.process_time() - spent < 0.3:
+        hashlib.sha256(bytes(1 << 20)).digest()
+    cpu = counters.delta(before, counters.sample(pid=os.getpid()))["cpu"]
+    assert 0.25 <= cpu["engine_busy_s"] <= 0.5
+    assert cpu["host_busy_s"] >= 0.25
+    assert cpu["cores"] == os.cpu_count()
+
+
+def test_a_process_that_is_gone():
+    done = subprocess.Popen(["true"])
+    done.wait()
+    assert "engine_ticks" not in counters.sample(pid=done.pid)
+
+
+def test_it_works_alone():
+    """Observers on other hosts have this file and the standard library."""
+    code = "import runpy, sys; print(sorted(runpy.run_path(sys.argv[1])['sample']()))"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, counters.__file__], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['context_switches', 'cpu_ticks', 'interrupts', 'monotonic_s', 'network', 'unix_s']"

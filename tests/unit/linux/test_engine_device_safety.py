@@ -1,0 +1,716 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The device guard: against a made-up /sys and /proc, and against real loop devices of this host."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import stat
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety as guard
+
+SIZE = 64 << 20
+SERIAL, NAA = "5a1e1d04-7d52", "6001405aaaabbbb0000111122223333f"
+LAYER = {
+    "name": "initiator-bench",
+    "kind": "initiator",
+    "host": "hypervisor01",
+    "path": "/dev/sdb",
+    "parent": "target-bench",
+    "purpose": "scratch",
+    "size_bytes": SIZE,
+    "identity": {"serial": SERIAL, "naa": NAA},
+}
+FILE_LAYER = {
+    "name": "datastore-ds1",
+    "kind": "datastore",
+    "host": "hypervisor01",
+    "path": "/srv/ds1/bench.dat",
+    "parent": "initiator-ds1",
+    "purpose": "scratch",
+    "size_bytes": 4096,
+    "identity": {"mount_point": "/srv/ds1", "uuid": "11111111-2222"},
+}
+
+
+class FakeHost(guard.System):
+    """A host whose /sys, /proc and /dev are a folder: one blank SCSI disk /dev/sdb (8:16) that is nobody's."""
+
+    def __init__(self, root):
+        super().__init__(str(root))
+        self.blank, self.claim, self.claims, self.tgt, self.signature, self.layer = True, None, {}, "", None, LAYER
+        self.dead_sockets = set()
+        self.modes = {"/dev/sdb": (stat.S_IFBLK, os.makedev(8, 16))}
+        self.write("/dev/sdb", "")
+        self.disk = "/sys/devices/host0/block/sdb"
+        self.link("/sys/dev/block/8:16", "../../devices/host0/block/sdb")
+        for name, content in {
+            "dev": "8:16",
+            "size": str(SIZE // 512),
+            "ro": "0",
+            "device/vpd_pg80": b"\0\x80\0\x0d" + SERIAL.encode(),
+            "device/vpd_pg83": b"\0\x83\0\x14\x01\x03\0\x10" + bytes.fromhex(NAA),
+        }.items():
+            self.write(f"{self.disk}/{name}", content)
+        os.makedirs(self.real(f"{self.disk}/holders"))
+        self.write(
+            "/proc/self/mountinfo",
+            "21 1 254:0 / / rw - ext4 /dev/vda rw\n30 21 8:32 / /srv/ds1 rw - ext4 /dev/sdc rw\n",
+        )
+        self.write("/proc/swaps", "Filename Type Size Used Priority\n")
+
+    def write(self, path, content):
+        os.makedirs(os.path.dirname(self.real(path)), exist_ok=True)
+        with open(self.real(path), "wb") as handle:
+            handle.write(content if isinstance(content, bytes) else content.encode())
+
+    def link(self, path, to):
+        os.makedirs(os.path.dirname(self.real(path)), exist_ok=True)
+        os.symlink(to, self.real(path))
+
+    def stat(self, path):
+        found = super().stat(path)
+        kind, number = self.modes.get(path, (None, 0))
+        if kind is None:
+            return found
+        return SimpleNamespace(st_mode=kind | 0o660, st_rdev=number, st_size=0, st_blocks=0)
+
+    def listens(self, path):
+        return path not in self.dead_sockets
+
+    def exclusive(self, path):
+        return self.claims.get(path) or (self.claim if path == "/dev/sdb" else None)
+
+    def run(self, argv):
+        if argv[0] == "tgtadm":
+            return 0, self.tgt, ""
+        if argv[-1] == "/dev/dm-3":
+            return 0, "TYPE=ext4\n", ""
+        if argv[-1] == "/dev/sdc":
+            return 0, "UUID=11111111-2222\nTYPE=ext4\n", ""
+        if isinstance(self.signature, int):
+            return self.signature, "", "blkid: error: /dev/sdb: Input/output error" if self.signature != 8 else ""
+        if self.signature:
+            return 0, f"DEVNAME=/dev/sdb\nTYPE={self.signature}\n", ""
+        return (2, "", "") if self.blank else (0, "DEVNAME=/dev/sdb\nTYPE=xfs\nUUID=99\n", "")
+
+
+@pytest.fixture
+def host(tmp_path):
+    return FakeHost(tmp_path)
+
+
+def codes(host, layer=LAYER, **options):
+    return [item["code"] for item in guard.refusals(guard.inspect(layer["path"], system=host), layer, **options)]
+
+
+def test_the_proven_device_is_accepted(host):
+    assert codes(host) == []
+
+
+def test_what_the_kernel_knows_is_read(host):
+    facts = guard.inspect("/dev/sdb", system=host)
+    assert (facts["serial"], facts["naa"], facts["size_bytes"], facts["major_minor"]) == (SERIAL, NAA, SIZE, "8:16")
+
+
+def holder(host):
+    host.write(f"{host.disk}/holders/dm-3/dev", "253:3")
+
+
+def partition(host):
+    host.write(f"{host.disk}/sdb1/partition", "1")
+    host.write(f"{host.disk}/sdb1/dev", "8:17")
+
+
+def mounted(host):
+    host.write("/proc/self/mountinfo", "30 21 8:16 / /home\\040dir rw - ext4 /dev/sdb rw\n")
+
+
+def mounted_by_name(host):
+    # btrfs shows a number of its own, only the source tells.
+    host.write("/proc/self/mountinfo", "30 21 0:44 / /mnt rw - btrfs /dev/sdb rw\n")
+
+
+def mounted_partition(host):
+    partition(host)
+    host.write("/proc/self/mountinfo", "30 21 8:17 / /boot rw - ext4 /dev/sdb1 rw\n")
+
+
+def lio(host, name, adapter="iblock_0", serial="other"):
+    host.write(f"/sys/kernel/config/target/core/{adapter}/{name}/udev_path", "/dev/sdb\n")
+    host.write(
+        f"/sys/kernel/config/target/core/{adapter}/{name}/wwn/vpd_unit_serial",
+        f"T10 VPD Unit Serial Number: {serial}\n",
+    )
+
+
+def tgt(host, serial="beaf", device="/dev/sdb"):
+    host.write("/run/tgtd/socket.0", "")
+    host.tgt = f"Target 1: iqn.2020-01.test:a\n    LUN information:\n        LUN: 1\n            SCSI SN: {serial}\n            Backing store path: {device}\n"
+
+
+def writer(host, flags="0100002", command="qemu-nbd"):
+    host.link("/proc/4242/fd/7", "/dev/sdb")
+    host.write("/proc/4242/fdinfo/7", f"pos:\t0\nflags:\t{flags}\n")
+    host.write("/proc/4242/comm", f"{command}\n")
+
+
+def claimed_member(kind):
+    """A member of something that claims its disks without being seen in sysfs, as ZFS, bcache and Ceph do."""
+
+    def change(host):
+        host.claim, host.signature = "EBUSY", kind
+
+    return change
+
+
+def signed(kind):
+    return lambda host: setattr(host, "signature", kind)
+
+
+def held(name, kind=None, mounted_on=None, uuid=None):
+    """The device is under another block device, which may be mounted."""
+
+    def change(host):
+        folder = f"/sys/devices/virtual/block/{name}"
+        host.write(f"{folder}/dev", "253:3")
+        host.link(f"{host.disk}/holders/{name}", folder)
+        host.claim, host.signature = "EBUSY", kind
+        if mounted_on:
+            host.write("/proc/self/mountinfo", f"30 21 253:3 / {mounted_on} rw - ext4 /dev/mapper/x rw\n")
+
+    return change
+
+
+def held_partition(mounted_on=None, swap=False):
+    """The volume group of a system is on a partition of the device: named by nothing but the holder of the partition."""
+
+    def change(host):
+        partition(host)
+        host.write("/sys/devices/virtual/block/dm-0/dev", "253:0")
+        host.link(f"{host.disk}/sdb1/holders/dm-0", "/sys/devices/virtual/block/dm-0")
+        if mounted_on:
+            host.write("/proc/self/mountinfo", f"30 21 253:0 / {mounted_on} rw - ext4 /dev/mapper/vg-root rw\n")
+        if swap:
+            host.write("/proc/swaps", "Filename Type\n/dev/dm-0 partition 1 0 -2\n")
+
+    return change
+
+
+def mounted_loop(host):
+    host.write("/sys/block/loop4/loop/backing_file", "/dev/sdb\n")
+    host.write("/sys/block/loop4/dev", "7:4")
+    host.write("/proc/self/mountinfo", "30 21 7:4 / /mnt rw - ext4 /dev/loop4 rw\n")
+
+
+def other_behind_links(host):
+    """The path is a chain of links, and its end is not what it was: another disk took the name."""
+    host.disk = "/sys/devices/host1/block/sdx"
+    for name, content in {
+        "dev": "65:112",
+        "size": str(SIZE // 512),
+        "ro": "0",
+        "device/vpd_pg80": b"\0\x80\0\x03xyz",
+    }.items():
+        host.write(f"{host.disk}/{name}", content)
+    host.link("/sys/dev/block/65:112", "../../devices/host1/block/sdx")
+    host.write("/dev/sdx", "")
+    host.modes["/dev/sdx"] = (stat.S_IFBLK, os.makedev(65, 112))
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "disk/by-id/one")
+    host.link("/dev/disk/by-id/one", "../by-path/two")
+    host.link("/dev/disk/by-path/two", "../../sdx")
+
+
+def broken_link(host):
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "disk/by-id/gone")
+
+
+def link_loop(host):
+    os.unlink(host.real("/dev/sdb"))
+    host.link("/dev/sdb", "sdc")
+    host.link("/dev/sdc", "sdb")
+
+
+def nvmet(host, enabled="1"):
+    folder = "/sys/kernel/config/nvmet/subsystems/nqn.2020-01.test/namespaces/1"
+    host.write(f"{folder}/device_path", "/dev/sdb\n")
+    host.write(f"{folder}/enable", enabled)
+
+
+def other_namespace(host, mount="30 21 8:16 / /data rw - ext4 /dev/sdb rw\n", root="/"):
+    """A process with mounts of its own, such as one in a container."""
+    host.link("/proc/self/ns/mnt", "mnt:[1]")
+    host.link("/proc/self/root", "/")
+    host.link("/proc/77/ns/mnt", "mnt:[2]" if root == "/" else "mnt:[1]")
+    host.link("/proc/77/root", root)
+    host.write("/proc/77/mountinfo", mount)
+
+
+def root_under_an_overlay(host):
+    """The system's own disk, mounted before / was covered: no mount table shows it, but the kernel has claimed it."""
+    host.write("/proc/self/mountinfo", "21 1 0:30 / / rw - overlay overlay rw,lowerdir=/lower\n")
+    host.claim, host.signature = "EBUSY", "ext4"
+
+
+def hidden_mount_of_a_volume(host):
+    held("dm-3", "LVM2_member")(host)
+    host.claims["/dev/dm-3"] = "EBUSY"
+
+
+CASES = {
+    "root disk under an overlay": (root_under_an_overlay, ["signature_present", "device_claimed"]),
+    "volume on it mounted where nobody sees": (
+        hidden_mount_of_a_volume,
+        ["device_held", "signature_present", "device_claimed"],
+    ),
+    "claimed, and nobody can say what it holds": (
+        lambda host: claimed_member(4)(host),
+        ["signature_unknown", "device_claimed"],
+    ),
+    "mounted in another namespace": (other_namespace, ["device_mounted"]),
+    "mounted beyond a changed root": (lambda host: other_namespace(host, root="/srv/jail"), ["device_mounted"]),
+    "mounted": (mounted, ["device_mounted"]),
+    "mounted by name": (mounted_by_name, ["device_mounted"]),
+    "partition mounted": (mounted_partition, ["device_mounted", "device_partitioned"]),
+    "partitioned": (partition, ["device_partitioned"]),
+    "is a partition": (lambda host: host.write(f"{host.disk}/partition", "2"), ["device_partitioned"]),
+    "swap": (lambda host: host.write("/proc/swaps", "Filename Type\n/dev/sdb partition 1 0 -2\n"), ["device_swap"]),
+    "held by device mapper": (holder, ["device_held"]),
+    "foreign dm device": (lambda host: host.write(f"{host.disk}/dm/uuid", "LVM-abc"), ["device_mapped"]),
+    "foreign md device": (lambda host: host.write(f"{host.disk}/md/array_state", "clean"), ["device_mapped"]),
+    "claimed in the kernel": (lambda host: setattr(host, "claim", "EBUSY"), ["device_busy"]),
+    "ZFS member, imported": (claimed_member("zfs_member"), ["signature_present", "device_claimed"]),
+    "ZFS member, not imported": (signed("zfs_member"), ["signature_present"]),
+    "bcache backing device": (claimed_member("bcache"), ["signature_present", "device_claimed"]),
+    "path of a multipath device": (held("dm-5"), ["device_held"]),
+    "md member, running": (held("md0", "linux_raid_member"), ["device_held", "signature_present"]),
+    "md member, stopped": (signed("linux_raid_member"), ["signature_present"]),
+    "LVM physical volume, active": (held("dm-3", "LVM2_member"), ["device_held", "signature_present"]),
+    "LVM physical volume, inactive": (signed("LVM2_member"), ["signature_present"]),
+    "LUKS": (signed("crypto_LUKS"), ["signature_present"]),
+    "volume on it mounted": (
+        held("dm-3", "LVM2_member", mounted_on="/"),
+        ["device_mounted", "device_held", "signature_present"],
+    ),
+    "volume on a partition of it mounted": (held_partition(mounted_on="/"), ["device_mounted", "device_partitioned"]),
+    "volume on a partition of it is swap": (held_partition(swap=True), ["device_swap", "device_partitioned"]),
+    "several signatures": (signed(8), ["signature_present"]),
+    "blkid failed": (signed(4), ["signature_unknown"]),
+    "dead": (lambda host: setattr(host, "claim", "ENXIO"), ["device_unreadable"]),
+    "signature": (lambda host: setattr(host, "blank", False), ["signature_present"]),
+    "read-only": (lambda host: host.write(f"{host.disk}/ro", "1"), ["device_read_only"]),
+    "smaller": (lambda host: host.write(f"{host.disk}/size", str(SIZE // 512 - 1)), ["wrong_size"]),
+    "other serial": (lambda host: host.write(f"{host.disk}/device/vpd_pg80", b"\0\x80\0\x03abc"), ["wrong_serial"]),
+    "other naa": (lambda host: host.write(f"{host.disk}/device/vpd_pg83", b""), ["wrong_naa"]),
+    "exported by LIO": (lambda host: lio(host, "their-disk"), ["device_exported"]),
+    "exported by LIO as a file": (lambda host: lio(host, "their-file", "fileio_3"), ["device_exported"]),
+    "exported by tgt": (tgt, ["device_exported"]),
+    "exported over NVMe": (nvmet, ["device_exported"]),
+    "loop device on it mounted": (mounted_loop, ["device_mounted", "device_held"]),
+    "another disk behind its links": (other_behind_links, ["wrong_serial", "wrong_naa"]),
+    "renumbered": (
+        lambda host: setattr(host, "layer", {**LAYER, "identity": {"major_minor": "8:32"}}),
+        ["wrong_number"],
+    ),
+    "other wwid": (lambda host: setattr(host, "layer", {**LAYER, "identity": {"wwid": "naa.5000"}}), ["wrong_wwid"]),
+    "larger": (lambda host: host.write(f"{host.disk}/size", str(SIZE // 512 + 1)), ["wrong_size"]),
+    "backs a loop device": (
+        lambda host: host.write("/sys/block/loop4/loop/backing_file", "/dev/sdb\n"),
+        ["device_held"],
+    ),
+    "open for writing": (writer, ["device_in_use"]),
+    "gone": (lambda host: os.unlink(host.real("/dev/sdb")), ["device_missing"]),
+    "a character device": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFCHR, 0)}), ["not_a_device"]),
+    "a link to nothing": (broken_link, ["device_missing"]),
+    "links in a circle": (link_loop, ["device_missing"]),
+    "a FIFO": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFIFO, 0)}), ["not_a_device"]),
+    "a socket": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFSOCK, 0)}), ["not_a_device"]),
+    "a folder": (lambda host: host.modes.update({"/dev/sdb": (stat.S_IFDIR, 0)}), ["not_a_device"]),
+    "a file of that name": (lambda host: host.modes.clear(), ["not_a_device", "wrong_size"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused(host, case):
+    change, expected = CASES[case]
+    change(host)
+    assert codes(host, host.layer) == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_naming_the_device_overrides_only_what_may_be_overridden(host, case):
+    change, expected = CASES[case]
+    change(host)
+    kept, overridden = guard.judge(guard.inspect("/dev/sdb", system=host), host.layer, allow=["/dev/sdb"])
+    assert [item["code"] for item in kept] == [code for code in expected if code in guard.FINAL]
+    assert [item["code"] for item in overridden] == [code for code in expected if code not in guard.FINAL]
+
+
+# What uses the device, and the words for it.
+USES = {
+    "mount": (mounted, "mounted on /home dir"),
+    "mount of a partition": (mounted_partition, "mounted on /boot"),
+    "mount in another namespace": (other_namespace, "mounted on /data (as process 77 sees it)"),
+    "volume of a partition": (held_partition(), "held by dm-0"),
+    "volume mounted": (held("dm-3", mounted_on="/var"), "mounted on /var"),
+    "swap": (CASES["swap"][0], "swap space"),
+    "holder": (holder, "held by dm-3"),
+    "loop device": (CASES["backs a loop device"][0], "backs loop4"),
+    "LIO, block": (lambda host: lio(host, "their-disk"), "exported as their-disk (lio)"),
+    "LIO, file": (lambda host: lio(host, "their-file", "fileio_3"), "exported as their-file (lio)"),
+    "tgt": (tgt, "exported as iqn.2020-01.test:a (tgt)"),
+    "NVMe target": (nvmet, "exported as nqn.2020-01.test namespace 1 (nvmet)"),
+    "process": (writer, "open in qemu-nbd (pid 4242)"),
+}
+
+
+@pytest.mark.parametrize("case", USES)
+def test_both_judgements_see_every_use(host, case):
+    assert block_device.users("/dev/sdb", system=host) == [] and codes(host) == []
+    change, words = USES[case]
+    change(host)
+    assert words in block_device.users("/dev/sdb", system=host)
+    assert codes(host) != []
+
+
+def test_who_only_reads_keeps_a_device_from_going_but_not_from_being_measured(host):
+    writer(host, flags="0100000")
+    assert block_device.users("/dev/sdb", system=host) == ["open in qemu-nbd (pid 4242)"] and codes(host) == []
+    assert block_device.users("/dev/sdb", with_openers=False, system=host) == []
+
+
+def test_what_others_use_is_not_taken_for_this_devices(host):
+    host.write(
+        "/proc/self/mountinfo", "30 21 8:17 / /home rw - ext4 /dev/sdb1 rw\n31 21 8:160 / /srv rw - ext4 /dev/sdba rw\n"
+    )
+    other_namespace(host, "30 21 8:1 / /data rw - ext4 /dev/sdb12 rw\n")
+    tgt(host, device="/dev/sdbc")
+    host.write("/sys/kernel/config/target/core/iblock_0/a/udev_path", "/dev/sdb2\n")
+    host.write("/sys/block/loop4/loop/backing_file", "/dev/sdb.img\n")
+    assert block_device.users("/dev/sdb", system=host) == [] and codes(host) == []
+
+
+def test_a_socket_that_a_tgtd_left_is_not_asked(host, monkeypatch):
+    tgt(host)
+    host.dead_sockets.add("/run/tgtd/socket.0")
+    asked = []
+    monkeypatch.setattr(host, "run", lambda argv: asked.append(argv[0]) or (2, "", ""))
+    assert guard.usage("/dev/sdb", host)["exports"] == [] and asked == []
+
+
+def test_a_tgtd_that_does_not_answer_ends_no_run(host, monkeypatch):
+    tgt(host)
+    monkeypatch.setattr(
+        guard.subprocess, "run", lambda argv, **_rest: (_ for _ in ()).throw(subprocess.TimeoutExpired(argv, 60))
+    )
+    assert guard.System().run(["true"])[0] == 124
+
+
+def test_a_namespace_that_is_off_exports_nothing(host):
+    nvmet(host, enabled="0")
+    assert codes(host) == []
+
+
+def test_naming_another_device_overrides_nothing(host):
+    holder(host)
+    assert codes(host, allow=["/dev/sdc", "/dev"]) == ["device_held"]
+
+
+def test_a_path_that_may_not_be_looked_at(host, monkeypatch):
+    def denied(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(host, "stat", denied)
+    assert codes(host, allow=["/dev/sdb"]) == ["device_unreadable"]
+
+
+def test_readers_are_no_reason(host):
+    writer(host, flags="0100000")
+    assert codes(host) == []
+
+
+def test_blkid_that_is_missing_proves_nothing(host, monkeypatch):
+    monkeypatch.setattr(host, "run", lambda argv: None)
+    assert codes(host) == ["signature_unknown"]
+
+
+def test_data_layers_are_never_overwritten_but_may_be_exported(host):
+    data = {**LAYER, "purpose": "data"}
+    assert codes(host, data, allow=["/dev/sdb"]) == ["purpose_data"]
+    assert codes(host, data, overwrite=False) == []
+
+
+def test_without_identity_nothing_is_proven(host):
+    assert codes(host, {**LAYER, "identity": {"stamp": "embedded/bench"}}) == ["identity_missing"]
+
+
+@pytest.mark.parametrize("naa", [f"naa.{NAA}", f"0x{NAA.upper()}"])
+def test_one_name_written_in_several_ways(host, naa):
+    assert codes(host, {**LAYER, "identity": {"naa": naa}}) == []
+
+
+def named(host, **given):
+    """Codes for /dev/sdb as a user names it for a LUN."""
+    facts = guard.inspect("/dev/sdb", system=host)
+    try:
+        guard.refuse_named("LUN a", "iscsi_target_targets iqn.x", "/dev/sdb", given, "data", facts)
+    except Failure as failure:
+        if failure.code == "identity_missing" and not given:
+            raise
+        return [item["code"] for item in failure.details["refusals"]]
+    return []
+
+
+def test_a_device_in_use_is_not_to_be_proven_first(host):
+    lio(host, "their-disk")
+    assert named(host) == ["device_exported"]
+
+
+def test_a_device_that_only_its_name_proves_is_refused_with_the_lines_to_add(host):
+    with pytest.raises(Failure) as caught:
+        named(host)
+    assert caught.value.code == "identity_missing"
+    assert f"serial: {SERIAL} or naa: {NAA}." in str(caught.value) and "iscsi_target_targets iqn.x" in str(caught.value)
+    assert caught.value.details["identity"] == {"serial": SERIAL, "naa": NAA}
+    os.unlink(host.real(f"{host.disk}/device/vpd_pg80"))
+    os.unlink(host.real(f"{host.disk}/device/vpd_pg83"))
+    with pytest.raises(Failure, match="shows no serial"):
+        named(host)
+
+
+def test_a_device_is_what_the_user_says_of_it(host):
+    assert named(host, serial=SERIAL) == named(host, naa=f"naa.{NAA}", serial=SERIAL) == []
+    assert named(host, serial="other") == ["wrong_serial"]
+    assert named(host, serial=SERIAL, naa="6001405") == ["wrong_naa"]
+    assert named(host, wwid="naa.5000") == ["wrong_wwid"]
+    # A disk has no UUID of its own: that of what lies on it is no proof.
+    assert named(host, uuid="1111-2222") == ["identity_missing"]
+
+
+VOLUME = "LVM-" + "Ab3" * 10 + "Zz" + "9cD" * 10 + "Yy"
+ARRAY = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "given"),
+    [
+        ("dm", VOLUME, VOLUME),
+        ("dm", VOLUME, "9cD9cD-9cD9-cD9c-D9cD-9cD9-cD9c-D9cDYy"),
+        ("dm", "mpath-36001405aaaa", "mpath-36001405aaaa"),
+        ("md", ARRAY, ARRAY),
+        ("md", ARRAY, "0f1e2d3c:4b5a6978:8796a5b4:c3d2e1f0"),
+    ],
+)
+def test_mapped_devices_are_proven_by_their_uuid(host, kind, found, given):
+    host.write(f"{host.disk}/{kind}/uuid", f"{found}\n")
+    assert named(host, uuid=given) == []
+    assert codes(host, {**LAYER, "identity": {"uuid": given}}) == []
+    for wrong in (given.swapcase() if kind == "dm" else given.replace("0f1e", "0f1f"), given[:-1], f"{given}0"):
+        assert named(host, uuid=wrong)[0] == "device_mapped"
+    with pytest.raises(Failure, match=re.escape(f"uuid: {found}")):
+        os.unlink(host.real(f"{host.disk}/device/vpd_pg80"))
+        named(host)
+
+
+def test_an_array_of_a_kernel_that_shows_no_uuid_is_asked_of_mdadm(host, monkeypatch):
+    host.write(f"{host.disk}/md/array_state", "clean\n")
+    before = host.run
+    answer = (0, "MD_LEVEL=raid0\nMD_UUID=0f1e2d3c:4b5a6978:8796a5b4:c3d2e1f0\n", "")
+    monkeypatch.setattr(host, "run", lambda argv: answer if argv[0] == "mdadm" else before(argv))
+    assert named(host, uuid=ARRAY) == []
+
+
+def test_own_device_mapper_device(host):
+    host.write(f"{host.disk}/dm/uuid", "STORLAB-1")
+    assert codes(host, {**LAYER, "identity": {"uuid": "STORLAB-1"}}) == []
+
+
+def test_own_partition_of_the_named_device(host):
+    host.write(f"{host.disk}/sdb7/partition", "7")
+    host.write(f"{host.disk}/sdb7/size", str(SIZE // 512))
+    host.write("/dev/sdb7", "")
+    host.modes["/dev/sdb7"] = (stat.S_IFBLK, os.makedev(8, 23))
+    host.link("/sys/dev/block/8:23", "../../devices/host0/block/sdb/sdb7")
+    layer = {**LAYER, "path": "/dev/sdb7", "identity": {"major_minor": "8:23", "whole_device": "/dev/sdb"}}
+    assert codes(host, layer) == []
+    assert codes(host, {**layer, "identity": {"major_minor": "8:23", "whole_device": "/dev/sda"}}) == [
+        "device_partitioned"
+    ]
+    assert codes(host, {**layer, "identity": {"major_minor": "8:23"}}) == ["device_partitioned"]
+
+
+def test_links_are_followed_to_the_device(host):
+    host.link("/dev/disk/by-id/mine", "../../sdb")
+    assert codes(host, {**LAYER, "path": "/dev/disk/by-id/mine"}) == []
+    mounted(host)
+    assert codes(host, {**LAYER, "path": "/dev/disk/by-id/mine"}) == ["device_mounted"]
+
+
+# ---------------------------------------------------------------- exports
+
+
+def backing(**changes):
+    return {
+        **LAYER,
+        "name": "backing-bench",
+        "kind": "backing",
+        "parent": None,
+        "identity": {"major_minor": "8:16"},
+        **changes,
+    }
+
+
+TARGET = {
+    "name": "target-bench",
+    "kind": "target",
+    "parent": "backing-bench",
+    "identity": {"serial": "ABC-77", "target_iqn": "iqn.2020-01.test:a"},
+}
+
+
+def test_own_export_of_a_scratch_layer_is_measured_underneath(host):
+    host.claim = "EBUSY"
+    lio(host, "storlab-embedded-bench")
+    assert codes(host, backing(), testbed_id="embedded") == []
+
+
+def test_own_export_is_known_by_its_serial(host):
+    lio(host, "any-name", serial="abc-77")
+    assert codes(host, backing(), layers=[TARGET]) == []
+    assert codes(host, backing(), layers=[{**TARGET, "parent": "backing-ds1"}]) == ["device_exported"]
+
+
+def test_export_of_another_testbed_is_foreign(host):
+    lio(host, "storlab-embedded-two-bench")
+    assert codes(host, backing(), testbed_id="embedded") == ["device_exported"]
+
+
+def test_own_export_does_not_excuse_what_else_is_wrong(host):
+    lio(host, "storlab-embedded-bench", adapter="fileio_0")
+    host.claim = "EBUSY"
+    writer(host)
+    assert codes(host, backing(), testbed_id="embedded") == ["device_in_use", "device_busy"]
+
+
+def test_own_tgt_export(host):
+    tgt(host, serial="ABC-77")
+    writer(host, command="tgtd")
+    assert codes(host, backing(), layers=[TARGET]) == []
+    tgt(host, serial="ABC-77", device="/dev/sdz")
+    assert codes(host, backing(), layers=[TARGET]) == ["device_in_use"]
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.fixture
+def datastore(host):
+    host.write("/srv/ds1/bench.dat", b"x" * 4096)
+    return host
+
+
+def test_the_benchmark_file_on_its_file_system_is_accepted(datastore):
+    assert codes(datastore, FILE_LAYER) == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "expected"),
+    [
+        ({"mount_point": "/srv/ds1", "uuid": "other"}, "wrong_uuid"),
+        ({"mount_point": "/srv/ds2", "uuid": "11111111-2222"}, "wrong_mount"),
+        ({"mount_point": "/srv/ds1"}, "identity_missing"),
+        ({"serial": SERIAL}, "not_a_device"),
+    ],
+)
+def test_files_elsewhere_are_refused(datastore, identity, expected):
+    assert codes(datastore, {**FILE_LAYER, "identity": identity}) == [expected]
+
+
+def test_file_system_that_is_not_mounted(datastore):
+    datastore.write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n")
+    assert codes(datastore, FILE_LAYER) == ["wrong_mount"]
+
+
+def test_swap_file(datastore):
+    datastore.write("/proc/swaps", "Filename Type\n/srv/ds1/bench.dat file 1 0 -2\n")
+    assert codes(datastore, FILE_LAYER, allow=[FILE_LAYER["path"]]) == ["device_swap"]
+
+
+def test_file_under_a_mounted_loop_device(datastore):
+    datastore.write("/sys/block/loop4/loop/backing_file", "/srv/ds1/bench.dat\n")
+    datastore.write("/sys/block/loop4/dev", "7:4")
+    datastore.write(
+        "/proc/self/mountinfo",
+        "30 21 8:32 / /srv/ds1 rw - ext4 /dev/sdc rw\n31 30 7:4 / /mnt rw - ext4 /dev/loop4 rw\n",
+    )
+    assert codes(datastore, FILE_LAYER) == ["device_mounted", "device_held"]
+
+
+def test_file_of_another_size(datastore):
+    datastore.write("/srv/ds1/bench.dat", b"x" * 4095)
+    assert codes(datastore, FILE_LAYER) == ["wrong_size"]
+
+
+def test_link_that_leads_off_the_file_system(datastore):
+    datastore.write("/etc/precious", b"x" * 4096)
+    datastore.link("/srv/ds1/link.dat", "/etc/precious")
+    assert codes(datastore, {**FILE_LAYER, "path": "/srv/ds1/link.dat"}) == ["wrong_mount"]
+
+
+def test_block_device_where_a_file_is_expected(host):
+    assert "not_a_device" in codes(host, {**LAYER, "identity": FILE_LAYER["identity"]})
+
+
+# ---------------------------------------------------------------- holding
+
+
+def test_what_is_held_is_what_was_judged(datastore, tmp_path):
+    path = pathlib.Path(datastore.real(FILE_LAYER["path"]))
+    facts = {**guard.inspect(FILE_LAYER["path"], system=datastore), "resolved": str(path)}
+    held = guard.hold(facts)
+    assert os.fstat(held).st_ino == path.stat().st_ino and not os.get_inheritable(held)
+    os.close(held)
+    # Another file takes the name between the judgement and the opening.
+    other = tmp_path / "other"
+    other.write_bytes(b"y" * 4096)
+    before = set(os.listdir("/proc/self/fd"))
+    os.replace(other, path)
+    with pytest.raises(Failure) as caught:
+        guard.hold(facts)
+    assert caught.value.code == "device_changed" and str(path) in str(caught.value)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert path.read_bytes() == b"y" * 4096
+
+
+def test_a_device_that_took_the_place_of_the_judged_one_is_not_held(host, tmp_path):
+    facts = guard.inspect("/dev/sdb", system=host)
+    assert facts["held_as"] == "8:16"
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(Failure) as caught:
+        guard.hold({**facts, "resolved": str(tmp_path / "file")})
+    assert caught.value.code == "device_changed"
+
+
+# ---------------------------------------------------------------- failure
+
+
+def test_guard_names_layer_host_reason_and_remedy(host):
+    mounted(host)
+    with pytest.raises(Failure) as caught:
+        guard.guard(LAYER, system=host)
+    assert caught.value.code == "device_mounted"
+    assert str(caught.value) == (
+        "Layer initiator-bench on hypervisor01 is not touched: /dev/sdb or what stands on it is mounted on /home dir. "
+        "Unmount it, or name another device."
+    )
+    assert [item["code"] for item in caught.value.details["refusals"]] == ["device_mounted"]

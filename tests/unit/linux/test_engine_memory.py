@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page cache holds, against files whose caching is known, and the copy bandwidth against a copy of our own."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def cached(tmp_path):
+    """A file of 3 MiB whose middle MiB alone is cached."""
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(3 * MIB))
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
+    for offset in range(MIB, 2 * MIB, 4096):
+        os.pread(handle, 4096, offset)
+    os.close(handle)
+    return str(path)
+
+
+def test_resident_bytes(cached):
+    assert memory.resident_bytes(cached, 0, 3 * MIB) == MIB
+    assert memory.resident_bytes(cached, 0, MIB) == 0
+    assert memory.resident_bytes(cached, MIB + 8192, MIB) == MIB - 8192
+
+
+def test_a_layer_larger_than_a_window(cached, monkeypatch):
+    monkeypatch.setattr(memory, "WINDOW_BYTES", 640 << 10)
+    assert memory.resident_bytes(cached, 0, 3 * MIB) == MIB
+
+
+def test_where_dropping_is_not_allowed(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "DROP", str(tmp_path / "missing" / "drop_caches"))
+    assert memory.drop_page_cache() is False
+
+
+def test_copying_is_as_fast_as_memory_is(monkeypatch):
+    monkeypatch.setattr(memory, "COPY_S", 0.1)
+    buffers = bytearray(os.urandom(MIB) * 16), bytearray(16 * MIB)
+    begun = time.monotonic()
+    buffers[1][:] = buffers[0]
+    alone = 16 * MIB / (time.monotonic() - begun)
+    # Not the page of zeros, not the cache of a core, not a copy of one byte: within an order of magnitude of one plain copy for each core.
+    assert alone / 10 < memory.copy_bytes_s() < alone * 10 * os.cpu_count()

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Datastores: superblocks of real file systems, the plan, and refusals."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
+
+MIB = 1 << 20
+UUID = filesystem_uuid("tb", "ds1")
+WANTED = {
+    "name": "ds1",
+    "filesystem": "ext4",
+    "uuid": UUID,
+    "mount_point": "/srv/storlab/ds1",
+    "mount_options": "noatime",
+    "benchmark_bytes": 7 * MIB,
+    "generation": "g2",
+}
+OURS = {"filesystem": "ext4", "uuid": UUID, "label": "x"}
+BLANK = {"filesystem": None, "uuid": None, "label": ""}
+MOUNT = {"numbers": "8:16", "mount_point": "/srv/storlab/ds1"}
+
+
+def current(**change):
+    """A datastore as it should be."""
+    return {
+        "superblock": OURS,
+        "mounted": MOUNT,
+        "numbers": "8:16",
+        "file_bytes": 7 * MIB,
+        "options": "noatime",
+        "generation": "g2",
+        **change,
+    }
+
+
+def ops(**change):
+    return [step["op"] for step in datastore.plan(current(**change), WANTED)]
+
+
+def test_what_is_there_needs_no_step():
+    assert ops() == []
+
+
+def test_a_blank_device_is_formatted_mounted_and_filled():
+    assert ops(superblock=BLANK, mounted=None, file_bytes=None, options=None) == [
+        "make_filesystem",
+        "mount",
+        "write_benchmark_file",
+    ]
+
+
+def test_our_file_system_is_mounted_again_not_made_again():
+    assert ops(mounted=None, file_bytes=None) == ["mount", "write_benchmark_file"]
+
+
+def test_a_replaced_device_is_detached_and_built_anew():
+    assert ops(superblock=BLANK) == ["detach", "make_filesystem", "mount", "write_benchmark_file"]
+    # The LUN came back under another name with its contents.
+    assert ops(numbers="8:32") == ["detach", "mount", "write_benchmark_file"]
+
+
+def test_a_superblock_that_was_written_onto_a_new_disk_proves_nothing():
+    assert ops(generation="g1") == ["detach", "make_filesystem", "mount", "write_benchmark_file"]
+    assert ops(generation="g1", mounted=None, file_bytes=None) == ["make_filesystem", "mount", "write_benchmark_file"]
+    assert ops(generation=None) == []
+
+
+def test_drift():
+    assert ops(options="relatime") == ["remount"]
+    assert ops(file_bytes=3 * MIB) == ["write_benchmark_file"]
+
+
+def test_another_kind_of_file_system_of_ours_is_no_reason_to_format():
+    with pytest.raises(Failure) as caught:
+        ops(superblock={**OURS, "filesystem": "xfs"})
+    assert caught.value.code == "wrong_filesystem"
+
+
+def test_something_else_is_not_blank():
+    assert datastore.parse_superblock(b"\0" * 600 + b"somebody's" + b"\0" * 4000)["filesystem"] == "unknown"
+
+
+def test_only_our_own_entries_are_ours():
+    assert datastore.foreign_entries(["lost+found", "storlab-benchmark.dat", "guest.img", "a.txt"]) == [
+        "a.txt",
+        "guest.img",
+    ]
+
+
+def entry(**change):
+    return {
+        "name": "ds1",
+        "layer": "initiator-ds1",
+        "device": None,
+        "filesystem": "ext4",
+        "mount_point": "/srv/storlab/ds1",
+        "mount_options": "noatime",
+        "benchmark_file_mib": 7,
+        **change,
+    }
+
+
+def resolve(*entries, purpose="data"):
+    layer = {"name": "initiator-ds1", "parent": None, "path": "/dev/sdq", "purpose": purpose}
+    return datastore.resolve(
+        {
+            "testbed_id": "tb",
+            "layers": {"initiator-ds1": layer},
+            "datastores": list(entries),
+        }
+    )
+
+
+def test_layers_and_labels():
+    found = resolve(entry())[0]
+    assert found["device"] == "/dev/sdq" and found["uuid"] == UUID and len(found["label"]) == 12
+    layer = datastore.layers_of([found])[0]
+    assert (layer["name"], layer["path"], layer["parent"], layer["size_bytes"]) == (
+        "datastore-ds1",
+        "/srv/storlab/ds1/storlab-benchmark.dat",
+        "initiator-ds1",
+        7 * MIB,
+    )
+    assert layer["identity"]["mount_point"] == "/srv/storlab/ds1" and layer["identity"]["uuid"] == UUID
+    assert datastore.layers_of(resolve(entry(benchmark_file_mib=0))) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mount_point": "/srv"},
+        {"mount_point": "/srv/../etc/x"},
+        {"layer": None},
+        {"device": "/dev/sdq"},
+        {"benchmark_file_mib": -1},
+        {"name": "a/b"},
+    ],
+)
+def test_bad_datastores(change):
+    with pytest.raises(Failure) as caught:
+        resolve(entry(**change))
+    assert caught.value.code == "bad_value"
+
+
+def test_a_layer_that_raw_benchmarks_overwrite_carries_no_datastore():
+    with pytest.raises(Failure, match="datastore_datastores ds1 layer is 'initiator-ds1'") as caught:
+        resolve(entry(), purpose="scratch")
+    assert caught.value.code == "bad_value"
+
+
+def test_two_on_one_mount_point_and_a_layer_nobody_made():
+    with pytest.raises(Failure, match="another name and mount point"):
+        resolve(entry(), entry(name="ds2"))
+    with pytest.raises(Failure) as caught:
+        resolve(entry(layer="initiator-x"))
+    assert caught.value.code == "layer_missing"

@@ -1,0 +1,224 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""open-iscsi: node records and the plan for a session."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.core.luns import expected, layers_of, unwanted
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi
+
+TUNING = {
+    "queue_depth": 24,
+    "replacement_timeout_s": 90,
+    "login_timeout_s": 11,
+    "noop_interval_s": 6,
+    "noop_timeout_s": 7,
+}
+TARGET = {
+    "iqn": "iqn.2026-01.t:target",
+    "portal": {"address": "10.0.0.1", "port": 3261},
+    "chap_user": "u1",
+    "chap_password": "secret-in-one-1",
+    "mutual_chap_user": "m1",
+    "mutual_chap_password": "secret-out-one2",
+    "luns": [{"lun": 3, "name": "a", "layer_kind": "initiator", "parent": "target-a", "purpose": "data"}],
+}
+RECORD = """# BEGIN RECORD 2.1.8
+node.name = iqn.2026-01.t:target
+node.tpgt = 1
+node.startup = automatic
+iface.iscsi_ifacename = storlab-tb
+node.session.auth.authmethod = None
+node.session.auth.chap_algs = MD5
+node.session.queue_depth = 32
+# END RECORD
+"""
+
+
+def current(**change):
+    """A session as it should be."""
+    return {
+        "record": open_iscsi.node_settings(TARGET, TUNING),
+        "session": {"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "90"},
+        "luns": {3: {"queue_depth": "24"}},
+        "busy": [],
+        **change,
+    }
+
+
+def ops(found):
+    return [step["op"] for step in open_iscsi.plan(found, TARGET, TUNING)]
+
+
+@pytest.fixture
+def database(tmp_path, monkeypatch):
+    """An open-iscsi database in a folder; ``database(address, port, iface)`` adds a node record and returns its path."""
+    monkeypatch.setattr(open_iscsi, "DATABASES", (str(tmp_path),))
+
+    def add(address, port, iface="storlab-tb", iqn=TARGET["iqn"]):
+        path = tmp_path / "nodes" / iqn / f"{address},{port},1" / iface
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"node.name = {iqn}\nnode.conn[0].address = {address}\nnode.conn[0].port = {port}\n")
+        return str(path)
+
+    return add
+
+
+def test_a_node_record_is_found_by_its_exact_portal_and_interface(database):
+    iscsi = open_iscsi.OpenIscsi("tb", TUNING)
+    short = {**TARGET, "portal": {"address": "10.0.0.1", "port": 326}}
+    database("10.0.0.1", 32610)
+    database("10.0.0.1", 3261, iface="storlab-tb-2")
+    assert iscsi.record_file(TARGET) is None and iscsi.record_file(short) is None
+    path = database("10.0.0.1", 3261)
+    assert iscsi.record_file(TARGET) == path
+    assert iscsi.record_file(short) is None
+    assert sorted(record["portal"]["port"] for record in iscsi.records()) == [3261, 32610]
+
+
+def test_record_is_edited_in_place():
+    text = open_iscsi.edit_record(RECORD, open_iscsi.node_settings(TARGET, TUNING))
+    values = open_iscsi.parse_record(text)
+    assert (
+        values["node.startup"] == "manual"
+        and values["node.session.auth.password"] == "secret-in-one-1"
+        and values["node.session.auth.password_in"] == "secret-out-one2"
+    )
+    assert values["node.name"] == "iqn.2026-01.t:target" and values["node.session.auth.chap_algs"] == "MD5"
+    assert text.splitlines()[0].startswith("# BEGIN") and text.splitlines()[-1] == "# END RECORD"
+    assert open_iscsi.edit_record(text, open_iscsi.node_settings(TARGET, TUNING)) == text
+
+
+def test_chap_that_is_no_longer_wanted_leaves_the_record():
+    text = open_iscsi.edit_record(RECORD, open_iscsi.node_settings(TARGET, TUNING))
+    plain = {**TARGET, "chap_user": None, "chap_password": None, "mutual_chap_user": None, "mutual_chap_password": None}
+    text = open_iscsi.edit_record(text, open_iscsi.node_settings(plain, TUNING))
+    assert "secret-" not in text and "username" not in text and "authmethod = None" in text
+
+
+@pytest.mark.parametrize(("depth", "commands"), [(1, "128"), (128, "128"), (129, "256"), (1000, "1024")])
+def test_a_session_has_room_for_its_queue(depth, commands):
+    assert open_iscsi.node_settings(TARGET, {**TUNING, "queue_depth": depth})["node.session.cmds_max"] == commands
+
+
+def test_what_is_there_needs_no_step():
+    assert ops(current()) == []
+
+
+def test_from_nothing():
+    steps = open_iscsi.plan({"record": None, "session": None, "luns": {}, "busy": []}, TARGET, TUNING)
+    assert [step["op"] for step in steps] == ["create_record", "login"]
+    assert "secret-in-one-1" not in str(steps) and "secret-out-one2" not in str(steps)
+
+
+def test_a_dead_session_is_recovered():
+    assert ops(current(session={"sid": "1", "state": "FAILED", "recovery_tmo": "90"})) == ["recover"]
+
+
+def test_a_changed_secret_is_proven_by_a_new_login_unless_the_disk_is_in_use():
+    record = {**current()["record"], "node.session.auth.password": "secret-before-0"}
+    assert ops(current(record=record)) == ["update_record", "relogin"]
+    assert ops(current(record=record, busy=["mounted on /srv/x"])) == ["update_record"]
+    assert "secret-before-0" not in str(open_iscsi.plan(current(record=record), TARGET, TUNING))
+
+
+def test_live_tuning_needs_no_new_login():
+    record = {**current()["record"], "node.session.queue_depth": "32"}
+    assert ops(current(record=record, luns={3: {"queue_depth": "32"}})) == ["update_record", "set_queue_depth"]
+    assert ops(current(session={"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "120"})) == [
+        "set_replacement_timeout"
+    ]
+
+
+def test_identity_is_proven():
+    found = {"path": "/dev/sdq", "serial": "s1", "naa": "6001", "wwid": "naa.6001", "size_bytes": 4096}
+    lun = {"lun": 3, "serial": "s1", "naa": "6001", "wwid": "naa.6001", "size_bytes": 4096}
+    open_iscsi.check_identity(lun, found, TARGET)
+    for key, code in (
+        ("serial", "wrong_serial"),
+        ("naa", "wrong_naa"),
+        ("wwid", "wrong_wwid"),
+        ("size_bytes", "wrong_size"),
+    ):
+        with pytest.raises(Failure) as caught:
+            open_iscsi.check_identity(lun, {**found, key: 7}, TARGET)
+        assert caught.value.code == code and "/dev/sdq" in str(caught.value)
+
+
+def test_what_the_target_published_is_expected():
+    layers = {
+        "target-a": {
+            "size_bytes": 8192,
+            "identity": {"target_iqn": TARGET["iqn"], "lun": 3, "serial": "s9", "naa": "6009"},
+        }
+    }
+    lun = expected(TARGET["luns"][0], TARGET["iqn"], layers)
+    assert (lun["serial"], lun["naa"], lun["size_bytes"]) == ("s9", "6009", 8192)
+    assert "serial" not in expected(TARGET["luns"][0], "iqn.2026-01.t:other", layers)
+    assert expected({**TARGET["luns"][0], "serial": "given"}, TARGET["iqn"], layers)["serial"] == "given"
+
+
+def test_what_the_disk_was_made_as_is_published_with_it():
+    identity = {"target_iqn": TARGET["iqn"], "lun": 3, "serial": "s9"}
+    layers = {"target-a": {"size_bytes": 8192, "identity": identity, "detail": {"generation": "g7"}}}
+    wanted = {**TARGET, "luns": [expected(TARGET["luns"][0], TARGET["iqn"], layers)]}
+    assert layers_of([wanted], {})[0]["detail"]["generation"] == "g7"
+    assert "generation" not in layers_of([TARGET], {})[0]["detail"]
+
+
+EXPORT = {"name": "target-a", "identity": {"target_iqn": TARGET["iqn"], "lun": 3}, "size_bytes": 4096}
+
+
+def purpose(given=None, parent=None, exported=None, named="target-a"):
+    """Purpose of LUN 3 when its named parent and its export have these purposes."""
+    layers = {"backing-a": {"name": "backing-a", "purpose": parent}} if parent else {}
+    layers.update({"target-a": {**EXPORT, "purpose": exported}} if exported else {})
+    lun = {"lun": 3, "name": "a", "parent": named, "purpose": given}
+    return expected(lun, TARGET["iqn"], layers)["purpose"]
+
+
+def test_a_lun_has_the_purpose_of_its_export_and_of_its_parent():
+    assert purpose() == "data" and purpose("scratch") == "scratch"
+    assert purpose(exported="data") == "data" and purpose(exported="scratch") == "scratch"
+    assert purpose(parent="scratch", named="backing-a") == "scratch"
+    # Another export of that name has nothing to do with it.
+    other = {"target-a": {**EXPORT, "purpose": "data", "identity": {"target_iqn": "iqn.2026-01.t:other", "lun": 3}}}
+    lun = {"lun": 3, "name": "a", "parent": "target-b", "purpose": "scratch"}
+    assert expected(lun, TARGET["iqn"], other)["purpose"] == "scratch"
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        {"given": "scratch", "exported": "data"},
+        {"given": "data", "exported": "scratch"},
+        {"given": "scratch", "parent": "data", "named": "backing-a"},
+        {"parent": "scratch", "exported": "data", "named": "backing-a"},
+    ],
+)
+def test_a_lun_that_contradicts_what_is_beneath_is_refused(contradiction):
+    with pytest.raises(Failure, match=r"iscsi_initiator_targets .* lun a purpose") as caught:
+        purpose(**contradiction)
+    assert caught.value.code == "bad_value"
+
+
+def test_layers():
+    disk = {"path": "/dev/sdq", "size_bytes": 4096, "serial": "s1", "naa": "", "wwid": "naa.6002", "queue_depth": 24}
+    layer = layers_of([TARGET], {(TARGET["iqn"], 3): disk})[0]
+    assert (layer["name"], layer["path"], layer["parent"], layer["purpose"], layer["size_bytes"]) == (
+        "initiator-a",
+        "/dev/sdq",
+        "target-a",
+        "data",
+        4096,
+    )
+    assert layer["identity"] == {"serial": "s1", "wwid": "naa.6002", "target_iqn": TARGET["iqn"], "lun": 3}
+    assert layers_of([TARGET], {})[0]["path"] is None
+
+
+def test_targets_that_are_no_longer_asked_for():
+    moved = {"iqn": TARGET["iqn"], "portal": {"address": "10.0.0.2", "port": 3261}}
+    assert unwanted([TARGET, moved], [TARGET]) == [moved]

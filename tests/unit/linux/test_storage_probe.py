@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host has of what a testbed needs."""
+
+from __future__ import annotations
+
+import socket
+
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import probe
+
+FIB_TRIE = """Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     +-- 127.0.0.0/8 2 0 2
+        |-- 127.0.0.1
+           /32 host LOCAL
+     +-- 192.0.2.0/24 2 0 2
+        |-- 192.0.2.11
+           /32 host LOCAL
+        |-- 192.0.2.255
+           /32 link BROADCAST
+     |-- 10.10.0.11
+        /32 host LOCAL
+Local:
+        |-- 192.0.2.11
+           /32 host LOCAL
+"""
+
+
+def test_own_addresses_are_the_local_ones():
+    assert probe.local_addresses(FIB_TRIE) == ["192.0.2.11", "10.10.0.11"]
+    assert probe.local_addresses("") == []
+
+
+def test_memory():
+    assert probe.memory_mib("MemTotal:  2048000 kB\nMemFree: 5 kB\nMemAvailable:   1048576 kB\n") == (2000, 1024)
+
+
+def test_ways():
+    with socket.socket() as listener, socket.socket() as silent:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        silent.bind(("127.0.0.1", 0))
+        assert probe.reach("127.0.0.1", listener.getsockname()[1]) == "open"
+        # Bound, and nobody listens.
+        assert probe.reach("127.0.0.1", silent.getsockname()[1]) == "refused"
+
+
+def test_checksum_of_rfc_1071():
+    assert probe.checksum(bytes([0x00, 0x01, 0xF2, 0x03, 0xF4, 0xF5, 0xF6, 0xF7])) == 0xFFFF ^ 0xDDF2
+    assert probe.checksum(b"\x01") == 0xFFFF ^ 0x0100
+
+
+def test_disks(tmp_path):
+    for name, files in {
+        "sda": {"size": "2048", "queue/logical_block_size": "512", "device/serial": "ONE \n", "sda1/size": "9"},
+        "sdb": {"size": "4096", "queue/logical_block_size": "4096", "device/x": ""},
+        "nvme0n1": {"size": "8", "queue/logical_block_size": "512", "device/serial": "N"},
+        "ram0": {"size": "16"},
+        "loop0": {"size": "16"},
+    }.items():
+        for path, text in files.items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_text(text)
+    found = probe.disks(str(tmp_path), "/dev/nvme0n1p2 /boot ext4 rw 0 0\n/dev/sdb2x / ext4\n")
+    assert [
+        (disk["path"], disk["size_bytes"], disk["sector_bytes"], disk["serial"], disk["used"]) for disk in found
+    ] == [
+        ("/dev/nvme0n1", 4096, 512, "N", True),
+        ("/dev/sda", 1 << 20, 512, "ONE", True),
+        ("/dev/sdb", 2 << 20, 4096, "", False),
+    ]
+
+
+def test_missing_commands_and_modules_are_named(monkeypatch):
+    monkeypatch.setattr(probe, "module_available", lambda name: name == "there")
+    result = probe.probe(
+        ["sh", "no-such-command"], ["no_such_module|nor_this", "nor_that|there"], [], ["/dev/no-such-device"]
+    )
+    assert result["missing_commands"] == ["no-such-command"] and result["missing_modules"] == [
+        "no_such_module|nor_this"
+    ]
+    assert (
+        result["devices"] == {"/dev/no-such-device": {}} and result["memory_mib"] >= result["memory_available_mib"] > 0
+    )

@@ -1,0 +1,205 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import json
+import socket
+
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import gather, strays
+
+
+def write(root, path, text=""):
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def session(root, number, iqn, iface, address="10.0.0.9", port="3261"):
+    write(root, f"sys/class/iscsi_session/session{number}/targetname", f"{iqn}\n")
+    write(root, f"sys/class/iscsi_session/session{number}/ifacename", f"{iface}\n")
+    write(root, f"sys/class/iscsi_connection/connection{number}:0/persistent_address", f"{address}\n")
+    write(root, f"sys/class/iscsi_connection/connection{number}:0/persistent_port", f"{port}\n")
+
+
+def host(root):
+    write(root, "sys/block/vda/size", "8192\n")
+    write(root, "sys/block/vda/vda1/partition", "1\n")
+    write(root, "sys/block/vda/vda1/size", "6144\n")
+    write(root, "sys/block/loop0/size", "0\n")
+    write(root, "proc/modules", "ext4 999 1 - Live 0x0\nbrd 16384 0 - Live 0x0\n")
+    write(root, "proc/swaps", "Filename Type Size Used Priority\n/dev/vda2 partition 10 0 -2\n")
+    write(
+        root,
+        "proc/self/mountinfo",
+        "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n23 22 0:5 / /proc rw - proc proc rw\n24 22 0:9 / /run/user/0 rw - tmpfs tmpfs rw\n",
+    )
+    write(root, "proc/77/comm", "tgtd\n")
+    write(root, "proc/78/comm", "bash\n")
+    write(root, "etc/iscsi/nodes/iqn.a/portal", "secret")
+
+
+def test_gather_reads_every_section(tmp_path):
+    host(tmp_path)
+    links = [
+        {"ifname": "eth0", "addr_info": [{"local": "10.9.8.7", "prefixlen": 24, "scope": "global"}]},
+        {"ifname": "veth3f2a1bc"},
+        {"ifname": "veth-mine"},
+    ]
+    state = gather(str(tmp_path), json.dumps(links))
+    assert state["block_devices"] == ["vda 4194304 bytes", "vda1 3145728 bytes"]
+    assert state["mounts"] == ["/dev/vda1 on / type ext4"]
+    assert state["swaps"] == ["/dev/vda2"]
+    assert state["kernel_modules"] == ["brd", "ext4"]
+    assert state["processes"] == ["tgtd running"]
+    assert state["network"] == ["interface eth0", "interface eth0 address 10.9.8.7/24", "interface veth-mine"]
+    assert [line.split()[0] for line in state["configuration_files"]] == ["/etc/iscsi/nodes/iqn.a/portal"]
+    assert "secret" not in json.dumps(state)
+
+
+def test_equal_states_have_no_strays(tmp_path):
+    host(tmp_path)
+    assert strays(gather(str(tmp_path)), gather(str(tmp_path))) == []
+
+
+def test_strays_name_what_came_and_what_went(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path))
+    write(tmp_path, "sys/block/loop0/loop/backing_file", "/srv/x.img")
+    session(tmp_path, 4, "iqn.left-over", "storlab-mine")
+    write(tmp_path, "sys/kernel/config/target/core/iblock_0/storlab-a-bench/udev_path", "/dev/ram0")
+    write(tmp_path, "sys/kernel/config/target/iscsi/iqn.our-target/param", "")
+    write(tmp_path, "run/storlab/a/pid", "12")
+    write(tmp_path, "etc/iscsi/nodes/iqn.a/portal", "other secret")
+    (tmp_path / "proc/77/comm").unlink()
+    found = strays(before, gather(str(tmp_path)))
+    assert "block devices: loop0 0 bytes on /srv/x.img (was not there before)" in found
+    assert "iscsi sessions: iqn.left-over at 10.0.0.9:3261, session 4 (was not there before)" in found
+    assert "targets: LIO backstore storlab-a-bench (was not there before)" in found
+    assert "targets: LIO target iqn.our-target (was not there before)" in found
+    assert "own files: /run/storlab/a/pid (was not there before)" in found
+    assert "processes: tgtd running (is gone)" in found
+    assert sum("/etc/iscsi/nodes/iqn.a/portal" in line for line in found) == 2
+
+
+def test_ignored_lines_are_no_strays(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path))
+    write(tmp_path, "proc/modules", "ext4 999 1 - Live 0x0\nbrd 1 0 - Live 0x0\nzram 1 0 - Live 0x0\n")
+    assert strays(before, gather(str(tmp_path)), ignore=["^kernel modules: zram "]) == []
+    assert strays(before, gather(str(tmp_path)), ignore=["^kernel modules: brd "]) == [
+        "kernel modules: zram (was not there before)"
+    ]
+
+
+def came(root, before, **names):
+    """What has come since, without its section and with nothing gone."""
+    found = strays(before, gather(str(root), **{"testbed_id": "mine", **names}))
+    assert all(line.endswith(" (was not there before)") for line in found)
+    return [line.partition(": ")[2].removesuffix(" (was not there before)") for line in found]
+
+
+def process(root, pid, name, *words):
+    write(root, f"proc/{pid}/comm", f"{name}\n")
+    write(root, f"proc/{pid}/cmdline", "\0".join((name, *words)) + "\0")
+
+
+def other_testbed(root, name="mine-2"):
+    """All that a testbed beside this one has, named by its records."""
+    records = f"run/storlab/{name}"
+    lio = {"core": {"core/iblock_3": [], f"core/iblock_3/storlab-{name}-bench": ["77"]}, "targets": [f"iqn.x:{name}"]}
+    write(root, f"{records}/lio_target.json", json.dumps(lio))
+    write(root, f"{records}/ramdisk.json", json.dumps({"disks": {"a": {"path": "/dev/ram1p1", "whole": "/dev/ram1"}}}))
+    write(root, f"{records}/datastore.json", json.dumps({"datastores": {"ds": {"mount_point": "/srv/storlab/two"}}}))
+    write(root, f"{records}/iscsi_session.json", "{}")
+    write(root, f"sys/kernel/config/target/core/iblock_3/storlab-{name}-bench/udev_path", "/dev/ram1")
+    write(root, f"sys/kernel/config/target/iscsi/iqn.x:{name}/param")
+    write(root, "sys/block/ram1/size", "2048\n")
+    write(root, "sys/block/loop5/size", "2048\n")
+    write(root, "sys/block/loop5/loop/backing_file", f"/{records}/ramdisk/b.img\n")
+    session(root, 7, "iqn.x:target", f"storlab-{name}")
+    write(root, "sys/class/iscsi_session/session7/device/target3:0:0/3:0:0:1/block/sdq/x")
+    write(root, "sys/block/sdq/size", "2048\n")
+    write(root, f"etc/iscsi/ifaces/storlab-{name}", "iface")
+    process(root, 90, "qemu-system-x86", "-pidfile", f"/{records}/vm/x/pid")
+    process(root, 91, "qemu-nbd", "--pid-file", "/run/storlab/nbd/two.pid", "/srv/storlab/two/two.img")
+    write(root, "run/storlab/nbd/two.pid", "91")
+    mounted(root, "/dev/sdq", "/srv/storlab/two")
+
+
+def mounted(root, source, where):
+    path = root / "proc/self/mountinfo"
+    path.write_text(path.read_text() + f"40 22 8:77 / {where} rw - ext4 {source} rw\n")
+
+
+def test_what_the_records_of_another_testbed_name_is_left_out(tmp_path):
+    host(tmp_path)
+    write(tmp_path, "run/storlab/nbd/.keep")
+    before = gather(str(tmp_path), testbed_id="mine")
+    other_testbed(tmp_path)
+    assert came(tmp_path, before) == []
+    # That testbed itself sees all of it, and without a name everything is listed.
+    assert len(strays(before, gather(str(tmp_path), testbed_id="mine-2"))) > 15
+    assert len(strays(before, gather(str(tmp_path)))) > 15
+
+
+def test_what_no_record_names_is_a_stray_whatever_it_is_called(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    mounted(tmp_path, "/dev/sdb", "/data/storlab-backup")
+    write(tmp_path, "sys/kernel/config/target/core/iblock_0/storlab-mine-2-a/udev_path", "/dev/ram0")
+    session(tmp_path, 3, "iqn.x:storlab-other", "storlab-other")
+    process(tmp_path, 92, "qemu-nbd", "--export-name", "storlab-other")
+    assert sorted(came(tmp_path, before)) == [
+        "/dev/sdb on /data/storlab-backup type ext4",
+        "LIO backstore storlab-mine-2-a",
+        "iqn.x:storlab-other at 10.0.0.9:3261, session 3",
+        "qemu-nbd running",
+    ]
+
+
+def test_two_sessions_to_one_target_are_two(tmp_path):
+    host(tmp_path)
+    session(tmp_path, 1, "iqn.x:t", "default")
+    before = gather(str(tmp_path), testbed_id="mine")
+    session(tmp_path, 2, "iqn.x:t", "default", port="3299")
+    session(tmp_path, 3, "iqn.x:t", "default")
+    assert came(tmp_path, before) == ["iqn.x:t at 10.0.0.9:3261, session 3", "iqn.x:t at 10.0.0.9:3299, session 2"]
+    same = {"mounts": ["a", "a"]}
+    assert strays({"mounts": ["a"]}, same) == ["mounts: a (was not there before)"] and strays(same, same) == []
+
+
+def test_labs_are_told_apart_by_their_exact_names(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine", own_names=["storlab-mine-aaaaaa"])
+    write(tmp_path, "run/storlab/storlab-mine-bbbbbb/vm/target01/pid", "93")
+    process(tmp_path, 93, "qemu-system-x86", "-pidfile", "/run/storlab/storlab-mine-bbbbbb/vm/target01/pid")
+    assert came(tmp_path, before, own_names=["storlab-mine-aaaaaa"]) == []
+    # Who does not say which lab is his is shown all of that name, but not that of mine-2.
+    write(tmp_path, "run/storlab/storlab-mine-2-cccccc/net")
+    assert came(tmp_path, before) == [
+        "/run/storlab/storlab-mine-bbbbbb",
+        "/run/storlab/storlab-mine-bbbbbb/vm",
+        "/run/storlab/storlab-mine-bbbbbb/vm/target01",
+        "/run/storlab/storlab-mine-bbbbbb/vm/target01/pid",
+        "qemu-system-x86 of storlab mine running",
+    ]
+
+
+def test_what_this_testbed_left_is_a_stray(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    (tmp_path / "run/storlab/mine").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as control:
+        control.bind(str(tmp_path / "run/storlab/mine/control"))
+    assert came(tmp_path, before) == ["/run/storlab/mine"]
+    write(tmp_path, "run/storlab/mine/pid", "13")
+    write(tmp_path, "var/tmp/storlab-1000/mine/state.json", "{}")
+    process(tmp_path, 94, "fio", "--output=/run/storlab/mine/out.json")
+    assert came(tmp_path, before) == [
+        "/run/storlab/mine",
+        "/run/storlab/mine/pid",
+        "/var/tmp/storlab-1000/mine",
+        "/var/tmp/storlab-1000/mine/state.json",
+        "fio of storlab mine running",
+    ]

@@ -1,0 +1,410 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Views appear when the data have their shape, and stand where the figures are."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import re
+import statistics
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from ansible_collections.storlab.testbed.plugins.module_utils.core import units
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, model, plot, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return load.read_run(synthetic_run.write_run(str(tmp_path_factory.mktemp("results")), "small", 2))
+
+
+@pytest.fixture(scope="module")
+def report(run):
+    return model.build(run)
+
+
+@pytest.fixture(scope="module")
+def choices(report):
+    return views.Choices(report)
+
+
+def part_of(run, keep):
+    return model.build(
+        load.Run(
+            **{**vars(run), "results": [result for result in copy.deepcopy(run.results) if keep(result["workload"])]}
+        )
+    )
+
+
+# -- which views there are -------------------------------------------------------------------------------------------
+
+
+def names(report) -> list:
+    return [view["id"] for view in views.of_run(report, views.Choices(report))]
+
+
+def test_a_run_of_every_shape_has_every_view(report):
+    assert names(report) == ["blocks", "workers", "matrix", "load"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "wanted"),
+    [
+        (
+            lambda workload: (
+                workload["queue_depth"] == 16 and workload["workers"] == 1 and workload["read_percent"] in (0, 100)
+            ),
+            ["blocks"],
+        ),
+        (lambda workload: workload["block_size_bytes"] == 8192, ["workers", "load"]),
+        (lambda workload: workload["read_percent"] == 70, ["load"]),
+        (lambda workload: workload["read_percent"] == 70 and workload["queue_depth"] < 5, []),
+        (lambda workload: workload["block_size_bytes"] == 4096 and workload["read_percent"] == 100, ["matrix", "load"]),
+    ],
+)
+def test_a_view_needs_its_shape(run, keep, wanted):
+    assert names(part_of(run, keep)) == wanted
+
+
+def test_workloads_without_a_single_block_size_make_no_sweep_and_no_error(run):
+    mixed = copy.deepcopy(run)
+    for result in mixed.results:
+        size = result["workload"].pop("block_size_bytes")
+        result["workload"]["block_sizes"] = {
+            "read": [{"size_bytes": size, "percent": 60}, {"size_bytes": 2 * size, "percent": 40}],
+            "write": [],
+        }
+    report = model.build(mixed)
+    assert "blocks" not in names(report)
+    assert "60 %" in render.html(report)
+
+
+def test_a_family_differs_in_nothing_but_its_key(report):
+    for common, points in views.families(report.waterfalls, ("block_size_bytes",)):
+        assert "block_size_bytes" not in common and len(points) >= 3
+        assert all(waterfall.workload[key] == value for waterfall in points.values() for key, value in common.items())
+        assert list(points) == sorted(points)
+
+
+# -- charts stand where the figures are ------------------------------------------------------------------------------
+
+
+def parsed(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)  # noqa: S314 - it was drawn a line ago
+
+
+def test_dots_of_a_sweep_stand_at_their_values(report, choices):
+    panel = next(panel for panel in views.block_sweeps(report, choices)["panels"] if "random read" in panel["title"])
+    svg = parsed(next(chart["svg"] for chart in panel["charts"] if chart["css"] == "M-iops"))
+    kind, low, high, _unit = svg.get("data-y").split(" ")
+    assert kind == "log"
+    height = float(re.search(r"height:(\d+)px", svg.get("style")).group(1))
+    step = next(
+        step
+        for waterfall in report.waterfalls
+        for step in waterfall.steps
+        if step.cell.layer == "target-bench" and waterfall.workload_id == "32k-r100-rnd100-qd16-w1"
+    )
+    dot = next(dot for dot in svg.iter("circle") if dot.find("title").text.startswith("target-bench, 32 KiB: "))
+    share = 1 - float(dot.get("cy")) / height
+    assert float(low) * (float(high) / float(low)) ** share == pytest.approx(step.cell.value("iops"), rel=0.01)
+
+
+def test_a_heat_map_has_a_field_a_pair_and_marks_the_most(report, choices):
+    panels = views.matrix(report, choices)["panels"]
+    assert [panel["title"].split(":")[0] for panel in panels] == ["backing-bench", "target-bench"]
+    svg = parsed(panels[0]["charts"][0]["svg"])
+    texts = [
+        text.text
+        for text in svg.iter("text")
+        if (text.get("class") or "").startswith("cell") and "below" not in text.get("class")
+    ]
+    wanted = [
+        units.iops(step.cell.value("iops"))
+        for waterfall in report.waterfalls
+        for step in waterfall.steps
+        if step.cell.layer == "backing-bench"
+        and waterfall.workload["block_size_bytes"] == 4096
+        and waterfall.workload["read_percent"] == 100
+        and waterfall.workload["random_percent"] == 0
+    ]
+    assert len(texts) == 9 and sorted(texts) == sorted(wanted)
+    assert sum(1 for text in svg.iter("text") if "best" in (text.get("class") or "")) == 1
+
+
+@pytest.mark.parametrize(
+    ("rates", "waits", "wanted"),
+    [
+        ([100, 190, 300, 320], [10, 10.5, 13, 25], 2),  # power 10, 18.1, 23.1, 12.8
+        ([100, 101, 102], [10, 20, 30], None),  # saturated from the first load on
+        ([100, 200, 400], [10, 10, 10], None),
+    ],
+)  # not saturated by the last
+def test_the_knee_is_the_greatest_power_inside_the_loads(rates, waits, wanted):
+    line = [
+        (str(rate), Figure(rate, rate, rate), Figure(wait * 1e6, wait * 1e6, wait * 1e6))
+        for rate, wait in zip(rates, waits)
+    ]
+    assert views.knee(line) == wanted
+
+
+def test_the_knee_of_a_synthetic_device_is_at_its_parallel(report, choices):
+    notes = " ".join(panel["note"] for panel in views.loads(report, choices)["panels"])
+    assert "backing-bench at queue depth 4" in notes and "target-bench at queue depth 8" in notes
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([23_000, 81_000], ["20k", "50k", "100k"]),
+        ([120, 90_000_000], ["100", "1k", "10k", "100k", "1M", "10M", "100M"]),
+        ([500, 500], ["200", "500", "1k"]),
+    ],
+)
+def test_log_axes_have_readable_ticks_that_enclose_the_values(values, ticks):
+    axis = plot.log_axis(values, lambda value: units.tick(units.iops(value)), "IOPS")
+    found = [label for _value, label in axis.ticks]
+    if values[0] != values[1]:
+        assert found == ticks
+    assert axis.low <= min(values) and axis.high >= max(values) and axis.low < axis.high
+
+
+def test_linear_axes_start_at_zero_in_round_steps():
+    axis = plot.linear_axis(434, str, "ns")
+    assert [value for value, _label in axis.ticks] == [0, 100, 200, 300, 400, 500] and axis.ticks[0][1] == "0"
+
+
+def test_labels_that_would_touch_are_left_out_but_not_the_ends():
+    kept = plot._thinned([(index / 20, "1000 KiB") for index in range(21)], 300)
+    assert kept[0][0] == 0 and kept[-1][0] == 1 and 2 < len(kept) < 8
+    assert all((after[0] - before[0]) * 300 >= 8 * plot.CHARACTER for before, after in zip(kept, kept[1:]))
+
+
+def test_a_histogram_shows_every_io_once():
+    columns = charts.histogram_columns({"1000": 3, "1010": 1, "1000000": 4})
+    assert sum(columns.values()) == pytest.approx(1) and sorted(columns.values()) == [0.5, 0.5]
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_series_show_the_ramp_the_stall_and_the_gap(report, choices):
+    waterfall = report.headline
+    found = views.time_series("x", waterfall, report, choices, 300)
+    assert (
+        found["ramp"]
+        and found["window"]
+        and [chart["css"] for chart in found["charts"]] == ["M-iops", "M-latency_mean_ns", "M-cpu_busy_percent"]
+    )
+    svg = parsed(found["charts"][0]["svg"])
+    ramp = next(rect for rect in svg.iter("rect") if rect.get("class") == "ramp")
+    assert (float(ramp.get("x")), float(ramp.get("width"))) == (0, pytest.approx(1000 * 5 / 25, abs=1))
+    lines = [
+        line for line in svg.iter("polyline") if line.get("class").startswith(f"line {choices.only('target-bench')}")
+    ]
+    assert len(lines) == 2, "second 12 is not known"
+    lowest = max(
+        (pair.split(",") for line in lines for pair in line.get("points").split()), key=lambda pair: int(pair[1])
+    )
+    assert int(lowest[0]) == 680, "second 17 of 25 stalls"
+
+
+def test_thinning_keeps_the_stall_and_the_peak():
+    samples = [(second, 100.0) for second in range(5000)]
+    samples[1234], samples[4321] = (1234, 3.0), (4321, 900.0)
+    kept = [sample for piece in views._pieces(samples, 100) for sample in piece]
+    assert (1234, 3.0) in kept and (4321, 900.0) in kept and len(kept) <= 102 and kept == sorted(kept)
+
+
+def test_one_sample_is_no_course(report, choices):
+    waterfall = report.headline
+    short = {point: {**series, "rows": series["rows"][:1]} for point, series in report.samples.items()}
+    assert short
+    assert views.time_series("x", waterfall, dataclasses.replace(report, samples=short), choices, 300) is None
+
+
+def test_the_ceiling_has_no_latency_against_load(report, choices):
+    """Neither as a line of a family nor as a panel of a matrix, where it would be drawn as if waiting for a device."""
+    layer = next(name for name in choices.layers if name.startswith("backing"))
+    assert any(layer in str(panel["title"]) for panel in views.loads(report, choices)["panels"])
+    called = views.Choices(report)
+    called.kinds = {**called.kinds, layer: "ceiling"}
+    found = views.loads(report, called)["panels"]
+    assert found and not any(layer in panel["title"] or layer in panel["table"] for panel in found)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"columns": ["t_s"], "rows": [[1, 2]]}',
+        '{"columns": ["iops"], "rows": []}',
+        '{"columns": 5, "rows": []}',
+    ],
+)
+def test_samples_that_are_none_are_left_out(run, tmp_path, content):
+    (tmp_path / "series.json").write_text(content, encoding="utf-8")
+    assert load.read_series(str(tmp_path), {"files": {"series": {"path": "series.json", "state": "matches"}}}) is None
+
+
+def test_samples_that_are_not_numbers_are_gaps():
+    series = {"interval_s": 1, "columns": ["t_s", "iops"], "rows": [[1, "many"], [2, True], [3, None], [4, 7.5]]}
+    assert views.column_of(series, "iops") == [None, None, None, 7.5]
+
+
+# -- CPU, hypervisor, verdicts, published ----------------------------------------------------------------------------
+
+
+def numbers(table: str) -> list:
+    return [float(value) for value in re.findall(r'<data value="([^"]+)"', table)]
+
+
+def test_cpu_cost_is_the_median_at_each_end(run, report, choices):
+    waterfall = report.headline
+    table = views.cpu_cost(waterfall, choices)
+    mine = [
+        result
+        for result in run.results
+        if result["workload_id"] == waterfall.workload_id and result["layer"] == "guest-guest01"
+    ]
+    own = statistics.median(result["cpu"]["us_per_io"] for result in mine)
+    other = statistics.median(result["counters"]["hosts"]["target01"]["cpu"]["us_per_io"] for result in mine)
+    assert pytest.approx(own, abs=0.001) in numbers(table) and pytest.approx(other, abs=0.001) in numbers(table)
+
+
+def test_what_the_hypervisor_counts_is_shown_and_absent_without_it(run, report, choices):
+    assert numbers(views.esxi_split(report.headline, choices))
+    bare = copy.deepcopy(run)
+    for result in bare.results:
+        result.pop("counters", None)
+        result["cpu"] = {}
+    built = model.build(bare)
+    assert (
+        views.esxi_split(built.headline, views.Choices(built)) == ""
+        and views.cpu_cost(built.headline, views.Choices(built)) == ""
+    )
+
+
+def test_a_simulated_hypervisor_is_named_as_one_and_what_is_below_its_milliseconds_too(run):
+    changed = copy.deepcopy(run)
+    for result in changed.results:
+        told = (result.get("counters") or {}).get("esxi")
+        if told:
+            told.update(simulated=True, below_resolution=["qavg_ns"])
+            del told["qavg_ns"]
+            result["counters"]["hosts"]["esxi01"] = {"simulated": True, "cpu": {"mhz_per_iops": 0.0375}}
+    built = model.build(changed)
+    split, cost = (view(built.headline, views.Choices(built)) for view in (views.esxi_split, views.cpu_cost))
+    assert "guest-guest01 (simulated)" in split and split.count("&lt; 1 ms") == 1
+    assert "esxi01 (simulated)" in cost and 0.0375 in numbers(cost) and "target01 (simulated)" not in cost
+
+
+def test_verdicts_and_checks_are_counted(run, report, choices):
+    steady = views.steady_states(report, choices)
+    judged = [result["steady_state"]["steady"] for result in run.results if "steady_state" in result]
+    assert (steady["steady"], steady["judged"]) == (sum(judged), len(judged))
+    checked = views.checks(report)
+    failed = [result["point_id"] for result in run.results if not result["checks"][0]["ok"]]
+    assert (
+        checked["made"] == len(run.results)
+        and [point["point_id"] for point, _name, _figures in checked["failed"]] == failed
+        and failed
+    )
+
+
+def test_published_figures_stand_beside_those_of_their_workload(report, choices):
+    table = views.published(report, choices)
+    rows = table.split("<tr")[2:]
+    step = next(step for step in report.headline.steps if step.cell.layer == "target-bench")
+    assert report.headline.workload_id == "4k-r70-rnd100-qd8-w1"
+    assert "80000" in rows[0] and pytest.approx(step.cell.value("iops"), abs=0.001) in numbers(rows[0])
+    assert "5469" in rows[1] and numbers(rows[1]) == [], "nothing of this run is like it"
+
+
+def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
+    odd = load.Run(
+        **{
+            **vars(run),
+            "asked": {
+                "requests": [
+                    {
+                        "profile": {
+                            "name": "x",
+                            "published": [
+                                {"metric": "tpm", "value": 17790, "unit": "TPM", "where": "<b>lab</b>"},
+                                "no mapping",
+                                {"metric": "iops", "unit": "IOPS", "workload": []},
+                            ],
+                        }
+                    }
+                ]
+            },
+        }
+    )
+    built = model.build(odd)
+    table = views.published(built, views.Choices(built))
+    assert "17790" in table and "&lt;b&gt;lab" in table and numbers(table) == []
+
+
+# -- variants --------------------------------------------------------------------------------------------------------
+
+
+def test_variants_of_a_layer_are_never_pooled(run):
+    varied = copy.deepcopy(run)
+    varied.results = [result for result in varied.results if result["workload_id"] == "4k-r70-rnd100-qd8-w1"]
+    for result in varied.results:
+        if result["layer"] in ("target-bench", "initiator-bench"):
+            result["variant"] = "AB"[result["repetition"] - 1]
+    built = model.build(varied)
+    steps = {step.cell.layer: step for step in built.headline.steps}
+    assert steps["target-bench (A)"].cell.repetitions == steps["target-bench (B)"].cell.repetitions == 1
+    assert "target-bench" not in steps and steps["initiator-bench (B)"].below.layer == "target-bench (B)"
+    assert steps["target-bench (A)"].below.layer == "backing-bench"
+
+
+def test_hostile_names_stay_text_in_every_view(run):
+    evil = '"><script>alert(1)</script>'
+    poisoned = copy.deepcopy(run)
+    for layer in poisoned.layers.values():
+        layer.update(
+            name=layer["name"] + evil,
+            host=layer["host"] + evil,
+            parent=layer["parent"] + evil if layer["parent"] else None,
+        )
+    poisoned.layers = {layer["name"]: layer for layer in poisoned.layers.values()}
+    for result in poisoned.results:
+        result.update(
+            layer=result["layer"] + evil, host=result["host"] + evil, workload_id=result["workload_id"] + evil
+        )
+        result["checks"] = [{"name": evil, "ok": False, evil: evil}]
+        if "steady_state" in result:
+            result["steady_state"]["metric"] = evil
+    poisoned.asked = json.loads(json.dumps(poisoned.asked).replace("somebody", evil.replace('"', "'")))
+    text = render.html(model.build(poisoned))
+    assert text.count("<script") == 1 and evil not in text
+
+
+def test_bytes_do_not_depend_on_the_order_of_reading(run):
+    turned = copy.deepcopy(run)
+    turned.results.reverse()
+    assert render.render(model.build(turned)) == render.render(model.build(run))
+
+
+def test_every_picture_is_well_formed_and_says_what_it_shows(run):
+    text = render.html(model.build(run))
+    for ident in re.findall(r'aria-labelledby="(\S+) (\S+)"', text):
+        for name in ident:
+            assert re.search(rf'id="{re.escape(name)}">[^<]{{3,}}<', text), name
+
+
+def test_the_run_folder_of_the_fixture_says_that_it_is_synthetic(run):
+    assert "synthetic" in (Path(run.folder) / "hosts" / "target01.json").read_text(encoding="utf-8")

@@ -1,0 +1,233 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is prepared, when it is spared, and how long a plan takes with it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.run import duration, preparation, runner
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import expected_s, normalise
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plan_module
+
+GB = 10**9
+DISK = {"name": "disk", "path": "/dev/x", "size_bytes": 5 * GB}
+CEILING = {"name": "ceiling", "path": None, "size_bytes": None}
+READ = normalise({"ramp_s": 3, "runtime_s": 20})
+WRITE = normalise({"ramp_s": 3, "runtime_s": 30, "read_percent": 0})
+OVERHEAD_S = expected_s(READ) - 23
+
+
+def plan(*points, **more):
+    return {
+        "layers": [DISK, CEILING],
+        "points": [
+            {"point_id": f"p{number}", "layer": layer["name"], "workload": workload, "workload_id": name}
+            for number, (layer, workload, name) in enumerate(points)
+        ],
+        **more,
+    }
+
+
+def test_without_preparation():
+    found = duration.steps_s(plan((DISK, READ, "r"), (CEILING, WRITE, "w"), prepare={"fill": False}))
+    assert found == pytest.approx([23 + OVERHEAD_S, 33 + OVERHEAD_S])
+
+
+def test_each_layer_is_written_once_and_each_workload_warmed_once():
+    points = [(CEILING, READ, "r"), (DISK, WRITE, "w"), (DISK, READ, "r"), (DISK, READ, "r")]
+    found = duration.steps_s(plan(*points, prepare={"precondition_passes": 2, "warmup_s": 7}))
+    # Two passes of 5 GB at 500 MB/s; a warm-up takes its own start as well.
+    assert found == pytest.approx(
+        [23 + OVERHEAD_S, 33 + OVERHEAD_S + 20 + 7 + OVERHEAD_S, 23 + OVERHEAD_S + 7 + OVERHEAD_S, 23 + OVERHEAD_S]
+    )
+    assert duration.plan_s(plan(*points, prepare={})) == pytest.approx(23 * 3 + 33 + 4 * OVERHEAD_S + 10)
+    assert duration.plan_s(
+        plan(*points, prepare={}, prepared={"disk": {"filled": True, "instance": "7"}})
+    ) == pytest.approx(23 * 3 + 33 + 4 * OVERHEAD_S)
+    # Where nothing tells the device from another of its name it is written again.
+    assert duration.plan_s(plan(*points, prepare={}, prepared={"disk": {"filled": True}})) == pytest.approx(
+        23 * 3 + 33 + 4 * OVERHEAD_S + 10
+    )
+
+
+def test_what_is_only_written_is_not_filled():
+    assert duration.plan_s(plan((DISK, WRITE, "w"))) == pytest.approx(33 + OVERHEAD_S)
+
+
+def test_steady_state_takes_at_most_its_budget():
+    assert duration.point_s(READ, {"budget_s": 600}) == pytest.approx(3 + 600 + OVERHEAD_S)
+    assert duration.point_s(READ, {}) == pytest.approx(3 + 25 * 20 + OVERHEAD_S)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "wanted", "spared"),
+    [
+        ({"filled": True}, {"filled": True}, True),
+        ({"filled": True}, {"filled": True, "preconditioned_passes": 2}, False),
+        ({"filled": True, "preconditioned_passes": 1}, {"filled": True, "preconditioned_passes": 2}, False),
+        ({"filled": True, "preconditioned_passes": 2}, {"filled": True, "preconditioned_passes": 2}, True),
+        ({"filled": True, "preconditioned_passes": 2}, {"filled": True}, True),
+        ({}, {"filled": True}, False),
+    ],
+)
+def test_what_was_prepared_earlier(earlier, wanted, spared):
+    assert preparation.covers(earlier, wanted) is spared
+
+
+def test_what_a_host_does_unless_told_otherwise_is_what_the_task_says():
+    assert preparation.of_plan({}) == plan_module.validate_prepare({})
+    assert preparation.of_plan({})["drop_caches"] is True
+
+
+# ---------------------------------------------------------------- the steps, as an executor sees them
+
+
+class Recorder:
+    """An executor that notes what it is asked for. errors: {step: why it fails}; devices: {layer: instance}."""
+
+    remedy = "Look."
+
+    def __init__(self, devices=None, errors=None, empties_cache=True):
+        self.devices, self.errors, self.empties_cache, self.steps = devices or {}, errors or {}, empties_cache, []
+
+    def instance(self, job):
+        return self.devices.get(job["layer"])
+
+    def write(self, job, writing, instance):
+        self.steps.append((writing.phase, job["layer"], writing.passes, writing.block_bytes, instance))
+        return self.errors.get(writing.phase)
+
+    def warm_up(self, job, seconds):
+        self.steps.append(("warmup", job["layer"], job["workload_id"], seconds))
+        return self.errors.get("warmup")
+
+    def drop_page_cache(self, job):
+        self.steps.append(("drop", job["layer"]))
+        return self.empties_cache
+
+
+def prepared_by(recorder, asked):
+    """What is noted on each point when they are prepared one after another; a Failure in the place of notes where one is raised."""
+    layers, machine, notes = (
+        {layer["name"]: layer for layer in asked["layers"]},
+        preparation.Preparation(asked, recorder),
+        [],
+    )
+    for point in asked["points"]:
+        meta = {"flags": []}
+        try:
+            machine.before([{**layers[point["layer"]], **point}], meta)
+        except Failure as failure:
+            meta = failure
+        notes.append(meta)
+    return notes
+
+
+BUFFERED = normalise({"direct": False})
+
+
+def test_the_steps_before_each_point():
+    recorder = Recorder({"disk": "i7"})
+    asked = plan(
+        (CEILING, READ, "r"),
+        (DISK, WRITE, "w"),
+        (DISK, BUFFERED, "b"),
+        (DISK, BUFFERED, "b"),
+        prepare={"precondition_passes": 3, "precondition_block_bytes": 65536, "warmup_s": 4},
+    )
+    first, second, third, fourth = prepared_by(recorder, asked)
+    assert recorder.steps == [
+        ("precondition", "disk", 3, 65536, "i7"),
+        ("warmup", "disk", "w", 4),
+        ("warmup", "disk", "b", 4),
+        ("drop", "disk"),
+        ("drop", "disk"),
+    ]
+    assert first == {"flags": []}
+    assert second["preparation"] == {
+        "filled": True,
+        "preconditioned_passes": 3,
+        "warmup_s": 4,
+        "page_cache": "not_used",
+    }
+    assert third["preparation"]["page_cache"] == fourth["preparation"]["page_cache"] == "dropped"
+    assert second["prepared"] == third["prepared"] and second["prepared"]["instance"] == "i7"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "steps"),
+    [
+        ({"filled": True, "instance": "i7", "utc": "t"}, []),
+        ({"filled": True, "instance": "i6", "utc": "t"}, [("fill", "disk", 1, None, "i7")]),
+        ({"instance": "i7", "utc": "t"}, [("fill", "disk", 1, None, "i7")]),
+        ({}, [("fill", "disk", 1, None, "i7")]),
+    ],
+)
+def test_only_the_very_device_that_was_written_is_spared(earlier, steps):
+    recorder = Recorder({"disk": "i7"})
+    (notes,) = prepared_by(recorder, plan((DISK, READ, "r"), prepared={"disk": earlier}))
+    assert recorder.steps == steps
+    assert (notes["prepared"] == {"utc": "t", "instance": "i7"}) is (not steps)
+
+
+def test_a_device_that_nothing_tells_from_another_is_always_written():
+    recorder = Recorder()
+    (notes,) = prepared_by(recorder, plan((DISK, READ, "r"), prepared={"disk": {"filled": True, "utc": "t"}}))
+    assert [step[0] for step in recorder.steps] == ["fill"] and set(notes["prepared"]) == {"utc"}
+
+
+def test_a_layer_that_cannot_be_written_is_tried_once_and_all_its_points_say_so():
+    recorder = Recorder(errors={"fill": "3 of 9 bytes were written."})
+    notes = prepared_by(recorder, plan((DISK, READ, "r"), (DISK, WRITE, "w")))
+    assert [step[0] for step in recorder.steps] == ["fill"]
+    assert [(failure.code, str(failure)) for failure in notes] == [
+        ("fill_failed", "disk could not be written once before it is measured: 3 of 9 bytes were written. Look.")
+    ] * 2
+
+
+def test_a_warm_up_that_failed_is_tried_again():
+    recorder = Recorder(errors={"warmup": "fio ended."})
+    asked = plan((DISK, WRITE, "w"), (DISK, WRITE, "w"), prepare={"warmup_s": 2})
+    assert [failure.code for failure in prepared_by(recorder, asked)] == ["warmup_failed"] * 2
+    assert recorder.steps == [("warmup", "disk", "w", 2)] * 2
+
+
+@pytest.mark.parametrize(
+    ("drop", "empties", "word", "flags"),
+    [
+        (True, True, "dropped", []),
+        (True, False, "not_dropped", ["page_cache_not_dropped"]),
+        (False, True, "not_dropped", []),
+    ],
+)
+def test_whether_the_page_cache_was_emptied(drop, empties, word, flags):
+    recorder = Recorder(empties_cache=empties)
+    (notes,) = prepared_by(recorder, plan((DISK, BUFFERED, "b"), prepare={"fill": False, "drop_caches": drop}))
+    assert (notes["preparation"], notes["flags"]) == ({"page_cache": word}, flags)
+    assert recorder.steps == ([("drop", "disk")] if drop else [])
+
+
+def test_only_what_reads_without_a_fill_may_read_what_was_never_written():
+    (filled,), (bare,), (nothing,) = (
+        prepared_by(Recorder(), plan((layer, READ, "r"), prepare={"fill": fill}))
+        for layer, fill in ((DISK, True), (DISK, False), (CEILING, False))
+    )
+    assert [preparation.reads_unwritten(READ, notes) for notes in (filled, bare, nothing)] == [False, True, False]
+    assert not preparation.reads_unwritten(WRITE, bare)
+
+
+def test_many_hosts_at_once_are_not_repeated_until_steady():
+    point = {"point_id": "p", "layer": "ceiling", "workload": READ, "workload_id": "r", "servers": [{}]}
+    with pytest.raises(Failure, match="leave it out"):
+        runner.check_layers(
+            {
+                "layers": [CEILING],
+                "known_layers": [],
+                "points": [point],
+                "steady_state": {},
+                "allow_device": [],
+                "testbed_id": "t",
+            }
+        )
