@@ -76,13 +76,15 @@ func connect(ctx *simulator.Context, vm *mo.VirtualMachine) (found bool) {
 			continue
 		}
 		name, file, _ := strings.Cut(strings.TrimPrefix(image.FileName, "["), "] ")
-		connection.Connected = false
+		there := false
 		for _, entity := range ctx.Map.All("Datastore") {
 			store := entity.(*simulator.Datastore)
 			if _, err := os.Stat(filepath.Join(store.Info.GetDatastoreInfo().Url, file)); store.Name == name && err == nil {
-				connection.Connected = connection.StartConnected
+				there = connection.StartConnected
 			}
 		}
+		// Said once: who looks meanwhile must not see a drive let go of that was connected all the time.
+		connection.Connected = there
 		found = found || connection.Connected
 	}
 	return found

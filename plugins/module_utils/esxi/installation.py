@@ -512,8 +512,9 @@ class Installation:
 
     def see(self, session, vm) -> dict:
         """One look at the machine, and the host's time of it."""
-        query = session.vmodl.query.PropertyCollector
-        names = (
+        values = self.properties(
+            session,
+            vm,
             "runtime.powerState",
             "runtime.cleanPowerOff",
             "runtime.question",
@@ -521,16 +522,6 @@ class Installation:
             "guest.ipAddress",
             "summary.runtime.bootTime",
         )
-        with session.doing(f"look at the virtual machine {self.want['name']}"):
-            found = session.content.propertyCollector.RetrieveContents(
-                [
-                    query.FilterSpec(
-                        objectSet=[query.ObjectSpec(obj=vm)],
-                        propSet=[query.PropertySpec(type=session.vim.VirtualMachine, pathSet=list(names))],
-                    )
-                ]
-            )[0]
-        values = {value.name: value.val for value in found.propSet}
         question, boot = values.get("runtime.question"), values.get("summary.runtime.bootTime")
         return {
             "now_s": self.now(session),
@@ -541,6 +532,20 @@ class Installation:
             "question": question.text if question else None,
             "boot_s": boot.timestamp() if boot else None,
         }
+
+    def properties(self, session, vm, *names: str) -> dict:
+        """{name: value} of the machine, all read at one moment; a name without a value is left out."""
+        query = session.vmodl.query.PropertyCollector
+        with session.doing(f"look at the virtual machine {self.want['name']}"):
+            found = session.content.propertyCollector.RetrieveContents(
+                [
+                    query.FilterSpec(
+                        objectSet=[query.ObjectSpec(obj=vm)],
+                        propSet=[query.PropertySpec(type=session.vim.VirtualMachine, pathSet=list(names))],
+                    )
+                ]
+            )[0]
+        return {value.name: value.val for value in found.propSet}
 
     def events(self, session, vm) -> list:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
@@ -583,10 +588,14 @@ class Installation:
 
     def booting(self, session, vm) -> None:
         """Without its image the machine would wait for a disk to boot from until the time is over."""
-        with session.doing(f"look at the drive of the virtual machine {self.want['name']}"):
-            drives = [
-                device for device in vm.config.hardware.device if isinstance(device, session.vim.vm.device.VirtualCdrom)
-            ]
+        values = self.properties(session, vm, "config.hardware.device", "runtime.powerState")
+        if str(values["runtime.powerState"]) != "poweredOn":
+            return  # It has booted and gone off again; the drives of a machine that is off are connected to nothing.
+        drives = [
+            device
+            for device in values["config.hardware.device"]
+            if isinstance(device, session.vim.vm.device.VirtualCdrom)
+        ]
         if not any(drive.connectable and drive.connectable.connected for drive in drives):
             raise Failure(
                 "iso_not_connected",
