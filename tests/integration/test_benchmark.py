@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from waiting import until
 
 SIZE = 4 << 20
 CEILING = {
@@ -121,7 +121,7 @@ def command(folder, tasks, *options) -> list:
 
 def play(folder, tasks, *options, **variables):
     """(answers of the tasks, what was shown). A host is measured by one at a time: what else runs here, such as other tests, is waited for."""
-    until(lambda: not others_measure(), 120)
+    until(lambda: not others_measure(), 900)
     done = subprocess.run(
         command(folder, tasks, *options),
         cwd=Path(__file__).parents[2],
@@ -146,13 +146,6 @@ def run_dir(place, run_id="one") -> Path:
 
 def results(place, run_id="one") -> dict:
     return dict(run_folder.results(str(run_dir(place, run_id))))
-
-
-def until(condition, seconds=180.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.05)
 
 
 # ---------------------------------------------------------------- one task
@@ -295,7 +288,7 @@ def test_hosts_that_take_turns_for_want_of_forks_are_told(place):
             play_file.read_text(encoding="utf-8").replace("hosts: localhost", "hosts: all"), encoding="utf-8"
         )
         argv[argv.index("localhost,")] = "one,two,"
-        until(lambda: not others_measure(), 120)
+        until(lambda: not others_measure(), 900)
         return " ".join(
             subprocess.run(
                 argv, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True

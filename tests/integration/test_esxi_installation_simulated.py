@@ -247,13 +247,11 @@ def test_installation_with_more_events_than_a_page_shows_is_timed_from_the_first
 @pytest.mark.parametrize(("until", "ends"), [("tools_running", "tools"), ("address", "address")])
 def test_what_no_event_tells_is_known_to_a_look(lab, name, until, ends):
     lab.make(name, {"seconds": 0.4, "ends": ends})
+    begun = time.monotonic()
     found = lab.timed(name, until=until)["installation"]
-    # Generous, for machines that are busy otherwise.
-    assert (
-        found["ended_by"] == until
-        and 0 < found["uncertain_s"] < 2
-        and 0.4 <= found["duration_s"] < 2.4 + found["uncertain_s"]
-    )
+    took_s = time.monotonic() - begun
+    assert found["ended_by"] == until
+    assert 0.4 <= found["duration_s"] < took_s and 0 < found["uncertain_s"] <= found["duration_s"]
     assert lab.vm(name).runtime.powerState == "poweredOn"
 
 
@@ -267,7 +265,8 @@ def test_host_that_tells_no_events_is_looked_at_and_the_user_is_told(lab, name, 
     told = lab.timed(name)
     lab.order("clear")
     found = told["installation"]
-    assert len(warnings) == 1 and "read the events" in warnings[0] and 0 < found["uncertain_s"] < 2
+    assert len(warnings) == 1 and "read the events" in warnings[0] and found["uncertain_s"] > 0
+    # The start is what the host tells of its boot, rounded as it rounds.
     assert found["duration_s"] - found["uncertain_s"] - 0.05 <= lab.length_s(name) <= found["duration_s"] + 0.05
 
 

@@ -32,18 +32,11 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archi
 from loop_device import attached
 from loop_device import layer as layer_of
 from task_arguments import checked
+from waiting import until
 
 FIO = shutil.which("fio")
 SIZE = 3 << 20
 EVERYWHERE = "0.0.0.0"  # noqa: S104, to see it refused
-
-
-def until(condition, seconds=20.0):
-    """Wait for a condition; the processes under test report to nobody."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager
@@ -294,7 +287,7 @@ def distributed_plan(layers, servers, **given):
 def measured(base, plan):
     """(the runner's note, the one result, fio's own text) of the only point."""
     folder = Path(runner.start(plan, base)["state_dir"])
-    until(lambda: not runner.status("t", "one", base)["alive"], 40)
+    until(lambda: not runner.status("t", "one", base)["alive"])
     note = json.loads((folder / "points" / "many" / "meta.json").read_text())
     text = (folder / "points" / "many" / "fio.json").read_text() if "exit_code" in note else ""
     return note, fio_distributed.results(text, plan["points"][0]["servers"])[0] if text else None, text
@@ -352,7 +345,7 @@ def test_a_server_that_dies_in_the_middle_is_named_and_the_point_fails(base, two
     port = servers[1]["port"]
     until(lambda: len(processes(f"--server=ip:127.0.0.2,{port}")) == 3)
     fio_server.stop("t", port, base)
-    until(lambda: not runner.status("t", "one", base)["alive"], 40)
+    until(lambda: not runner.status("t", "one", base)["alive"])
     (whole,) = fio_distributed.results((folder / "points" / "many" / "fio.json").read_text(), servers)
     assert whole["status"] == "failed"
     assert ["host02" in failure["message"] for failure in whole["failures"]] == [True]
@@ -529,7 +522,7 @@ def test_the_stored_result_names_its_clients_and_is_of_the_schema(base, two):
         "series": False,
     }
     folder = Path(runner.start(host_plan, base)["state_dir"]) / "points" / points[0]["point_id"]
-    until(lambda: not runner.status("t", "one", base)["alive"], 40)
+    until(lambda: not runner.status("t", "one", base)["alive"])
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     found = archive.read_point(points[0], layers["measured"][0], asked_for, files)
     assert found["failures"] == [] and found["status"] == "measured"

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters
 from ansible_collections.storlab.testbed.plugins.module_utils.run import observer
 from loop_device import attached
-
-
-def until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.02)
+from waiting import until
 
 
 @pytest.fixture

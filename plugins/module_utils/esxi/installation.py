@@ -216,7 +216,8 @@ def began(events: list, boot_s: float | None, armed_s: float | None, now_s: floa
 class Watch:
     """Tells from one look after the other whether the installation has ended.
 
-    A look: {now_s, power: on|off|suspended, clean: whether the last power-off was an orderly one or None, tools: bool, address, question}.
+    A look: {from_s, now_s, power: on|off|suspended, clean, tools: bool, address, question}. from_s and now_s are the host's time before and after it; clean
+    says whether the last power-off was an orderly one, or is None.
     """
 
     want: dict
@@ -252,7 +253,8 @@ class Watch:
                 power=seen["power"],
                 tools=tools,
             )
-        self.alive_s = now_s
+        # It may have ended while it was looked at, but not before.
+        self.alive_s = seen["from_s"]
         return None
 
     def _off(self, seen: dict, events) -> dict | None:
@@ -511,7 +513,8 @@ class Installation:
             return session.instance.CurrentTime().timestamp()
 
     def see(self, session, vm) -> dict:
-        """One look at the machine, and the host's time of it."""
+        """One look at the machine, with the host's time before and after it."""
+        from_s = self.now(session)
         values = self.properties(
             session,
             vm,
@@ -524,6 +527,7 @@ class Installation:
         )
         question, boot = values.get("runtime.question"), values.get("summary.runtime.bootTime")
         return {
+            "from_s": from_s,
             "now_s": self.now(session),
             "power": {"poweredOn": "on", "poweredOff": "off"}.get(str(values["runtime.powerState"]), "suspended"),
             "clean": values.get("runtime.cleanPowerOff"),

@@ -130,7 +130,8 @@ def test_start_of_a_machine_that_ran_already_is_its_last():
 
 
 def seen(now_s: float, power: str = "on", **changes) -> dict:
-    return {"now_s": now_s, "power": power, "clean": None, "tools": False, "address": None, "question": None, **changes}
+    look = {"from_s": now_s, "now_s": now_s, "power": power, "clean": None, "tools": False, "address": None}
+    return {**look, "question": None, **changes}
 
 
 def watched(looks: list, events: list = (), started_s: float = 1000.0, alive_s: float | None = 1000.0, **want) -> tuple:
@@ -145,6 +146,12 @@ def watched(looks: list, events: list = (), started_s: float = 1000.0, alive_s: 
         assert found is None, "it ended before the last look"
         found = watch.look(look, ask)
     return found, len(asked)
+
+
+def test_a_slow_look_makes_the_end_less_certain():
+    """A machine that was on when the look began may have gone off before the host was asked for the time."""
+    looks = [seen(1050, from_s=1047.5), seen(1052, "off"), seen(1072, "off")]
+    assert watched(looks)[0] == {"ended_by": "powered_off", "finished_s": 1052, "uncertain_s": 4.5}
 
 
 def test_the_end_is_the_event_of_the_power_off_that_lasted():

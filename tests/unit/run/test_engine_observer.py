@@ -19,17 +19,11 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemo
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema
 from ansible_collections.storlab.testbed.plugins.module_utils.run import observer
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from waiting import until
 
 # The clock of the samples began to count at BOOT.
 BOOT = 1_795_000_000.0
 TICKS = os.sysconf("SC_CLK_TCK")
-
-
-def until(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not happen in time"
-        time.sleep(0.02)
 
 
 def sample(second, busy_s, received, unix_s=None):
