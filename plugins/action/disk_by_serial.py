@@ -9,8 +9,8 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.steps import shown
 from ..module_utils.linux.disk_serial import SPEC, missing, pick
-from ..plugin_utils.windows import drive_path, plain_serial, ready_steps, refuse_disk
 from ..plugin_utils.windows.action import WindowsAction
+from ..plugin_utils.windows.host import drive_path, plain_serial, ready_steps, refuse_disk
 
 
 def find(state: dict, serial: str, size_bytes: int) -> dict | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.steps import shown
-from ..plugin_utils.windows import serving, target
+from ..plugin_utils.windows import target
 from ..plugin_utils.windows.action import WindowsAction
+from ..plugin_utils.windows.host import serving
 
 
 class ActionModule(WindowsAction):

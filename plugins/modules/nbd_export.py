@@ -96,7 +96,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.lab import nbd
-from ..module_utils.linux import process
+from ..module_utils.linux import daemon
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
@@ -115,7 +115,7 @@ def ensure(params: dict, check_mode: bool) -> dict:
     result = {
         "changed": bool(steps),
         "steps": steps,
-        "instance": process.instance(pid) if pid else "",
+        "instance": daemon.instance(pid) if pid else "",
         "url": f"nbd://{params['address']}:{params['port']}/{name}",
         "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)},
     }

@@ -26,7 +26,7 @@ def real(tmp_path, monkeypatch):
 
 
 def _record(testbed, area, run_dir):
-    from ansible_collections.storlab.testbed.plugins.module_utils.linux.host import Record
+    from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
 
     return Record(testbed, area, run_dir)
 

@@ -130,23 +130,3 @@ def check_chap(variable: str, entry: dict[str, Any], allow_none: bool) -> None:
             "",
             "Give chap_user and chap_password; to do without authentication set iscsi_target_allow_no_chap to true.",
         )
-
-
-def parse_vpd80(page: bytes) -> str:
-    """The unit serial in VPD page 0x80."""
-    if len(page) < 4 or page[1] != 0x80:
-        return ""
-    return page[4 : 4 + int.from_bytes(page[2:4], "big")].decode("ascii", "replace").strip(" \0")
-
-
-def parse_vpd83(page: bytes) -> list[Any]:
-    """The NAA identifiers of the logical unit in VPD page 0x83, as hexadecimal text."""
-    found, position = [], 4
-    end = min(len(page), 4 + int.from_bytes(page[2:4], "big")) if len(page) >= 4 and page[1] == 0x83 else 0
-    while position + 4 <= end:
-        length = page[position + 3]
-        # Association 0 is the logical unit, designator type 3 is NAA.
-        if page[position + 1] & 0x3F == 0x03:
-            found.append(page[position + 4 : position + 4 + length].hex())
-        position += 4 + length
-    return found

@@ -21,6 +21,7 @@ import time
 
 from ..core.failure import Failure
 from ..core.files import write_json
+from ..linux import mounts
 
 # Part of the recipe's hash: raise it when the code below makes a different image from the same files.
 FORMAT = 1
@@ -200,8 +201,7 @@ def image_problem(folder: str) -> str | None:
 def remove_tree(path: str) -> None:
     """Remove a folder, but never look into another file system that is mounted somewhere in it."""
     real = os.path.realpath(path)
-    with open("/proc/self/mountinfo", encoding="utf-8") as stream:
-        inside = [line.split()[4] for line in stream if line.split()[4].startswith(real + "/")]
+    inside = mounts.inside(mounts.read(), real)
     if inside:
         raise Failure(
             "mounted_inside",

@@ -14,7 +14,7 @@ import subprocess
 import threading
 
 from ..core.failure import Failure, bad_value
-from ..linux import process
+from ..linux import daemon, mounts
 
 RUN_DIR = "/run/storlab/nbd"
 QEMU_NBD = "qemu-nbd"
@@ -63,7 +63,7 @@ def build_argv(name: str, path: str, address: str, port: int, aio: str) -> list:
 
 
 def running_pid(name: str) -> int | None:
-    return process.running_pid("--pid-file", pid_path(name))
+    return daemon.running_pid("--pid-file", pid_path(name))
 
 
 def served_fd(pid: int, path: str) -> str | None:
@@ -85,18 +85,6 @@ def same_file(fd_path: str, path: str) -> bool:
     except FileNotFoundError:
         return False
     return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
-
-
-def file_system_of(path: str, mountinfo: str) -> tuple:
-    """(type, source) of the file system that holds the path, from /proc/self/mountinfo."""
-    best = ("", "", "")
-    for line in mountinfo.splitlines():
-        left, _, right = line.partition(" - ")
-        point = left.split()[4].replace("\\040", " ")
-        inside = point == "/" or path == point or path.startswith(point + "/")
-        if inside and len(point) >= len(best[0]):
-            best = (point, *right.split()[:2])
-    return best[1:]
 
 
 def read_direct(path: str, offset: int, length: int, timeout_s: float) -> bytes | None:
@@ -130,10 +118,10 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
     When the disk under a mounted file system was replaced by an empty one (its machine was killed and built again), the kernel goes on
     with what it has in memory. Only the disk itself tells.
     """
-    with open("/proc/self/mountinfo", encoding="utf-8") as stream:
-        kind, source = file_system_of(os.path.dirname(path), stream.read())
-    if kind not in MAGICS:
+    mount = mounts.holding(mounts.read(), os.path.dirname(path))
+    if mount is None or mount["filesystem"] not in MAGICS:
         return None
+    source, kind = mount["source"], mount["filesystem"]
     offset, magic = MAGICS[kind]
     found = read_direct(source, offset, len(magic), timeout_s)
     if found is None:
@@ -150,7 +138,7 @@ def read_state(name: str, argv: list, path: str) -> dict:
     problem = storage_problem(path)
     if fd_path is None or not same_file(fd_path, path):
         problem = "it serves a file that is no longer at its path"
-    return {"pid": pid, "as_wanted": process.read_cmdline(pid) == argv, "problem": problem}
+    return {"pid": pid, "as_wanted": daemon.read_cmdline(pid) == argv, "problem": problem}
 
 
 def plan(current: dict, state: str) -> list:
@@ -187,7 +175,7 @@ def start(name: str, argv: list) -> None:
 
 
 def stop(name: str, timeout_s: float) -> None:
-    if not process.end(lambda: running_pid(name), timeout_s):
+    if not daemon.end_process(lambda: running_pid(name), daemon.patience(timeout_s)):
         raise Failure(
             "nbd_stop",
             f"The process {running_pid(name)} of the export {name} does not end, not even killed.",

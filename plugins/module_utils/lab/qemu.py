@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 
 from ..core.failure import Failure, bad_value
-from ..linux import process
+from ..linux import daemon
 from .netns import enter_argv
 
 QEMU = "qemu-system-x86_64"
@@ -142,7 +142,7 @@ def definition_hash(argv: list, netns: str | None, generation: str) -> str:
 
 def running_pid(run_dir: str) -> int | None:
     """Process of the machine of that folder; None when it does not run."""
-    return process.running_pid("-pidfile", os.path.join(run_dir, "pid"))
+    return daemon.running_pid("-pidfile", os.path.join(run_dir, "pid"))
 
 
 def read_state(run_dir: str) -> dict:
@@ -238,9 +238,9 @@ def stop(run_dir: str, timeout_s: float) -> None:
     def find() -> int | None:
         return running_pid(run_dir)
 
-    if qmp_quit(os.path.join(run_dir, "qmp")) and process.wait_until_gone(find, timeout_s):
+    if qmp_quit(os.path.join(run_dir, "qmp")) and daemon.wait_until_gone(find, timeout_s):
         return
-    if not process.end(find, timeout_s):
+    if not daemon.end_process(find, daemon.patience(timeout_s)):
         raise Failure(
             "vm_stop",
             f"The QEMU process {find()} of {run_dir} does not end, not even killed.",

@@ -37,31 +37,6 @@ def logical_block_bytes(path: str, root: str = "/") -> int | None:
     return next((int(text) for text in texts if text), None)
 
 
-def unescape_mount(field: str) -> str:
-    """Mount tables write blanks, tabs, newlines and backslashes as octal."""
-    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        field = field.replace(code, character)
-    return field
-
-
-def mounts(root: str = "/") -> list[Any]:
-    """Mounts of this namespace: [{numbers, mount_point, filesystem, source, options}], oldest first."""
-    found = []
-    for line in read_text(os.path.join(root, "proc/self/mountinfo"), default="").splitlines():
-        before, _, after = line.partition(" - ")
-        fields, tail = before.split(), after.split()
-        found.append(
-            {
-                "numbers": fields[2],
-                "mount_point": unescape_mount(fields[4]),
-                "filesystem": tail[0],
-                "source": unescape_mount(tail[1]),
-                "options": sorted(set(fields[5].split(",")) | set(tail[2].split(","))),
-            }
-        )
-    return found
-
-
 def users(path: str, with_openers: bool = True, system: device_safety.System | None = None) -> list[Any]:
     """Everything that uses the device or what stands on it, in words a message can show; empty when it is free."""
     facts = device_safety.usage(path, system, with_openers)

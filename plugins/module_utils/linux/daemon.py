@@ -1,9 +1,11 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes that a module leaves running on a managed host: each in a folder of its own, where it is on record and can be ended.
+"""Processes that a module leaves running on a managed host: which process is ours, and how it is ended.
 
-<base_dir>/<testbed_id>/<area>/…/supervisor.json {pid, start_ticks}   supervisor.log
+Other programs (QEMU, qemu-nbd, tgtd) are started with a pid file of ours on their command line. Python of our own has a folder, where it is on record::
+
+    <base_dir>/<testbed_id>/<area>/…/supervisor.json {pid, start_ticks}   supervisor.log
 """
 
 from __future__ import annotations
@@ -13,12 +15,100 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import read_json, write_json
+from .host import read_text
 
 # How long a daemon may take to end when it is asked to, and when it is made to.
-PATIENCE_S = {signal.SIGTERM: 30, signal.SIGKILL: 10}
+PATIENCE_S: dict[signal.Signals, float] = {signal.SIGTERM: 30, signal.SIGKILL: 10}
+
+
+# ---- any process
+
+
+def read_cmdline(pid: int) -> list[str]:
+    """The process's command line; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return stream.read().decode("utf-8", "surrogateescape").split("\0")[:-1]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def start_ticks(pid: int) -> str | None:
+    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
+            fields = handle.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else fields[19]
+
+
+def instance(pid: int) -> str:
+    """Tells this process from every other one that ever had its pid, on this host or on one that took its place; empty when it does not run."""
+    started = start_ticks(pid)
+    return f"{read_text('/proc/sys/kernel/random/boot_id')}:{pid}:{started}" if started else ""
+
+
+def wait_until_gone(find: Callable[[], Any], timeout_s: float) -> bool:
+    """Whether ``find`` finds nothing any more within the time."""
+    deadline = time.monotonic() + timeout_s
+    while find():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def end_process(find: Callable[[], int | None], patience_s: dict[signal.Signals, float]) -> bool:
+    """End the process that ``find`` names with one signal after the other, each with its own time. ``find`` proves each time that it is ours."""
+    for number, timeout_s in patience_s.items():
+        pid = find()
+        if pid is None:
+            return True
+        os.kill(pid, number)
+        if wait_until_gone(find, timeout_s):
+            return True
+    return False
+
+
+def patience(timeout_s: float) -> dict[signal.Signals, float]:
+    """For ``end_process``: the same time to end when asked and when made to."""
+    return {signal.SIGTERM: timeout_s, signal.SIGKILL: timeout_s}
+
+
+# ---- programs with a pid file
+
+
+def read_pid(path: str) -> int | None:
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return int(stream.read().split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
+        return None
+
+
+def names_pidfile(cmdline: list[str], option: str, path: str) -> bool:
+    """Whether a command line gives this pid file with this option."""
+    return any(word == option and following == path for word, following in zip(cmdline, cmdline[1:]))
+
+
+def running_pid(option: str, path: str) -> int | None:
+    """Process that was started with this pid file; None when it does not run.
+
+    The pid file is only a hint. Pids are used again, so the process's command line decides; and a file may be lost, so all are looked at.
+    """
+    hint = read_pid(path)
+    others = sorted(int(entry) for entry in os.listdir("/proc") if entry.isdigit())
+    return next(
+        (pid for pid in [*([hint] if hint else []), *others] if names_pidfile(read_cmdline(pid), option, path)), None
+    )
+
+
+# ---- our own, each in a folder
 
 
 def base_dir() -> str:
@@ -43,16 +133,6 @@ def remove_empty(*folders: str) -> None:
     for path in folders:
         if os.path.isdir(path) and not os.listdir(path):
             os.rmdir(path)
-
-
-def start_ticks(pid: int) -> str | None:
-    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            fields = handle.read().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in "ZX" else fields[19]
 
 
 def alive(folder: str) -> bool:
@@ -123,14 +203,7 @@ def log_tail(folder: str) -> str:
 def end(folder: str) -> None:
     """Ask the daemon of the folder to stop, and make it when it does not."""
     pid = read_json(os.path.join(folder, "supervisor.json"))["pid"]
-    for number, patience_s in PATIENCE_S.items():
-        if not alive(folder):
-            return
-        os.kill(pid, number)
-        deadline = time.monotonic() + patience_s
-        while alive(folder) and time.monotonic() < deadline:
-            time.sleep(0.05)
-    if alive(folder):
+    if not end_process(lambda: pid if alive(folder) else None, PATIENCE_S):
         raise Failure(
             "daemon_hung",
             f"Process {pid} cannot be ended.",

@@ -16,8 +16,9 @@ from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import generation
 from ..core.names import BENCHMARK_FILE, check_name
-from . import block_device, device_safety
-from .host import Record, load_module, loaded_modules, read_text, run, wait_for
+from . import block_device, device_safety, mounts
+from .host import load_module, loaded_modules, read_text, run, wait_for
+from .record import Record
 
 MIB = 1 << 20
 OWN_ENTRIES = ("lost+found", BENCHMARK_FILE, f".{BENCHMARK_FILE}.new")
@@ -169,7 +170,7 @@ class Datastores:
 
     @staticmethod
     def mount_of(mount_point: str) -> dict | None:
-        return next((mount for mount in reversed(block_device.mounts()) if mount["mount_point"] == mount_point), None)
+        return mounts.mounted_at(mounts.read(), mount_point)
 
     def current(self, wanted: dict) -> dict:
         path, device = os.path.join(wanted["mount_point"], BENCHMARK_FILE), os.path.realpath(wanted["device"])

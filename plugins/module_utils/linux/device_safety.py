@@ -18,6 +18,7 @@ import stat
 import subprocess
 
 from ..core.failure import Failure
+from . import mounts, scsi_pages
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
@@ -289,7 +290,7 @@ def _mount_points(system: System, nodes: set, numbers: set) -> list:
     found = {}
     for pid in _one_process_per_view(system):
         for mount in _mounts(system, pid):
-            if mount["number"] in numbers or system.resolve(mount["source"]) in nodes:
+            if mount["numbers"] in numbers or system.resolve(mount["source"]) in nodes:
                 elsewhere = "" if pid == "self" else f" (as process {pid} sees it)"
                 found.setdefault(mount["mount_point"], f"{mount['mount_point']}{elsewhere}")
     return list(found.values())
@@ -325,11 +326,11 @@ def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict:
 
 def _identity_facts(system: System, folder: str) -> dict:
     """serial, naa and wwid as far as the kernel knows them."""
-    page80, page83 = system.read_bytes(f"{folder}/device/vpd_pg80"), system.read_bytes(f"{folder}/device/vpd_pg83")
-    serial = page80[4:].decode("ascii", "replace").strip("\x00 ") if page80 and len(page80) > 4 else None
+    serial = scsi_pages.unit_serial(system.read_bytes(f"{folder}/device/vpd_pg80") or b"")
+    naa = scsi_pages.naa_names(system.read_bytes(f"{folder}/device/vpd_pg83") or b"")
     found = {
         "serial": serial or system.read(f"{folder}/serial") or system.read(f"{folder}/device/serial"),
-        "naa": _naa(page83 or b""),
+        "naa": naa[0] if naa else None,
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
         "model": system.read(f"{folder}/device/model"),
     }
@@ -352,23 +353,10 @@ def _array_uuid(system: System, folder: str) -> str | None:
     return next((line.partition("=")[2] for line in lines if line.startswith("MD_UUID=")), None)
 
 
-def _naa(page83: bytes) -> str | None:
-    """The logical unit's NAA name from SCSI VPD page 0x83 (SPC-4, 7.8.6)."""
-    position = 4
-    while position + 4 <= len(page83):
-        length, descriptor = page83[position + 3], page83[position + 1]
-        if descriptor & 0x3F == 3:  # association: logical unit; designator type: NAA
-            return page83[position + 4 : position + 4 + length].hex()
-        position += 4 + length
-    return None
-
-
 def _file_facts(system: System, resolved: str, status) -> dict:
     facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512}
-    above = [mount for mount in _mounts(system) if resolved.startswith(mount["mount_point"].rstrip("/") + "/")]
-    if above:
-        # Of two mounts on one mount point the later one is what is seen.
-        mount = max(enumerate(above), key=lambda pair: (len(pair[1]["mount_point"]), pair[0]))[1]
+    mount = mounts.holding(_mounts(system), resolved)
+    if mount:
         facts.update(
             {"mount_point": mount["mount_point"], "filesystem": mount["filesystem"], "source": mount["source"]}
         )
@@ -378,24 +366,7 @@ def _file_facts(system: System, resolved: str, status) -> dict:
 
 
 def _mounts(system: System, pid: str = "self") -> list:
-    found = []
-    for line in (system.read(f"/proc/{pid}/mountinfo") or "").splitlines():
-        left, _dash, right = line.partition(" - ")
-        fields, tail = left.split(), right.split()
-        if len(fields) > 4 and len(tail) > 1:
-            found.append(
-                {
-                    "number": fields[2],
-                    "mount_point": _unescape(fields[4]),
-                    "filesystem": tail[0],
-                    "source": _unescape(tail[1]),
-                }
-            )
-    return found
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
+    return mounts.parse(system.read(f"/proc/{pid}/mountinfo") or "")
 
 
 BLANK = {"signature": {}}

@@ -10,6 +10,7 @@ import os
 import platform
 import re
 
+from . import mounts
 from .device_safety import System, inspect
 
 QUEUE = (
@@ -76,10 +77,8 @@ def device(path: str, system: System | None = None) -> dict:
         found["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
         found["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
     if facts.get("mount_point"):
-        lines = [line.split() for line in (system.read("/proc/self/mounts") or "").splitlines()]
-        found["mount_options"] = next(
-            (fields[3] for fields in reversed(lines) if fields[1] == facts["mount_point"]), None
-        )
+        mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
+        found["mount_options"] = mount["options"] if mount else None
     return _known(found)
 
 

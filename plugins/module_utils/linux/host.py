@@ -1,12 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the storage modules need from a Linux host: commands, kernel modules, waiting, and the testbed's record.
-
-The record is one JSON file an area under /run/storlab/<testbed_id>/: what this testbed made on this host, and nothing
-else made it ours. It is written before the thing it describes, so that a killed run leaves nothing unclaimed, and it
-carries the boot id, because RAM disks and targets do not outlive a boot even where /run does.
-"""
+"""What the storage modules need from a Linux host: commands, kernel modules and waiting."""
 
 from __future__ import annotations
 
@@ -15,11 +10,6 @@ import subprocess
 import time
 
 from ..core.failure import Failure
-from ..core.files import read_json, write_json
-
-RUN_DIR = "/run/storlab"
-UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
-AREAS = ("ramdisk", "lio_target", "tgt_target", "iscsi_session", "datastore")
 
 
 def run(
@@ -144,59 +134,3 @@ def unload_modules(names) -> list:
                 gone.append(name)
                 progress = True
     return gone
-
-
-# ---- the record
-
-
-class Record:
-    """The testbed's record of one area on this host; a dict in ``data``."""
-
-    def __init__(self, testbed_id: str, area: str, run_dir: str = RUN_DIR):
-        self.folder = os.path.join(run_dir, testbed_id)
-        self.path = os.path.join(self.folder, f"{area}.json")
-        self.boot_id = read_text("/proc/sys/kernel/random/boot_id", default="")
-        data = read_json(self.path, UNREADABLE) or {}
-        # A record of an earlier boot describes things that are gone.
-        self.data = data if data.get("boot_id") == self.boot_id else {}
-
-    def save(self) -> None:
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
-
-    def note_modules(self, before: set) -> None:
-        """Remember the modules that appeared since ``before``, the kernel's own dependencies included."""
-        self.data["modules"] = sorted(set(self.data.get("modules", [])) | (loaded_modules() - before))
-        self.save()
-
-    def unload_modules(self) -> None:
-        """Unload the modules that came with this testbed; what another testbed still uses becomes that one's to unload."""
-        unload_modules(self.data.get("modules", []))
-        self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
-
-    def bequeath(self, **left) -> None:
-        """Leave what others on this host still use to their records, so that the last one removes it."""
-        run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
-        others = [
-            record
-            for testbed_id in (sorted(os.listdir(run_dir)) if os.path.isdir(run_dir) else [])
-            for record in (Record(testbed_id, other, run_dir) for other in (area, *AREAS))
-            if record.path != self.path and record.data
-        ]
-        for key, value in left.items():
-            # Modules can be in use by any layer; the rest is understood by the same one only.
-            heirs = [record for record in others if key == "modules" or record.path.endswith(f"/{area}.json")]
-            if value and heirs:
-                heir = min(heirs, key=lambda record: not record.path.endswith(f"/{area}.json"))
-                heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
-                heir.save()
-
-    def remove(self) -> None:
-        """Forget the area, and the testbed's folder with the last area."""
-        if os.path.exists(self.path):
-            os.unlink(self.path)
-        for folder in (self.folder, os.path.dirname(self.folder)):
-            try:
-                os.rmdir(folder)
-            except OSError:  # missing, or another area or testbed still has its record there
-                return

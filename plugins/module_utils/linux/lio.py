@@ -16,8 +16,9 @@ from collections import namedtuple
 
 from ..core.failure import Failure
 from ..core.iscsi_names import lio_naa, portal_text, unit_serial
-from . import block_device
-from .host import Record, load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
+from . import mounts
+from .host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
+from .record import Record
 
 CONFIGFS = "/sys/kernel/config"
 DIR = "directory"
@@ -435,7 +436,7 @@ class LioTarget:
         }
         self.record.save()
         load_module("configfs", provides=CONFIGFS)
-        if not any(mount["mount_point"] == CONFIGFS for mount in block_device.mounts()):
+        if mounts.mounted_at(mounts.read(), CONFIGFS) is None:
             self.record.data["mounted_configfs"] = True
             self.record.save()
             run(["mount", "-t", "configfs", "configfs", CONFIGFS], what="configfs cannot be mounted")

@@ -16,9 +16,10 @@ import socket
 
 from ..core.failure import Failure
 from ..core.files import write_whole
-from ..core.iscsi_names import parse_vpd80, parse_vpd83, portal_text
-from . import block_device
-from .host import Record, load_module, loaded_modules, read_text, run, wait_for, write_text
+from ..core.iscsi_names import portal_text
+from . import block_device, scsi_pages
+from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
+from .record import Record
 
 SECRETS = ("node.session.auth.password", "node.session.auth.password_in")
 SESSIONS = "/sys/class/iscsi_session"
@@ -490,11 +491,11 @@ class OpenIscsi:
             disk = found[lun["lun"]]
             self._reread(disk)
             pages = {page: self._page(disk["folder"], page) for page in ("vpd_pg80", "vpd_pg83")}
-            naa = parse_vpd83(pages["vpd_pg83"])
+            naa = scsi_pages.naa_names(pages["vpd_pg83"])
             facts = {
                 "path": disk["path"],
                 "size_bytes": block_device.size_bytes(disk["path"]),
-                "serial": parse_vpd80(pages["vpd_pg80"]),
+                "serial": scsi_pages.unit_serial(pages["vpd_pg80"]),
                 # NAA type 6 is unique in the world; shorter ones may be made of mere numbers.
                 "naa": naa[0] if naa and naa[0].startswith("6") else "",
                 "wwid": read_text(f"{disk['folder']}/wwid", default=""),

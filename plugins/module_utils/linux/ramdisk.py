@@ -9,8 +9,9 @@ import os
 import uuid
 
 from ..core.failure import Failure, bad_value
-from . import block_device
-from .host import Record, load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
+from . import block_device, mounts
+from .host import load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
+from .record import Record
 
 MIB = 1 << 20
 # Best first: brd is memory with a block layer; a loop device adds a worker thread; zram compresses and so depends on the data.
@@ -252,7 +253,7 @@ class RamDisks:
             )
 
     def _mounted(self) -> bool:
-        return any(mount["mount_point"] == self.folder for mount in block_device.mounts())
+        return mounts.mounted_at(mounts.read(), self.folder) is not None
 
     def _remove(self, names: list) -> None:
         disks = self.record.data.get("disks", {})

@@ -19,6 +19,8 @@ import stat
 from collections import Counter
 from typing import Any
 
+from . import mounts
+
 # Mounts that systems make and drop by themselves and that never carry a testbed's data.
 PSEUDO_FILE_SYSTEMS = frozenset(
     (
@@ -182,9 +184,8 @@ def _block_devices(root: str, others: dict[str, Any]) -> list[str]:
 
 def _mounts(root: str, others: dict[str, Any]) -> list[str]:
     lines = []
-    for line in _read(os.path.join(root, "proc/self/mountinfo")).splitlines():
-        left, _, right = line.partition(" - ")
-        where, (kind, source) = left.split()[4], right.split()[:2]
+    for mount in mounts.read(os.path.join(root, "proc/self/mountinfo")):
+        where, kind, source = mount["mount_point"], mount["filesystem"], mount["source"]
         if kind in PSEUDO_FILE_SYSTEMS or (where + "/").startswith(OTHERS_MOUNTS):
             continue
         if where not in others["mount_points"] and not _within(where, others["folders"]):

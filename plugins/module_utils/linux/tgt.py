@@ -20,8 +20,9 @@ import threading
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import portal_text, scsi_id, unit_serial
-from . import process
-from .host import Record, loaded_modules, run, wait_for
+from . import daemon
+from .host import loaded_modules, run, wait_for
+from .record import Record
 
 SOCKETS = "/var/run/tgtd"
 HASH_ROUNDS = 20000
@@ -325,7 +326,7 @@ class TgtTarget:
     # -- what is there
 
     def pid(self):
-        return process.running_pid("--pid-file", self.pid_file)
+        return daemon.running_pid("--pid-file", self.pid_file)
 
     def adm(self, *argv: str, ok: tuple = (0,), environment: dict | None = None):
         return run(["tgtadm", "-C", str(self.port), "--lld", "iscsi", *argv], ok=ok, environment=environment)
@@ -440,7 +441,7 @@ class TgtTarget:
             for target in parse_targets(self.adm("--mode", "target", "--op", "show").stdout).values():
                 self.adm("--mode", "target", "--op", "delete", "--force", "--tid", str(target["tid"]))
             self.adm("--mode", "system", "--op", "delete")
-        if not process.wait_until_gone(self.pid, 10) and not process.end(self.pid, 5):
+        if not daemon.wait_until_gone(self.pid, 10) and not daemon.end_process(self.pid, daemon.patience(5)):
             raise Failure(
                 "tgtd_stays",
                 f"tgtd (pid {self.pid()}) does not end.",

@@ -22,8 +22,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.run import duration, preparation
-from .. import windows
-from ..windows import device_safety, install
+from ..windows import device_safety, install, script_text
 from ..windows import engines as windows_engines
 from ..windows.action import WindowsScripts
 
@@ -351,7 +350,7 @@ class WindowsRun(WindowsScripts):
                         **place,
                         "Names": list(run["files"]),
                         "Contents": [_base64(text) for text in run["files"].values()],
-                        "Runner": _base64(windows.script("engine_run")),
+                        "Runner": _base64(script_text.script("engine_run")),
                         "Program": self.program,
                         "Arguments": subprocess.list2cmdline(run["arguments"]),
                         "Output": run["output"],

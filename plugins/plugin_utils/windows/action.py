@@ -14,8 +14,8 @@ from ansible.errors import AnsibleError
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.memory import Memory
-from .. import windows
 from ..action import CollectionAction
+from . import script_text
 
 POWERSHELL = "ansible.windows.win_powershell"
 # States are three levels of lists and mappings deep.
@@ -73,7 +73,7 @@ class WindowsScripts:
     def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
         """Run a script of plugin_utils/windows/scripts; returns its $Ansible.Result."""
         arguments = {
-            "script": windows.script(name),
+            "script": script_text.script(name),
             "parameters": parameters or {},
             "error_action": "stop",
             "depth": DEPTH,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from ...module_utils.core.failure import Failure, bad_value
-from . import RESERVED, drive_path, ready_steps, refuse_disk, step
+from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
 
 SPEC = {"aim_program": {"type": "str", "default": "aim_ll.exe"}, "aim_driver_folder": {"type": "str", "default": ""}}
 PRODUCT = "Arsenal Image Mounter"

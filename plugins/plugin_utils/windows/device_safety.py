@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from ...module_utils.linux.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
-from . import RESERVED, drive_path, never_touched, plain_serial
+from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
 
 # What cannot be overridden. A volume with another label is not looked into, so that nobody knows whether the file is there at all.

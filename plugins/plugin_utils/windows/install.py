@@ -9,8 +9,8 @@ import re
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
-from . import module_call, step
 from .engines import ENGINES_HERE, check_root
+from .host import module_call, step
 
 SPEC = {
     "testbed_id": {"type": "str", "required": True},

@@ -13,7 +13,7 @@ import re
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import filesystem_uuid
 from ...module_utils.core.names import BENCHMARK_FILE, check_name
-from . import RESERVED, check_id, refuse_disk, step
+from .host import RESERVED, check_id, refuse_disk, step
 
 # What Windows itself puts into every volume.
 SYSTEM_ENTRIES = ("$recycle.bin", "system volume information")

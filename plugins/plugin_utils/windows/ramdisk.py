@@ -18,7 +18,8 @@ import fnmatch
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_name
-from . import RESERVED, aim, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
+from . import aim
+from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
 
 PREFIX = "ramdisk:"
 SPEC = {

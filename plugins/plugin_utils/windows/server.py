@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 
 from ...module_utils.core.failure import Failure, bad_value
-from . import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
+from .host import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
 from .ramdisk import PREFIX
 
 SPEC = {

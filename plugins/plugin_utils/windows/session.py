@@ -15,7 +15,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import check_chap, check_iqn, portal_address, portal_text
 from ...module_utils.core.luns import expected
 from ...module_utils.core.secrets import keep_secret, same_secret
-from . import (
+from .host import (
     INITIATOR_SERVICE,
     check_id,
     check_lun,

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ...module_utils.core.iscsi_names import portal_text
-from . import stamped
+from .host import stamped
 
 OWN_STAMP = "storlab testbed "
 

@@ -24,7 +24,7 @@ from ...module_utils.core.iscsi_names import (
 )
 from ...module_utils.core.layers import purpose_of
 from ...module_utils.core.secrets import keep_secret, same_secret
-from . import (
+from .host import (
     TARGET_SERVICE,
     check_id,
     check_lun,

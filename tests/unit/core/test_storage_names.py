@@ -121,17 +121,3 @@ def test_bad_chap_is_refused_without_telling_the_secret(change, named):
     assert named in str(caught.value)
     for key in ("chap_password", "mutual_chap_password"):
         assert not entry[key] or entry[key] not in str(caught.value) + str(caught.value.details)
-
-
-def test_vpd_pages():
-    page80 = bytes([0, 0x80, 0, 6]) + b"ab12  "
-    assert names.parse_vpd80(page80) == "ab12"
-    assert names.parse_vpd80(b"") == "" and names.parse_vpd80(b"\0\x83\0\x02xx") == ""
-    local = bytes([1, 3, 0, 8]) + bytes.fromhex("3000000100000001")
-    vendor = bytes([2, 1, 0, 4]) + b"abcd"
-    port = bytes([0x61, 0x93, 0, 8]) + bytes.fromhex("5000000000000001")
-    world = bytes([1, 3, 0, 16]) + bytes.fromhex("60000ab07d29fe78f19c51de566bd8ee")
-    body = vendor + port + local + world
-    page83 = bytes([0, 0x83]) + len(body).to_bytes(2, "big") + body
-    assert names.parse_vpd83(page83) == ["3000000100000001", "60000ab07d29fe78f19c51de566bd8ee"]
-    assert names.parse_vpd83(page83[:9]) == [] and names.parse_vpd83(b"") == []

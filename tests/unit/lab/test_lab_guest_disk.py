@@ -148,28 +148,6 @@ def test_a_file_that_took_the_place_of_the_served_one_is_noticed(tmp_path):
     assert nbd.served_fd(os.getpid(), str(path)) is None
 
 
-MOUNTINFO = """\
-22 1 0:20 / / rw - overlay overlay rw
-30 22 8:16 / /srv/storlab/ds1 rw,relatime shared:1 - ext4 /dev/sdb rw
-31 22 8:32 / /srv/storlab/ds10 rw,relatime - xfs /dev/sdc rw
-32 22 8:48 / /srv/with\\040space rw - ext4 /dev/sdd rw
-"""
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/srv/storlab/ds1", ("ext4", "/dev/sdb")),
-        ("/srv/storlab/ds1/sub", ("ext4", "/dev/sdb")),
-        ("/srv/storlab/ds10", ("xfs", "/dev/sdc")),
-        ("/srv/storlab", ("overlay", "overlay")),
-        ("/srv/with space/x", ("ext4", "/dev/sdd")),
-    ],
-)
-def test_the_file_system_of_a_path_is_the_innermost(path, expected):
-    assert nbd.file_system_of(path, MOUNTINFO) == expected
-
-
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
@@ -179,7 +157,8 @@ def test_the_file_system_of_a_path_is_the_innermost(path, expected):
     ],
 )
 def test_a_disk_that_was_replaced_under_a_file_system_is_noticed(monkeypatch, content, problem):
-    monkeypatch.setattr(nbd, "file_system_of", lambda path, mountinfo: ("ext4", "/dev/sdx"))
+    folder = {"mount_point": "/", "filesystem": "ext4", "source": "/dev/sdx"}
+    monkeypatch.setattr(nbd.mounts, "read", lambda: [folder])
     monkeypatch.setattr(
         nbd, "read_direct", lambda path, offset, length, timeout_s: content and content[offset : offset + length]
     )

@@ -22,9 +22,8 @@ from ansible_collections.storlab.testbed.plugins.action import (
     win_state,
     win_target_server,
 )
-from ansible_collections.storlab.testbed.plugins.plugin_utils import windows
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import action as windows_action
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety, script_text
 from world import Host, World
 
 IN, OUT, OTHER = "first-secret-1", "second-secret-2", "third-secret-33"
@@ -697,7 +696,7 @@ def test_stand_in_says_what_it_is(built):
     assert "storage_state" in built.run("server", win_state)
 
 
-@pytest.mark.parametrize("text", [windows.script("vdisk_new") + "\n", "# storlab: vdisk_new\nGet-Disk", "Get-Disk"])
+@pytest.mark.parametrize("text", [script_text.script("vdisk_new") + "\n", "# storlab: vdisk_new\nGet-Disk", "Get-Disk"])
 def test_stand_in_refuses_scripts_that_are_not_the_collections(bench, text):
     with bench.world.open():
         answer = Host(bench.world, "server").module("ansible.windows.win_powershell", {"script": text}, False)

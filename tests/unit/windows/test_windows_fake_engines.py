@@ -19,7 +19,7 @@ import places
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import diskspd, fio, icf, iometer
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
-from ansible_collections.storlab.testbed.plugins.plugin_utils import windows
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import script_text
 from world import Host, World
 
 FIXTURES = places.FIXTURES
@@ -98,7 +98,7 @@ class Bench:
             return Host(self.world, "box").module(name, json.loads(json.dumps(arguments)), check)
 
     def script(self, name: str, **parameters) -> dict:
-        answer = self.module("ansible.windows.win_powershell", script=windows.script(name), parameters=parameters)
+        answer = self.module("ansible.windows.win_powershell", script=script_text.script(name), parameters=parameters)
         if answer.get("failed"):
             return {"refused": answer["error"][0]["exception"]["message"]}
         return answer["result"]
@@ -110,7 +110,7 @@ class Bench:
             "TaskName": TASK,
             "Names": list(files),
             "Contents": [base64.b64encode(text.encode()).decode() for text in files.values()],
-            "Runner": base64.b64encode(windows.script("engine_run").encode()).decode(),
+            "Runner": base64.b64encode(script_text.script("engine_run").encode()).decode(),
             "Program": program,
             "Arguments": subprocess.list2cmdline(arguments),
             "Output": "",

@@ -15,14 +15,13 @@ import places
 import pytest
 import tree_sitter
 import tree_sitter_pwsh
-from ansible_collections.storlab.testbed.plugins.plugin_utils import windows
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import script_text
 
 WINDOWS = places.ROOT / "plugins" / "plugin_utils" / "windows"
 SCRIPTS = sorted((WINDOWS / "scripts").glob("*.ps1"))
 PARTS = sorted((WINDOWS / "scripts" / "parts").rglob("*.ps1"))
 # Each script as it is sent.
-WHOLE = {path.stem: windows.script(path.stem) for path in SCRIPTS}
+WHOLE = {path.stem: script_text.script(path.stem) for path in SCRIPTS}
 CMDLETS = json.loads((places.TESTS / "powershell" / "cmdlets.json").read_text(encoding="utf-8"))["cmdlets"]
 DOCUMENTED = {
     name.lower(): {

@@ -18,7 +18,7 @@ from ansible_collections.storlab.testbed.plugins.action import (
     win_ramdisk,
     win_target_server,
 )
-from ansible_collections.storlab.testbed.plugins.plugin_utils import windows
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import script_text
 from test_windows_actions import CLIENT, IN, IQN, PORTAL, bench, built, code  # noqa: F401
 from world import Host
 
@@ -216,4 +216,4 @@ def test_another_powershell_on_the_host_is_named_with_its_remedy(bench):
     assert "ansible_psrp_configuration_name" in refused["msg"]
     assert bench.world.data["hosts"] == before
     # The same words stand in the script that says them.
-    assert "ran this script; Windows PowerShell 5.1 is needed." in windows.script("state")
+    assert "ran this script; Windows PowerShell 5.1 is needed." in script_text.script("state")

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The mount table of a process, /proc/<pid>/mountinfo (proc_pid_mountinfo(5)).
+
+A mount is ``{numbers: 'major:minor', mount_point, filesystem, source, options: what mount(8) shows behind the type}``. Tables are oldest first, so of
+two mounts on one mount point the last one is what is seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+TABLE = "/proc/self/mountinfo"
+# Options of the file system as a whole that stand before those of the one mount (fs/proc_namespace.c, show_sb_opts).
+FIRST = ("sync", "dirsync", "mand", "lazytime")
+
+
+def parse(text: str) -> list[dict[str, Any]]:
+    """The mounts of a table; a line that is cut short, as of a process that ends meanwhile, is left out."""
+    mounts = []
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        fields, tail = left.split(), right.split()
+        if len(fields) > 5 and len(tail) > 1:
+            mounts.append(
+                {
+                    "numbers": fields[2],
+                    "mount_point": unescape(fields[4]),
+                    "filesystem": tail[0],
+                    "source": unescape(tail[1]),
+                    "options": _options(fields[5], tail[2] if len(tail) > 2 else ""),
+                }
+            )
+    return mounts
+
+
+def read(path: str = TABLE) -> list[dict[str, Any]]:
+    """The mounts of a process; empty when it has no table (it ended, or a test gives another root)."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            return parse(stream.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def unescape(field: str) -> str:
+    """Mount tables write blanks, tabs, newlines, backslashes and # as octal."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), field)
+
+
+def _options(of_mount: str, of_file_system: str) -> str:
+    """Options as /proc/mounts has them, which are in two fields here, each with a ro or rw of its own."""
+    mount, whole = of_mount.split(","), of_file_system.split(",")
+    access = "ro" if "ro" in (mount[0], whole[0]) else "rw"
+    return ",".join(
+        [
+            access,
+            *(option for option in whole[1:] if option in FIRST),
+            *mount[1:],
+            *(option for option in whole[1:] if option not in FIRST),
+        ]
+    )
+
+
+def mounted_at(mounts: list[dict[str, Any]], mount_point: str) -> dict[str, Any] | None:
+    """What is seen at a mount point; None when nothing is mounted there."""
+    return next((mount for mount in reversed(mounts) if mount["mount_point"] == mount_point), None)
+
+
+def holding(mounts: list[dict[str, Any]], path: str) -> dict[str, Any] | None:
+    """The mount whose file system holds a resolved path: of those above it, or at it, the lowest and of these the last."""
+    above = [mount for mount in mounts if os.path.join(path, "").startswith(os.path.join(mount["mount_point"], ""))]
+    return max(enumerate(above), key=lambda pair: (len(pair[1]["mount_point"]), pair[0]), default=(0, None))[1]
+
+
+def inside(mounts: list[dict[str, Any]], folder: str) -> list[str]:
+    """Mount points below a resolved folder, without the folder itself."""
+    below = os.path.join(folder, "")
+    return [
+        mount["mount_point"]
+        for mount in mounts
+        if mount["mount_point"] != folder and mount["mount_point"].startswith(below)
+    ]

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The testbed's record: one JSON file an area under /run/storlab/<testbed_id>/ of what this testbed made on this host. Nothing else makes it ours.
+
+It is written before the thing it describes, so that a killed run leaves nothing unclaimed, and it carries the boot id, because RAM disks and
+targets do not outlive a boot even where /run does.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+from ..core.files import read_json, write_json
+from .host import loaded_modules, read_text, unload_modules
+
+RUN_DIR = "/run/storlab"
+UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
+
+
+class Record:
+    """The testbed's record of one area on this host; a dict in ``data``."""
+
+    def __init__(self, testbed_id: str, area: str, run_dir: str = RUN_DIR):
+        self.folder = os.path.join(run_dir, testbed_id)
+        self.path = os.path.join(self.folder, f"{area}.json")
+        self.boot_id = read_text("/proc/sys/kernel/random/boot_id", default="")
+        data = read_json(self.path, UNREADABLE) or {}
+        # A record of an earlier boot describes things that are gone.
+        self.data = data if data.get("boot_id") == self.boot_id else {}
+
+    def save(self) -> None:
+        os.makedirs(self.folder, mode=0o700, exist_ok=True)
+        write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
+
+    def note_modules(self, before: set[str]) -> None:
+        """Remember the modules that appeared since ``before``, the kernel's own dependencies included."""
+        self.data["modules"] = sorted(set(self.data.get("modules", [])) | (loaded_modules() - before))
+        self.save()
+
+    def unload_modules(self) -> None:
+        """Unload the modules that came with this testbed; what another testbed still uses becomes that one's to unload."""
+        unload_modules(self.data.get("modules", []))
+        self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
+
+    def bequeath(self, **left: Any) -> None:
+        """Leave what others on this host still use to their records, so that the last one removes it."""
+        run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
+        # Whatever keeps a record there is an area; no list of them has to be kept.
+        paths = [
+            path for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "*.json"))) if path != self.path
+        ]
+        names = [(os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".json")]) for path in paths]
+        others = [record for record in (Record(*name, run_dir) for name in names) if record.data]
+        for key, value in left.items():
+            # Modules can be in use by any layer; the rest is understood by the same one only.
+            heirs = [record for record in others if key == "modules" or record.path.endswith(f"/{area}.json")]
+            if value and heirs:
+                heir = min(heirs, key=lambda record: not record.path.endswith(f"/{area}.json"))
+                heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
+                heir.save()
+
+    def remove(self) -> None:
+        """Forget the area, and the testbed's folder with the last area."""
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        for folder in (self.folder, os.path.dirname(self.folder)):
+            try:
+                os.rmdir(folder)
+            except OSError:  # missing, or another area or testbed still has its record there
+                return

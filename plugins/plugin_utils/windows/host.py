@@ -1,0 +1,200 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Windows hosts: plans over the state that scripts/state.ps1 reads.
+
+A state is what that script returns::
+
+    {about: {product, version, boot: when it was started}, feature: Installed|Available|InstallPending|… or null where there are no server roles,
+     services: [{name, state, start_mode}],
+     virtual_disks: [{path, size_bytes, description, status, serial}],
+     targets: [{name, iqn, description, status, initiators: [type:value], luns: [{path, lun}], chap, chap_user, reverse_chap, reverse_chap_user,
+                sessions: [initiator]}],
+     portals: [{address, port, enabled: whether it listens there}], loopback: 1 when the host may be its own initiator,
+     null where that was never set,
+     firewall_rules: [name], initiator: {iqn, portals: [{address, port}], sessions: [{id, iqn, connected, persistent, authentication, disks: [number]}]},
+     disks: [{number, lun, name, serial, unique_id, size_bytes, sector_bytes, bus, style, offline, read_only, boot, system, clustered,
+              offline_reason: 'Policy' … or '', page_file: whether a volume of it holds one,
+              partitions: [{number, type, size_bytes, letter, folders: [where it is mounted beside]}]}],
+     volumes: [{letter, label, filesystem, size_bytes, entries: [{name, size_bytes}]}], files: [those of the asked ones that exist]}
+
+A step is ``{op, target, was, will, script, parameters, secret}``: one script of scripts/ with its parameters, and what a person is told of it.
+``secret`` is (user, password) for the script's parameter ``Chap``, or None. A call of another collection's module is
+``{op, target, was, will, module, arguments}``.
+
+Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Storage of Windows Server 2016 to 2025.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.names import check_name, check_testbed_id
+
+FEATURE = "FS-iSCSITarget-Server"
+TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
+# Longer ones are refused by the Windows target and the Windows initiator, shorter ones by all.
+SECRET_LENGTH = (12, 16)
+# What the VHDX format holds, also where the disk is in memory; and what the target server takes.
+LEAST_MIB, MOST_MIB = 3, 64 << 20
+# A disk's one MBR or GPT start and the reserved partition that Windows makes on GPT disks by itself carry no data.
+RESERVED = "Reserved"
+
+
+def check_id(variable: str, testbed_id: str) -> str:
+    """The testbed's id, which becomes part of target names; those take no underscore."""
+    check_testbed_id(variable, testbed_id)
+    if "_" in testbed_id:
+        raise bad_value(
+            variable,
+            testbed_id,
+            "Use no underscore where a Windows host takes part: names of Windows targets cannot hold one.",
+        )
+    return testbed_id
+
+
+def stamp(testbed_id: str, name: str = "") -> str:
+    """What marks a thing on a Windows host as this testbed's; the description of virtual disks and targets."""
+    return f"storlab testbed {testbed_id}" + (f": {name}" if name else "")
+
+
+def stamped(description: str, testbed_id: str) -> bool:
+    return description == stamp(testbed_id) or description.startswith(stamp(testbed_id) + ": ")
+
+
+def step(op: str, target: str, was, will, name: str, secret: tuple | None = None, **parameters) -> dict:
+    return {
+        "op": op,
+        "target": target,
+        "was": was,
+        "will": will,
+        "script": name,
+        "parameters": parameters,
+        "secret": secret,
+    }
+
+
+def module_call(op: str, target: str, was, will, module: str, **arguments) -> dict:
+    return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
+
+
+def service(state: dict, name: str) -> dict | None:
+    return next((one for one in state["services"] if one["name"] == name), None)
+
+
+def serving(state: dict) -> bool:
+    """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
+    found = service(state, TARGET_SERVICE)
+    return bool(found) and found["state"] == "Running"
+
+
+def check_number(variable: str, value: int, what: str, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise bad_value(variable, value, f"Use a {what} from {least} to {most}.")
+    return value
+
+
+def check_lun(variable: str, lun: dict) -> None:
+    """Its name, which becomes that of a layer, and its number, of which a target of Windows has 256 and its initiator sees as many."""
+    check_name(f"{variable} lun name", lun["name"])
+    check_number(f"{variable} lun {lun['name']}", lun["lun"], "number", 0, 255)
+
+
+def check_port(variable: str, port: int) -> int:
+    return check_number(f"{variable} port", port, "TCP port", 1, 65535)
+
+
+def check_size(variable: str, size_mib: int) -> int:
+    """The bytes of a virtual disk."""
+    if size_mib < LEAST_MIB:
+        raise bad_value(f"{variable} size_mib", size_mib, f"Use at least {LEAST_MIB}.")
+    if size_mib > MOST_MIB:
+        raise bad_value(f"{variable} size_mib", size_mib, f"Use at most {MOST_MIB} (64 TiB).")
+    return size_mib << 20
+
+
+def check_once(variable: str, values: list) -> None:
+    for value in values:
+        if values.count(value) > 1:
+            raise bad_value(variable, value, "It stands there twice; give each once.")
+
+
+def check_secrets(variable: str, entry: dict) -> None:
+    for key in ("chap_password", "mutual_chap_password"):
+        secret = entry.get(key)
+        if secret and not SECRET_LENGTH[0] <= len(secret) <= SECRET_LENGTH[1]:
+            raise bad_value(
+                f"{variable} {key}",
+                f"{len(secret)} characters long",
+                "Use a secret of 12 to 16 characters: Windows takes no others.",
+            )
+
+
+def never_touched(disk: dict) -> list:
+    """[(code, words)] of what forbids any write to a disk, whoever asks for it."""
+    reasons = (
+        ("boot", "disk_boot", "a boot disk"),
+        ("system", "disk_system", "a system disk"),
+        ("page_file", "disk_page_file", "a disk with a page file"),
+        ("clustered", "disk_clustered", "a clustered disk"),
+    )
+    return [(code, words) for key, code, words in reasons if disk[key]]
+
+
+def refuse_disk(
+    disk: dict, what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
+) -> None:
+    """What a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
+
+    proven: the caller knows the disk by more than its model and size, so that it may bring it online.
+    """
+    facts = {"number": disk["number"], "size_bytes": disk["size_bytes"], "unique_id": disk["unique_id"]}
+    for code, words in never_touched(disk):
+        raise Failure(
+            code,
+            f"{what} is disk {disk['number']}, {words} of this host, which is never touched.",
+            "Name another disk.",
+            **facts,
+        )
+    if size_bytes is not None and disk["size_bytes"] != size_bytes:
+        raise Failure(
+            "wrong_size",
+            f"{what} is disk {disk['number']} of {disk['size_bytes']} bytes, where {size_bytes} are expected.",
+            "Run build again; when it stays so, correct the size.",
+            **facts,
+        )
+    if unique_id is not None and disk["unique_id"] != unique_id:
+        raise Failure(
+            "wrong_unique_id",
+            f"{what} is disk {disk['number']} with unique id {disk['unique_id']}, where {unique_id} is expected.",
+            "Run build again, so that the layers are those of today.",
+            **facts,
+        )
+    if disk["offline"] and not proven and unique_id is None:
+        raise Failure(
+            "disk_offline",
+            f"{what} is disk {disk['number']}, which is offline ({disk['offline_reason'] or 'no reason told'}), perhaps on purpose.",
+            "Bring it online by hand if it may be overwritten.",
+            offline_reason=disk["offline_reason"],
+            **facts,
+        )
+
+
+def ready_steps(disk: dict) -> list:
+    """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
+    where, steps = f"disk {disk['number']}", []
+    if disk["offline"]:
+        steps.append(step("online", where, "offline", "online", "disk_online", Number=disk["number"]))
+    if disk["read_only"]:
+        steps.append(step("writable", where, "read-only", "writable", "disk_writable", Number=disk["number"]))
+    return steps
+
+
+def plain_serial(serial: str) -> str:
+    """One disk's serial is written in several ways: with dashes or blanks, and in capitals."""
+    return re.sub(r"[\s-]", "", serial).lower()
+
+
+def drive_path(number: int) -> str:
+    return f"\\\\.\\PhysicalDrive{number}"
