@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 importlib.import_module("conftest")  # lets the checkout be imported as the collection
 comparison = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.comparison")
+gate = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.gate")
 stats = importlib.import_module("ansible_collections.storlab.testbed.plugins.plugin_utils.compare.stats")
 
 VARIATIONS = (1, 2, 5, 10)
@@ -58,10 +59,7 @@ def verdicts(found: dict) -> list:
 
 def within_margin(row: dict) -> bool:
     """What makes 'no difference' at the default margin."""
-    return (
-        row["change_low_percent"] >= -comparison.MARGIN_PERCENT
-        and row["change_high_percent"] <= comparison.MARGIN_PERCENT
-    )
+    return row["change_low_percent"] >= -gate.MARGIN_PERCENT and row["change_high_percent"] <= gate.MARGIN_PERCENT
 
 
 def alarm(found: dict) -> bool:
@@ -281,7 +279,7 @@ def advice(noise: random.Random, trials: int) -> None:
         asked = []
         for _trial in range(trials):
             sides = [draws(noise, 5, 0.05), draws(noise, 5, 0.05, math.log1p(effect / 100))]
-            first = judged([sides[0]], [sides[1]], margin_percent=comparison.MARGIN_PERCENT)
+            first = judged([sides[0]], [sides[1]], margin_percent=gate.MARGIN_PERCENT)
             wrong_at_once += effect == 0 and alarm(first)
             row = first["rows"][0]
             if row["verdict"] != "cannot_tell" or "run_more" not in row:
@@ -291,7 +289,7 @@ def advice(noise: random.Random, trials: int) -> None:
             second = judged(
                 [sides[0] + draws(noise, asked[-1], 0.05)],
                 [sides[1] + draws(noise, asked[-1], 0.05, math.log1p(effect / 100))],
-                margin_percent=comparison.MARGIN_PERCENT,
+                margin_percent=gate.MARGIN_PERCENT,
             )
             settled += verdicts(second) != ["cannot_tell"]
             wrong += effect == 0 and alarm(second)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.compare import comparison
+from ..plugin_utils.compare import comparison, gate, points
 from ..plugin_utils.report import compare_render, scrub
 from ..plugin_utils.report.pages import apply, plan, text_of
 from ..plugin_utils.store import load
@@ -34,7 +34,7 @@ ARGUMENTS = {
     "candidate": SELECTOR,
     "under_test": {"type": "list", "elements": "str", "default": []},
     "metrics": {"type": "list", "elements": "str"},
-    "margin_percent": {"type": "float", "default": comparison.MARGIN_PERCENT},
+    "margin_percent": {"type": "float", "default": gate.MARGIN_PERCENT},
     "fail_on": {"type": "list", "elements": "str", "default": []},
     "output_dir": {"type": "path"},
     "scrub": {"type": "bool", "default": False},
@@ -47,8 +47,8 @@ class ActionModule(CollectionAction):
 
     def perform(self, args: dict) -> dict:
         # First what can be wrong without reading anything.
-        rules = comparison.rules(args["fail_on"], args["metrics"])
-        sides = [self._side(name, args[name]) for name in comparison.SIDES]
+        rules = gate.rules(args["fail_on"], args["metrics"])
+        sides = [self._side(name, args[name]) for name in points.SIDES]
         output_dir = self._output_dir(args, sides[1])
         if args["scrub"]:
             names = scrub.Pseudonyms([side["run"] for side in sides])
@@ -60,7 +60,7 @@ class ActionModule(CollectionAction):
         found = comparison.compare_runs(
             *sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"]
         )
-        found.update(fail_on=args["fail_on"], hits=comparison.hits(found, rules))
+        found.update(fail_on=args["fail_on"], hits=gate.hits(found, rules))
         folder = os.path.join(output_dir, f"{sides[1]['label']}-vs-{sides[0]['label']}")
         desired = compare_render.render(found)
         steps = plan(folder, desired)
@@ -120,7 +120,7 @@ class ActionModule(CollectionAction):
             raise bad_value(name, given, "Give either run_dir, or results_dir and testbed_id.")
         folder = run_dir or load.find_run(self._loader.path_dwim(results_dir), testbed_id, given["run_id"])
         run = load.read_run(os.path.abspath(self._loader.path_dwim(folder)))
-        selector = {key: given[key] for key in comparison.SELECTORS.values()}
+        selector = {key: given[key] for key in points.SELECTORS.values()}
         parts = [run.run_id, *(selector[key] for key in ("layer", "variant", "workload") if selector[key])]
         return {"run": run, "selector": selector, "label": safe(".".join(parts))}
 

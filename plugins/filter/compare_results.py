@@ -8,10 +8,10 @@ from __future__ import annotations
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.core.failure import Failure
-from ..plugin_utils.compare import comparison
+from ..plugin_utils.compare import comparison, gate
 
 
-def compare_results(candidate, baseline, margin_percent=comparison.MARGIN_PERCENT, metrics=None) -> dict:
+def compare_results(candidate, baseline, margin_percent=gate.MARGIN_PERCENT, metrics=None) -> dict:
     try:
         return comparison.compare(baseline, candidate, metrics=metrics, margin_percent=margin_percent)
     except Failure as failure:

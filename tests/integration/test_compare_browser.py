@@ -28,7 +28,7 @@ def browser():
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory) -> Path:
     """A page with every verdict, a gate that was met, differences, and something left out; and its comparison.json."""
-    from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate
     from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
     from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
     from fixtures.compare import make_runs
@@ -61,10 +61,8 @@ def compared(tmp_path_factory) -> Path:
     found = comparison.compare_runs(
         *({"run": run, "selector": selector, "label": run.run_id} for run in runs), ["*.queue.scheduler", "*.kernel.*"]
     )
-    found.update(fail_on=["regression > 5 %"], hits=comparison.hits(found, comparison.rules(["regression > 5 %"])))
-    assert set(found["counts"].values()) != {0} and {row["verdict"] for row in found["rows"]} == set(
-        comparison.VERDICTS
-    )
+    found.update(fail_on=["regression > 5 %"], hits=gate.hits(found, gate.rules(["regression > 5 %"])))
+    assert set(found["counts"].values()) != {0} and {row["verdict"] for row in found["rows"]} == set(gate.VERDICTS)
     for name, text in compare_render.render(found).items():
         (base / name).write_text(text, encoding="utf-8")
     return base / "index.html"

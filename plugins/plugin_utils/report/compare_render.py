@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 import jinja2
 
 from ...module_utils.core import units
-from ..compare import comparison as compared
+from ..compare import points
+from ..compare import words as wording
 from .junit import attribute, printable
 from .render import TEMPLATES, asset, code, plain
 
@@ -84,7 +85,7 @@ def value(metric: str, number: float) -> str:
 
 def signed(percent: float) -> str:
     """'+4.7 %', '−12 %', '0.0 %', '×58'."""
-    text = compared.amount(abs(percent))
+    text = wording.amount(abs(percent))
     return text if text == "0.0 %" or text[0] == "×" else ("−" if percent < 0 else "+") + text
 
 
@@ -93,7 +94,7 @@ def probability(p: float) -> str:
 
 
 def words(row: dict, margin_percent: float) -> str:
-    return compared.verdict_words(row, margin_percent)
+    return wording.verdict_words(row, margin_percent)
 
 
 def table(found: dict) -> list[str]:
@@ -104,14 +105,14 @@ def table(found: dict) -> list[str]:
         judged = "change_percent" in row
         rows.append(
             (
-                compared.title(row["metric"]),
+                wording.title(row["metric"]),
                 row["point"],
                 value(row["metric"], row["baseline"]["value"]),
                 value(row["metric"], row["candidate"]["value"]),
                 signed(row["change_percent"]) if judged else units.ABSENT,
                 _interval(row) if judged else units.ABSENT,
                 probability(row["p_corrected"]) if judged else units.ABSENT,
-                compared.amount(row["visible_percent"]) if judged else units.ABSENT,
+                wording.amount(row["visible_percent"]) if judged else units.ABSENT,
                 words(row, found["margin_percent"]),
             )
         )
@@ -140,9 +141,7 @@ def comparison_csv(found: dict) -> str:
     """One row a figure, full precision, an empty cell where nothing was measured."""
     plain_columns = ["layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
-        f"{side}_{key}"
-        for side in compared.SIDES
-        for key in ("value", "low", "high", "repetitions", "variation_percent")
+        f"{side}_{key}" for side in points.SIDES for key in ("value", "low", "high", "repetitions", "variation_percent")
     ]
     effect = [
         "change_percent",
@@ -162,9 +161,7 @@ def comparison_csv(found: dict) -> str:
     )
     writer.writeheader()
     for row in found["rows"]:
-        writer.writerow(
-            {**row, **{f"{side}_{key}": part for side in compared.SIDES for key, part in row[side].items()}}
-        )
+        writer.writerow({**row, **{f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}})
     return stream.getvalue()
 
 
@@ -271,9 +268,9 @@ def _environment() -> jinja2.Environment:
         code=code,
         signed=signed,
         probability=probability,
-        amount=compared.amount,
-        title=compared.title,
-        margin=compared.margin_words,
+        amount=wording.amount,
+        title=wording.title,
+        margin=wording.margin_words,
     )
     environment.globals.update(value=value, words=words, interval=_interval, absent=units.ABSENT)
     return environment

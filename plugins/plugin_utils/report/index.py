@@ -18,7 +18,7 @@ from urllib.parse import quote
 from ...module_utils.core import units
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import KINDS
-from ..compare import comparison
+from ..compare import alike
 from ..store import load, store
 from ..store.cells import Figure
 from ..store.flatten import flatten
@@ -102,9 +102,7 @@ def _run(folder: str) -> tuple:
         {"collection_version": str(run.asked["collection_version"])} if run.asked.get("collection_version") else {}
     )
     lasting = {
-        fact: text
-        for fact, text in facts.items()
-        if not any(fnmatchcase(fact, pattern) for pattern in comparison.IGNORED)
+        fact: text for fact, text in facts.items() if not any(fnmatchcase(fact, pattern) for pattern in alike.IGNORED)
     }
     return (
         {**about, "profiles": profiles, "verdict": report.verdict},

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 from ansible_collections.storlab.testbed.plugins.filter.compare_results import compare_results
-from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate, points, words
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
 from fixtures.compare import make_runs
 
@@ -65,7 +65,7 @@ def test_the_page_shows_the_figures_of_the_comparison():
     found = compared()
     page = compare_render.html(found)
     rows = re.findall(r'<tr role="row" class="v-(\w+)" data-point="([^"]+)".*?</tr>', page, re.S)
-    in_order = [one for metric in comparison.DEFAULT for one in found["rows"] if one["metric"] == metric]
+    in_order = [one for metric in points.DEFAULT for one in found["rows"] if one["metric"] == metric]
     assert [(html.unescape(point), verdict) for verdict, point in rows] == [
         (one["point"], one["verdict"]) for one in in_order
     ]
@@ -128,7 +128,7 @@ def test_csv_and_json_carry_full_precision_and_leave_out_what_is_unknown():
 
 def test_junit_counts_what_it_holds():
     found = compared()
-    hits = comparison.hits(found, comparison.rules(["iops regression > 5 %", "iops regression"]))
+    hits = gate.hits(found, gate.rules(["iops regression > 5 %", "iops regression"]))
     suite = ET.fromstring(compare_render.junit({**found, "hits": hits}))[0]  # noqa: S314
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("14", "1", "0")
     broken = suite.find("testcase[failure]")
@@ -165,7 +165,7 @@ def test_junit_counts_what_it_holds():
     ],
 )
 def test_metrics_in_words(metric, title, number, text):
-    assert (comparison.title(metric), compare_render.value(metric, number)) == (title, text)
+    assert (words.title(metric), compare_render.value(metric, number)) == (title, text)
 
 
 @pytest.mark.parametrize(

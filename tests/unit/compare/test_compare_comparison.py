@@ -11,7 +11,8 @@ import statistics
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import words as wording
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.load import Run
 from fixtures.compare import make_runs
@@ -108,7 +109,7 @@ def test_fewer_than_four_repetitions_give_no_verdict_however_large_the_differenc
     rate = row(found, "iops")
     assert found["counts"]["no_verdict"] == 28 and rate["run_more"] == 4 - repetitions and "change_percent" not in rate
     assert (
-        comparison.verdict_words(rate, 5)
+        wording.verdict_words(rate, 5)
         == f"no verdict: {repetitions} of at least 4 repetitions, run {4 - repetitions} more"
     )
 
@@ -138,7 +139,7 @@ def test_noise_leaves_it_open_and_says_what_it_would_take():
     ],
 )
 def test_nothing_falls_by_all_of_itself(percent, words):
-    assert comparison.amount(percent) == words
+    assert wording.amount(percent) == words
 
 
 def test_where_no_number_of_repetitions_helps_the_headline_says_so():
@@ -544,8 +545,8 @@ def test_a_run_is_not_compared_with_itself():
 # -- gates ------------------------------------------------------------------------------------------------------------
 
 
-def gate(found: dict, *texts: str) -> set:
-    return {(hit["rule"], hit["metric"], hit["point"]) for hit in comparison.hits(found, comparison.rules(list(texts)))}
+def objections(found: dict, *texts: str) -> set:
+    return {(hit["rule"], hit["metric"], hit["point"]) for hit in gate.hits(found, gate.rules(list(texts)))}
 
 
 def test_gates_meet_what_they_name():
@@ -554,7 +555,7 @@ def test_gates_meet_what_they_name():
     after[0].update(status="failed", failures=[])
     found = comparison.compare(before, after)
     point = f"backing-a {SMALL}"
-    assert gate(found, "regression > 10 %", "latency_p99_ns regression > 12.5 %") == {
+    assert objections(found, "regression > 10 %", "latency_p99_ns regression > 12.5 %") == {
         *(
             ("regression > 10 %", metric, point)
             for metric in (
@@ -569,24 +570,27 @@ def test_gates_meet_what_they_name():
         ),
         ("latency_p99_ns regression > 12.5 %", "latency_p99_ns", point),
     }
-    assert gate(found, "iops regression > 16 %") == set() and gate(found, "iops regression") == {
+    assert objections(found, "iops regression > 16 %") == set() and objections(found, "iops regression") == {
         ("iops regression", "iops", point)
     }
-    assert gate(found, "cannot_tell") == set()
-    assert gate(found, "missing") == {("missing", "", f"backing-a.{SMALL}.r1")}
+    assert objections(found, "cannot_tell") == set()
+    assert objections(found, "missing") == {("missing", "", f"backing-a.{SMALL}.r1")}
 
 
 def test_a_gate_on_missing_points():
     before, after = pair(4)
     found = comparison.compare(before, [one for one in after if one["layer"] == "backing-a"])
-    assert {point for _rule, _metric, point in gate(found, "missing")} == {f"backing-b {SMALL}", f"backing-b {LARGE}"}
+    assert {point for _rule, _metric, point in objections(found, "missing")} == {
+        f"backing-b {SMALL}",
+        f"backing-b {LARGE}",
+    }
     few = comparison.compare(*pair(2))
-    assert len(gate(few, "cannot_tell")) == 28 and len(gate(few, "iops cannot_tell")) == 4
+    assert len(objections(few, "cannot_tell")) == 28 and len(objections(few, "iops cannot_tell")) == 4
 
 
 def test_a_gate_that_could_never_object_is_refused():
     with pytest.raises(Failure) as caught:
-        gate(comparison.compare(*pair()), "tpm regression")
+        objections(comparison.compare(*pair()), "tpm regression")
     assert caught.value.code == "metric_missing"
 
 
@@ -607,7 +611,7 @@ def test_a_gate_that_could_never_object_is_refused():
 )
 def test_gates_have_a_strict_grammar(text):
     with pytest.raises(Failure) as caught:
-        comparison.rules([text])
+        gate.rules([text])
     assert caught.value.code == "bad_value" and "fail_on" in str(caught.value)
 
 
@@ -679,9 +683,7 @@ def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
         )
         try:
             found = comparison.compare_runs(*sides, ["*"])
-            found.update(
-                fail_on=[], hits=comparison.hits(found, comparison.rules(["regression", "missing", "cannot_tell"]))
-            )
+            found.update(fail_on=[], hits=gate.hits(found, gate.rules(["regression", "missing", "cannot_tell"])))
             if trial % 10 == 0:
                 compare_render.render(found)
             answered += 1

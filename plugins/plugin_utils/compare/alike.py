@@ -1,0 +1,181 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Were the two sides alike but for what is under test: the facts that figures depend on, and which differences of them matter."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.core.layers import lasting_identity
+from ..store.flatten import flatten
+from ..store.load import Run
+from .points import SIDES, field_of, mapping
+
+# Differences that never matter: what changes from one minute or one start to the next, and names the kernel assigns.
+IGNORED = (
+    "hosts.*.load_1min",
+    "hosts.*.uptime*",
+    "hosts.*.boot_id",
+    "hosts.*.*_utc",
+    "hosts.*.clock_offset*",
+    "hosts.*.memory_copy_bytes_s",
+    "hosts.*.cpu.*mhz",
+    "hosts.*.memory_free_bytes",
+    "hosts.*.python",
+    "hosts.*.devices.*.major_minor",
+    "hosts.*.devices.*.path",
+    "hosts.*.devices.*.resolved",
+    "hosts.*.devices.*.source",
+    "layers.*.path",
+    "layers.*.identity.major_minor",
+    "layers.*.identity.layers.*.identity.major_minor",
+    "layers.*.detail.generation",
+    "layers.*.of_contents.*",
+    "hosts.*.devices.*.of_contents.*",
+    "layers.*.detail.device",
+    "layers.*.detail.accel_reason",
+)
+# Of what was asked for: the rest stands in each result.
+ASKED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
+
+
+def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
+    """{dotted name: text} of all that the figures of these results depend on.
+
+    layers: the layers whose chains and hosts count. compared: the fields of FIELDS that are compared, whose own names are then no difference.
+    """
+    found: dict = {}
+    chain = {name for layer in layers for name in _chain(run.layers, layer)}
+    hosts = {field_of(run.layers[name], "host") for name in chain if name in run.layers} | {
+        field_of(result, "host") for result in results
+    }
+    for host in hosts - {""}:
+        environment = run.environments.get(host)
+        if not isinstance(environment, dict):
+            found[f"hosts.{host}"] = "not recorded"
+            continue
+        # A host is as it was under the variant that is compared.
+        variants = mapping(environment.get("variants"))
+        here = mapping(
+            next(
+                (
+                    variants[name]
+                    for name in sorted({field_of(result, "variant") for result in results})
+                    if name in variants
+                ),
+                environment,
+            )
+        )
+        devices = {
+            name: _by_generation(mapping(device), run.layers.get(name))
+            for name, device in mapping(here.get("devices")).items()
+            if name in chain
+        }
+        found.update(
+            _flat(
+                f"hosts.{host}",
+                {**{key: value for key, value in here.items() if key not in ("host", "variants")}, "devices": devices},
+            )
+        )
+    for name in chain:
+        if name in run.layers:
+            layer = {key: value for key, value in run.layers[name].items() if key != "name"}
+            if isinstance(layer.get("identity"), dict):
+                layer["identity"] = lasting_identity(run.layers[name])
+                layer["of_contents"] = _without(run.layers[name]["identity"], layer["identity"])
+            found.update(_flat(f"layers.{name}", layer))
+    sets: dict = {}
+    for result in results:
+        layer, workload = (
+            "compared" if field in compared else field_of(result, field) for field in ("layer", "workload_id")
+        )
+        kinds = {
+            f"engine.{layer}": {
+                key: value for key, value in mapping(result.get("engine")).items() if key != "randseed"
+            },
+            f"preparation.{layer}": result.get("preparation"),
+            f"workloads.{workload}": result.get("workload"),
+        }
+        if "layer" in compared:
+            kinds["layers.compared"] = {
+                "name": result["layer"],
+                "kind": result.get("layer_kind"),
+                "host": result.get("host"),
+                "size_bytes": run.layers.get(result["layer"], {}).get("size_bytes"),
+            }
+        for prefix, part in kinds.items():
+            for key, text in _flat(prefix, part).items():
+                sets.setdefault(key, set()).add(text)
+    requests = run.asked.get("requests")
+    for request in requests if isinstance(requests, list) else []:
+        for key, text in _flat("run", request).items():
+            if any(key == f"run.{name}" or key.startswith(f"run.{name}.") for name in ASKED):
+                sets.setdefault(key, set()).add(text)
+    found.update({key: " + ".join(sorted(texts)) for key, texts in sets.items()})
+    found["repetitions"] = str(max(result["repetition"] for result in results))
+    if run.asked.get("collection_version"):
+        found["run.collection_version"] = str(run.asked["collection_version"])
+    return found
+
+
+def _by_generation(device: dict, layer: dict | None) -> dict:
+    """A host's facts of a device, with those apart that go with the contents of a disk that the testbed makes."""
+    lasting = lasting_identity({"identity": device, "detail": mapping((layer or {}).get("detail"))})
+    return {**lasting, "of_contents": _without(device, lasting)}
+
+
+def _without(all_of_it: dict, part: dict) -> dict:
+    return {key: value for key, value in all_of_it.items() if key not in part}
+
+
+def _flat(prefix: str, value) -> dict:
+    return {name: text for name, text in flatten(value, prefix) if text}
+
+
+def _chain(layers: dict, name: str) -> list:
+    found: list = []
+    while isinstance(name, str) and name not in found:
+        found.append(name)
+        name = layers.get(name, {}).get("parent")
+    return found
+
+
+def differences(baseline: dict, candidate: dict, under_test: list) -> list:
+    """[{fact, baseline, candidate, status}] of two mappings of facts; status is unexpected, under_test or ignored. A fact of one side lacks the other."""
+    found = []
+    for fact in sorted({*baseline, *candidate}):
+        values = {side: facts_of[fact] for side, facts_of in zip(SIDES, (baseline, candidate)) if fact in facts_of}
+        if len(set(values.values())) == 1 and len(values) == 2:
+            continue
+        status = next(
+            (
+                name
+                for name, patterns in (("under_test", under_test), ("ignored", IGNORED))
+                if any(fnmatchcase(fact, pattern) for pattern in patterns)
+            ),
+            "unexpected",
+        )
+        found.append({"fact": fact, **values, "status": status})
+    return found
+
+
+def refuse_unlike(found: list, labels: tuple) -> None:
+    """Failure 'unlike_runs' that names every unexpected difference."""
+    unlike = [entry for entry in found if entry["status"] == "unexpected"]
+    if unlike:
+        named = "; ".join(
+            f"{entry['fact']} ({_short(entry.get('baseline'))} → {_short(entry.get('candidate'))})" for entry in unlike
+        )
+        raise Failure(
+            "unlike_runs",
+            f"Baseline {labels[0]} and candidate {labels[1]} differ in {len(unlike)} thing{'' if len(unlike) == 1 else 's'} "
+            f"beside what is under test: {named}.",
+            "Measure both alike, or name what is meant to differ in under_test.",
+            differences=unlike,
+        )
+
+
+def _short(text: str | None) -> str:
+    return "absent" if text is None else text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of the figures: a verdict each, one over all, and what makes a pipeline stop."""
+
+from __future__ import annotations
+
+import re
+
+from ...module_utils.core.failure import Failure, bad_value
+from . import stats
+from .points import wanted_metrics
+from .words import verdict_words
+
+MARGIN_PERCENT = 5.0
+VERDICTS = ("worse", "better", "cannot_tell", "no_verdict", "no_difference")
+
+
+def verdict(row: dict, margin_percent: float) -> str:
+    """Within the margin first: a difference too small to matter is none, however certain it is."""
+    low, high = row["change_low_percent"], row["change_high_percent"]
+    if -margin_percent <= low and high <= margin_percent:
+        return "no_difference"
+    if row["p_corrected"] <= stats.ALPHA and (low > 0 or high < 0):
+        return "better" if (low > 0) == (row["better"] == "higher") else "worse"
+    return "cannot_tell"
+
+
+def overall(counts: dict) -> str:
+    """One verdict over all: the first of these that any figure has."""
+    return next(
+        (verdict for verdict in ("worse", "cannot_tell", "no_verdict", "better") if counts[verdict]), "no_difference"
+    )
+
+
+RULE = re.compile(
+    r"(?:(?P<metric>[A-Za-z_][\w.]*) )?(?P<condition>regression|cannot_tell|missing)(?: > (?P<percent>\d+(?:\.\d+)?) ?%)?"
+)
+
+
+def rules(given: list, metrics: list | None = None) -> list:
+    """[{rule, metric, condition, percent}] of 'regression > 5 %', 'latency_p99_ns regression', 'cannot_tell', 'missing'."""
+    names = [metric.name for metric in wanted_metrics(metrics)]
+    found = []
+    for text in given:
+        match = RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+        if (
+            not match
+            or (match["percent"] and match["condition"] != "regression")
+            or (match["metric"] and match["condition"] == "missing")
+        ):
+            raise bad_value(
+                "fail_on",
+                text,
+                "Write 'regression', 'regression > 5 %', 'cannot_tell' or 'missing'; all but the last also after a metric.",
+            )
+        if match["metric"] and match["metric"] not in names:
+            raise bad_value("fail_on", text, f"{match['metric']} is not compared; use one of {', '.join(names)}.")
+        found.append(
+            {
+                "rule": text.strip(),
+                "metric": match["metric"],
+                "condition": match["condition"],
+                "percent": float(match["percent"] or 0),
+            }
+        )
+    return found
+
+
+def hits(comparison: dict, wanted: list) -> list:
+    """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
+    measured = {row["metric"] for row in comparison["rows"]}
+    found = []
+    for rule in wanted:
+        if rule["metric"] and rule["metric"] not in measured:
+            raise Failure(
+                "metric_missing",
+                f"fail_on {rule['rule']!r} watches {rule['metric']}, which no point of both sides has measured.",
+                "Remove the rule, or measure the metric.",
+                rule=rule["rule"],
+                measured=sorted(measured),
+            )
+        if rule["condition"] == "missing":
+            found += [
+                {
+                    "rule": rule["rule"],
+                    "point": entry["point"],
+                    "metric": entry.get("metric", ""),
+                    "text": "measured in the baseline only",
+                }
+                for entry in comparison["unmatched"]
+                if entry["side"] == "baseline"
+            ]
+            found += [
+                {"rule": rule["rule"], "point": entry["point_id"], "metric": "", "text": f"failed: {entry['reason']}"}
+                for entry in comparison["failed"]
+                if entry["side"] == "candidate"
+            ]
+            continue
+        for row in comparison["rows"]:
+            if rule["metric"] in (None, row["metric"]) and _objects(rule, row):
+                found.append(
+                    {
+                        "rule": rule["rule"],
+                        "point": row["point"],
+                        "metric": row["metric"],
+                        "text": verdict_words(row, comparison["margin_percent"]),
+                    }
+                )
+    return found
+
+
+def _objects(rule: dict, row: dict) -> bool:
+    if rule["condition"] == "cannot_tell":
+        return row["verdict"] in ("cannot_tell", "no_verdict")
+    return row["verdict"] == "worse" and abs(row["change_percent"]) > rule["percent"]

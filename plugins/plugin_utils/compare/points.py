@@ -1,0 +1,223 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is compared with what: the metrics, which results are one point, and which points of the two sides belong together."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from ...module_utils.core.failure import bad_value
+from ...module_utils.core.layers import KINDS
+
+SIDES = ("baseline", "candidate")
+# With three a side no rank test can reach 5 %: the best p is 0.1.
+LEAST_REPETITIONS = 4
+# With five rounds Wilcoxon's test cannot reach 5 %: the best p is 0.0625.
+LEAST_ROUNDS = 6
+# What tells points apart, and how a selector names it.
+SELECTORS = {"layer": "layer", "workload_id": "workload", "variant": "variant"}
+FIELDS = tuple(SELECTORS)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a result: where it stands, and which way is good."""
+
+    name: str
+    path: tuple
+    higher_is_better: bool
+
+
+def _of_total(name: str, higher: bool) -> Metric:
+    return Metric(name, ("total", name), higher)
+
+
+KNOWN = {
+    metric.name: metric
+    for metric in (
+        _of_total("iops", True),
+        _of_total("bandwidth_bytes_s", True),
+        _of_total("latency_mean_ns", False),
+        _of_total("latency_p50_ns", False),
+        _of_total("latency_p95_ns", False),
+        _of_total("latency_p99_ns", False),
+        _of_total("latency_p99_9_ns", False),
+        _of_total("latency_p99_99_ns", False),
+        Metric("us_per_io", ("cpu", "us_per_io"), False),
+        Metric("mhz_per_iops", ("cpu", "mhz_per_iops"), False),
+        Metric("tpm", ("tpm",), True),
+        Metric("nopm", ("nopm",), True),
+    )
+}
+# p99.99 needs more I/Os than a short repetition has; whoever wants it names it.
+DEFAULT = (
+    "iops",
+    "bandwidth_bytes_s",
+    "latency_mean_ns",
+    "latency_p50_ns",
+    "latency_p99_ns",
+    "latency_p99_9_ns",
+    "us_per_io",
+    "mhz_per_iops",
+    "tpm",
+    "nopm",
+)
+
+
+def wanted_metrics(given: list | None) -> list:
+    """[Metric] of 'iops', 'write.latency_p99_ns' or 'database.orders_s higher'."""
+    found = []
+    for text in given or DEFAULT:
+        match = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?: (higher|lower))?", text) if isinstance(text, str) else None
+        if not match:
+            raise bad_value(
+                "metrics",
+                text,
+                "Write the name of a metric, or the dotted place of one in a result and higher or lower for what is good.",
+            )
+        name, better = match.groups()
+        part, _dot, last = name.partition(".")
+        if better:
+            found.append(Metric(name, tuple(name.split(".")), better == "higher"))
+        elif name in KNOWN:
+            found.append(KNOWN[name])
+        elif part in ("read", "write", "total") and last in KNOWN and KNOWN[last].path[0] == "total":
+            found.append(Metric(name, (part, last), KNOWN[last].higher_is_better))
+        else:
+            raise bad_value(
+                "metrics", text, f"Add higher or lower for what is better, or use one of {', '.join(KNOWN)}."
+            )
+    return found
+
+
+def select(results: list, selector: dict, side: str) -> list:
+    """Results of the layer, variant and workload that a selector names; a name that none of them has is a Failure."""
+    for key, field in SELECTORS.items():
+        wanted = selector.get(field)
+        if wanted is None:
+            continue
+        known = sorted({field_of(result, key) for result in results} - {""})
+        results = [result for result in results if field_of(result, key) == wanted]
+        if not results:
+            raise bad_value(
+                f"{side}.{field}", wanted, f"Name one of: {', '.join(known)}." if known else f"The run has no {field}s."
+            )
+    return results
+
+
+def field_of(result: dict, key: str) -> str:
+    return str(result.get(key) or "")
+
+
+def mapping(value) -> dict:
+    """What should be a mapping in a file that anybody may have written."""
+    return value if isinstance(value, dict) else {}
+
+
+def checked(results, side: str) -> None:
+    if not isinstance(results, list) or not results:
+        raise bad_value(side, results, "Give a list of results that is not empty.")
+    for result in results:
+        missing = [
+            key for key in ("layer", "workload_id", "repetition") if not isinstance(result, dict) or key not in result
+        ]
+        if missing:
+            raise bad_value(
+                side,
+                name_of(result) if isinstance(result, dict) else result,
+                f"It is no result: it lacks {', '.join(missing)}.",
+            )
+        if not isinstance(result["repetition"], int) or isinstance(result["repetition"], bool):
+            raise bad_value(
+                side, name_of(result), f"Its repetition is {result['repetition']!r}; use 1, 2, 3 and so on."
+            )
+
+
+def name_of(result: dict) -> str:
+    return str(
+        result.get("point_id") or f"{result.get('layer')}.{result.get('workload_id')}.r{result.get('repetition')}"
+    )
+
+
+def reason_of(result: dict) -> str:
+    said = [
+        failure.get("message") or failure.get("code")
+        for failure in result.get("failures") or []
+        if isinstance(failure, dict)
+    ]
+    return " ".join(map(str, said)) or "no reason was recorded"
+
+
+def groups_of(results: list, matched_by: list, side: str) -> dict:
+    """{what a point is matched by: {repetition: result}} of what was measured."""
+    found: dict = {}
+    for result in results:
+        if result.get("status", "measured") != "measured":
+            continue
+        repetitions = found.setdefault(tuple(field_of(result, field) for field in matched_by), {})
+        if result["repetition"] in repetitions:
+            raise bad_value(
+                side,
+                name_of(result),
+                f"Repetition {result['repetition']} of this point is there twice; give one run or one variant a side.",
+            )
+        repetitions[result["repetition"]] = result
+    return found
+
+
+def order_of(group: dict) -> tuple:
+    first = next(iter(group.values()))
+    kind, size_bytes = first.get("layer_kind"), mapping(first.get("workload")).get("block_size_bytes")
+    return (
+        KINDS.index(kind) if kind in KINDS else len(KINDS),
+        field_of(first, "layer"),
+        size_bytes if isinstance(size_bytes, int) else 0,
+        field_of(first, "workload_id"),
+        field_of(first, "variant"),
+    )
+
+
+def label(group: dict, other: dict | None = None) -> str:
+    """'initiator-bench 4k-r70-rnd100-qd8-w1', and 'a → b' for a field that is compared."""
+    ours = next(iter(group.values()))
+    theirs = next(iter((other or group).values()))
+    return " ".join(text for field in FIELDS if (text := either(field_of(ours, field), field_of(theirs, field))))
+
+
+def either(ours: str, theirs: str) -> str:
+    return ours if ours == theirs else f"{ours or 'none'} → {theirs or 'none'}"
+
+
+def some_of(groups: dict) -> str:
+    names = sorted(label(group) for group in groups.values())
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
+
+
+def interleaved(*groups) -> bool:
+    """Whether every round measured both sides before the next round began, and there are rounds enough to be compared one by one."""
+    rounds = sorted(set(groups[0]) & set(groups[1]))
+    times = [[str(group[number].get("started_utc") or "") for group in groups] for number in rounds]
+    return (
+        len(rounds) >= LEAST_ROUNDS
+        and all(all(pair) for pair in times)
+        and all(max(early) < min(late) for early, late in zip(times, times[1:]))
+    )
+
+
+def value_of(result: dict, metric: Metric):
+    place = result
+    for part in metric.path:
+        if part == "total" and "total" not in place:
+            # A summary of a run in one direction may leave its total out.
+            found = [place[name] for name in ("read", "write") if place.get(name)]
+            place = found[0] if len(found) == 1 else {}
+        else:
+            place = place.get(part) if isinstance(place, dict) else None
+    return place if isinstance(place, (int, float)) and not isinstance(place, bool) and math.isfinite(place) else None
+
+
+def place_of(result: dict, compared: tuple) -> tuple:
+    return tuple(field_of(result, field) for field in FIELDS if field not in compared)
