@@ -420,15 +420,16 @@ def test_the_device_confirms_what_the_engine_says(base, loop):
     finished(base)
     exact, ramped, buffered = results(plan, base)[0].values()
     assert all(one["status"] == "measured" for one in (exact, ramped, buffered))
-    (check,) = exact["checks"]
-    assert (check["name"], check["ok"]) == ("device_counters", True)
+    check, other = exact["checks"]
+    assert [(one["name"], one["ok"]) for one in (check, other)] == [("device_counters", True), ("standstill", True)]
     for name in ("read", "write"):
         assert check[name]["device_bytes_min"] == check[name]["device_bytes_max"] == exact[name]["bytes"]
         assert check[name]["device_ios_min"] == check[name]["device_ios_max"] == exact[name]["ios"]
-    (check,) = ramped["checks"]
+    check, other = ramped["checks"]
     assert check["ok"]
+    assert other["ok"]
     assert check["write"]["device_bytes_min"] < check["write"]["device_bytes_max"]
-    assert "checks" not in buffered
+    assert [check["name"] for check in buffered["checks"]] == ["standstill"]
 
 
 def test_io_that_went_elsewhere_is_found_out(base, loop, tmp_path, monkeypatch):
@@ -631,6 +632,62 @@ def test_an_engine_killed_in_a_later_round_fails_the_point(base):
     finished(base)
     (found,) = results(plan, base)[0].values()
     assert (found["status"], found["failures"][0]["code"]) == ("failed", "engine_exit")
+
+
+# ---------------------------------------------------------------- what stands still
+
+
+def measuring(base):
+    """Wait until fio itself says that it does I/O; there must be no ramp."""
+    until(lambda: (runner.status("t", "one", base)["state"] or {}).get("iops"))
+
+
+@pytest.mark.parametrize(("runtime_s", "stopped_s"), [(6, 3), (4, 9)])
+def test_a_stopped_engine_is_no_measurement(base, runtime_s, stopped_s):
+    plan = make_plan(CEILING, workloads=({"runtime_s": runtime_s, "rate_iops": 500},))
+    started = runner.start(plan, base)
+    measuring(base)
+    (engine,) = engine_processes(started["state_dir"])
+    os.kill(engine, signal.SIGSTOP)
+    time.sleep(stopped_s)
+    os.kill(engine, signal.SIGCONT)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert found["status"] == "failed"
+    assert "stalled" in [failure["code"] for failure in found["failures"]]
+    (check,) = [check for check in found["checks"] if check["name"] == "standstill"]
+    # The log's windows are the only thing that tells: the null engine had no I/O on its way.
+    assert check["longest_s"] > stopped_s - 0.2
+    assert not list(Path(started["state_dir"]).rglob(fio.WINDOWS_LOG))
+
+
+@pytest.fixture
+def frozen(tmp_path):
+    """A layer on a loop device, and the folder of the file system beneath it, which can be frozen."""
+    below = tmp_path / "below"
+    below.mkdir()
+    with attached(tmp_path / "disk", 16 << 20) as disk:
+        subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+        subprocess.run(["mount", disk, str(below)], check=True)
+        with attached(below / "image", SIZE) as path:
+            yield layer_of(path, SIZE), str(below)
+        subprocess.run(["umount", str(below)], check=True)
+
+
+def test_a_device_that_stops_answering_is_no_measurement(base, frozen):
+    layer, folder = frozen
+    plan = make_plan(layer, workloads=({"runtime_s": 6, "read_percent": 0},))
+    runner.start(plan, base)
+    measuring(base)
+    subprocess.run(["fsfreeze", "--freeze", folder], check=True)
+    try:
+        time.sleep(3)
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", folder], check=True)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert found["status"] == "failed"
+    assert "stalled" in [failure["code"] for failure in found["failures"]]
 
 
 # ---------------------------------------------------------------- devices that fail

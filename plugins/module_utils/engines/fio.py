@@ -18,7 +18,7 @@ from ..core.failure import Failure
 from ..result import result as schema
 from ..workload.workload import directions
 from . import fio_options
-from .fio_job import escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
+from .fio_job import WINDOWS_LOG, escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
 
 ALL_CLIENTS = "All clients"
 # fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
@@ -619,6 +619,16 @@ def _unreadable(where: str, value) -> Failure:
         key=where,
     )
 
+
+# ---------------------------------------------------------------- logs
+
+
+def log_moments_ms(text: str) -> list:
+    """The first column of a log of fio (milliseconds since it began to measure); a line that breaks off is left out."""
+    return [int(line.partition(",")[0]) for line in text.splitlines() if _LOG_LINE.match(line)]
+
+
+_LOG_LINE = re.compile(r"\d{1,12}, *\d")
 
 # ---------------------------------------------------------------- live progress
 

@@ -31,6 +31,8 @@ FILL_BLOCK_BYTES = 1 << 20
 MOST_SIZES = 64
 # A rate is split into whole numbers for each worker and direction; this far the sum may be from what was asked for.
 RATE_TOLERANCE = 0.01
+# fio adds the kind of log to the name that it is given.
+LOG_NAME, WINDOWS_LOG = "windows", "windows_iops.log"
 DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
 # ioengine: the options that only it knows. What issues one I/O after the other cannot keep a queue.
 ASYNCHRONOUS = {
@@ -187,8 +189,11 @@ def _of_windows(path) -> bool:
     return path is not None and not path.startswith("/")
 
 
-def job_file(point: dict) -> str:
-    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}."""
+def job_file(point: dict, log_ms: int | None = None) -> str:
+    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}.
+
+    log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
+    """
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
@@ -213,6 +218,7 @@ def job_file(point: dict) -> str:
         **_sync(workload),
         **_verify(workload, path),
         **_options(workload, path),
+        **({"write_iops_log": LOG_NAME, "log_avg_msec": log_ms, "per_job_logs": 0} if log_ms else {}),
     }
     return _render(point["point_id"], options)
 

@@ -15,7 +15,7 @@ import signal
 
 from ..core.failure import Failure
 from ..workload.workload import by_time, directions
-from . import histogram
+from . import histogram, standstill
 from .derived import cpu_cost
 
 SCHEMA = "storlab.result/1"
@@ -45,7 +45,7 @@ CEILING_FLAGS = ("faster_than_ceiling", "generator_bound")
 # A host whose hypervisor takes more than this away measures its neighbours.
 STEAL_PERCENT = 1
 # What of_point judges by itself, with the figures that it puts into the result.
-JUDGED = ("engine_exit", "io_errors", "no_io", "too_short", "too_long")
+JUDGED = ("engine_exit", "io_errors", "no_io", "too_short", "too_long", "stalled")
 # What a result must keep when it becomes a fact: everything a table needs, nothing whose size grows with the run.
 SUMMARY_KEYS = (
     "point_id",
@@ -260,6 +260,8 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
         # What a host counts that only coordinates others says nothing of their I/O.
         if "clients" not in found:
             _add_counters(found, meta)
+        if window:
+            _add_standstill(found, meta, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             found["flags"].append("not_steady")
         if found["failures"] and said:
@@ -276,6 +278,27 @@ def _window(meta: dict, measured: list) -> list:
     return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
 
 
+def _add_standstill(found: dict, meta: dict, window: list) -> None:
+    """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
+    workload = found["workload"]
+    in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
+    checks = []
+    for one, windows in zip(window, meta.get("windows", [None] * len(window))):
+        for part in one.get("clients", [one]):
+            if part.get("runtime_s"):
+                total = part.get("total", {})
+                check = standstill.of_windows(windows, part["runtime_s"], total.get("ios", 0) / in_flight, pause_s)
+                checks.append(check or standstill.of_latency(total, part["runtime_s"], in_flight))
+    checks = [check for check in checks if check]
+    if not checks:
+        return
+    worst = min(checks, key=lambda check: (check["ok"], -check["longest_s"]))
+    found.setdefault("checks", []).append(worst)
+    if not worst["ok"]:
+        message = f"No I/O was completed for {worst['longest_s']:g} s on end: the engine, its machine or its device stood still."
+        found["failures"].append({"code": "stalled", "message": message})
+
+
 def _add_counters(found: dict, meta: dict) -> None:
     """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
@@ -289,7 +312,7 @@ def _add_counters(found: dict, meta: dict) -> None:
         found["counters"] = counted
     if "device_seen" in meta and "total" in found:
         check = device_check(found, meta["device_seen"])
-        found["checks"] = [check]
+        found.setdefault("checks", []).append(check)
         if not check["ok"]:
             found["flags"].append("device_counters_differ")
         claimed, seen = (

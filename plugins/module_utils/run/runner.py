@@ -36,7 +36,7 @@ from ..linux import block_device, counters, device_safety, environment
 from ..linux import memory_use as memory
 from ..linux.daemon import alive, base_dir, detach, end, log, log_tail, private_folder, remove_empty
 from ..linux.meter import STALE_S, Meter, Series, added
-from ..result import steady_state
+from ..result import standstill, steady_state
 from ..result.result import exit_words
 from ..workload.workload import block_bounds, by_time, extent
 from . import duration, preparation
@@ -360,6 +360,7 @@ class Supervisor:
                 **{key: last[key] for key in ("exit_code", "timed_out", "finished_utc")},
                 "started_utc": first["started_utc"],
                 "wall_s": round(last["ended"] - first["begun"], 3),
+                "windows": [run["windows"] for run in window],
                 **self._counted(window, seen_by_device),
             }
         )
@@ -412,10 +413,10 @@ class Supervisor:
 
     # ------------------------------------------------------------ one run of the engine
 
-    def _job(self, job: dict, folder: str, fill: dict | None) -> tuple:
+    def _job(self, job: dict, folder: str, fill: dict | None, log_ms: int | None) -> tuple:
         """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
         if "servers" not in job:
-            return fio.fill_file(job, **fill) if fill else fio.job_file(job), ["job.fio"]
+            return fio.fill_file(job, **fill) if fill else fio.job_file(job, log_ms), ["job.fio"]
         texts = (
             fio_distributed.fill_files(job, self.known_layers, **fill)
             if fill
@@ -428,7 +429,9 @@ class Supervisor:
     ) -> dict:
         """Run one job to its end and say how it went. Never raises for what fio does."""
         workload = job["workload"]
-        text, arguments = self._job(job, folder, fill)
+        # Servers of many hosts leave their logs there.
+        log_ms = None if fill or phase or "servers" in job else standstill.window_ms(workload["runtime_s"])
+        text, arguments = self._job(job, folder, fill, log_ms)
         with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
             handle.write(text)
         ramp_s, runtime_s = (
@@ -469,6 +472,7 @@ class Supervisor:
             "changed": meter.changed(),
             "span_unix_s": meter.span_unix_s(),
             "seen": seen,
+            "windows": _windows(os.path.join(folder, fio.WINDOWS_LOG), log_ms) if log_ms else None,
         }
 
     def _watch(self, process, meter: Meter, lengths: tuple, phase: str, series) -> bool:
@@ -523,6 +527,16 @@ def _seen_by_device(job: dict, device: str | None) -> tuple:
         return False, False
     whole = counters.unsplit_bytes(device)
     return True, whole is not None and block_bounds(job["workload"])[1] <= whole
+
+
+def _windows(path: str, log_ms: int) -> dict | None:
+    """In which windows of its measured time a run of fio completed I/O, as standstill.seen tells it. The log is not kept."""
+    try:
+        found = standstill.seen(fio.log_moments_ms(_text(path)), log_ms)
+    except FileNotFoundError:
+        return None
+    os.unlink(path)
+    return found
 
 
 def _text(path: str) -> str:

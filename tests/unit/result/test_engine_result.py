@@ -519,8 +519,8 @@ def test_a_summary_with_everything_on_is_small():
     }
     rounds = [
         a_round(
-            [number * 1234567 + 1 for number in range(1, 3000)],
-            [number * 2345678 + 3 for number in range(1, 3000)],
+            [number * 123456 + 1 for number in range(1, 3000)],
+            [number * 134567 + 3 for number in range(1, 3000)],
             60.001,
             flags=["buffered_io", "synchronous_submission"],
         )

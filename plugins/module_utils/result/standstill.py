@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether everything stood still while a point was measured: the engine, its machine, the path to the device or the device itself.
+
+The rates of such a point are of the standstill, and nothing else in it tells: the engine ends in time and reports no error. What tells is a stretch in
+which no I/O was completed at all. Two kinds of evidence of the longest one are judged by the same rule:
+
+- *windows*: the measured time cut into short windows, and in which of them I/O was completed (fio's log of IOPS, the series of diskspd);
+- *latency*: of engines that leave no windows. Whoever waits for an answer completes nothing else, so the longest answer is the longest stretch.
+
+A stretch counts as a standstill when it is at least LEAST_SHARE of the run time and at least LEAST_S, and when as many answers as there were leave so
+long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+LEAST_SHARE = 0.1
+# For shorter than that a machine with other things to do stands still by itself.
+LEAST_S = 0.5
+CHANCE = 0.001
+# The run time is cut into so many windows, but none is shorter than WINDOW_LEAST_MS.
+WINDOWS = 200
+WINDOW_LEAST_MS = 20
+# Fewer are no evidence: the shortest stretch that counts would be a window or two.
+WINDOWS_LEAST = 20
+
+
+def window_ms(runtime_s: float) -> int:
+    """How long the windows of a measurement of runtime_s are."""
+    return max(WINDOW_LEAST_MS, math.ceil(1000 * runtime_s / WINDOWS))
+
+
+def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
+    """What a log says: {window_s, busy, longest_s, longest_at_s, first_s, last_s}, or None when it is empty.
+
+    moments_ms: the ends of windows in which I/O was completed, of all workers and directions together, in any order; windows without I/O are not
+    among them. A log that was itself held up has the window after the stop longer by it, which is a stretch as well. busy: how many windows had I/O.
+    """
+    ends = sorted(moments_ms)
+    if not ends:
+        return None
+    # Of workers that log at nearly the same moment one is enough.
+    busy = len({int(moment // window) for moment in ends})
+    longest, begun = max(((later - one, one) for one, later in zip(ends, ends[1:])), default=(0, ends[0]))
+    return {
+        "window_s": window / 1000,
+        "busy": busy,
+        "longest_s": round(max(longest - window, 0) / 1000, 3),
+        "longest_at_s": round(begun / 1000, 3),
+        "first_s": ends[0] / 1000,
+        "last_s": ends[-1] / 1000,
+    }
+
+
+def of_windows(
+    windows: dict[str, Any] | None, runtime_s: float, answers: float, pause_s: float = 0
+) -> dict[str, Any] | None:
+    """The check of one run of the engine, see ``check``; None when its windows are no evidence. pause_s: what the workload itself waits in between.
+
+    windows: as ``seen`` makes it. What of the run time lies before the first and after the last window with I/O is a stretch like any other.
+    answers: I/Os over how many of them were on their way at once. Those of one window count once, or one burst would make every pause suspicious;
+    but some tens are known to be some tens even when all of them came in one window, after which nothing came any more.
+    """
+    if windows is None or windows["window_s"] * WINDOWS_LEAST > runtime_s:
+        return None
+    window_s = windows["window_s"]
+    outside = runtime_s - (windows["last_s"] - windows["first_s"] + window_s)
+    longest_s = max(windows["longest_s"], outside) - pause_s
+    return check(longest_s, runtime_s, max(windows["busy"], min(answers, WINDOWS_LEAST)), 2 * window_s)
+
+
+def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
+    """The same by the longest I/O of ``total`` (a direction of a result), of which so many are on their way at once; None when nothing tells it."""
+    if not total.get("ios") or "latency_max_ns" not in total:
+        return None
+    longest_s = total["latency_max_ns"] / 1e9
+    bins = total.get("histogram", {}).get("bins")
+    if bins:
+        # One answer that got lost is no standstill while others come in: all that were on their way have to be as late.
+        late = sum(number for edge, number in bins.items() if int(edge) >= total["latency_max_ns"] / 2)
+        if 2 * late < in_flight:
+            longest_s = 0.0
+    # As if those on their way at once came back at once, which makes answers as rare as they can be.
+    return check(longest_s, runtime_s, total["ios"] / in_flight, 0)
+
+
+def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> dict[str, Any]:
+    """{name: standstill, ok, longest_s, limit_s} as in ``checks`` of a result.
+
+    answers: at how many moments I/O was completed. coarse_s: by how much the stretch may have been longer than what was seen.
+
+    Of n moments that fall by chance into a time, the longest stretch between them and its ends is the share x or more of it with a probability of at
+    most (n + 1) (1 - x)^n: each of the n + 1 stretches is with (1 - x)^n (H. A. David, Order Statistics, on spacings of uniform variables).
+    """
+    limit_s = max(LEAST_SHARE * runtime_s, LEAST_S)
+    chance = (answers + 1) * (1 - min(max(longest_s / runtime_s, 0), 1)) ** answers
+    stood = longest_s >= max(limit_s - coarse_s, LEAST_S) and chance < CHANCE
+    return {
+        "name": "standstill",
+        "ok": not stood,
+        "longest_s": round(max(longest_s, 0), 3),
+        "limit_s": round(limit_s, 3),
+    }
