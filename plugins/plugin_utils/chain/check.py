@@ -322,6 +322,8 @@ def _targets(lab: dict, testbed: Testbed) -> list:
                     )
             if host.platform == "windows":
                 problems += _windows_target(export, variable, host)
+            if host.variables.get("iscsi_target_provider") == "tgt":
+                problems += _tgt_target(export, variable, host)
     problems += [
         Problem("iscsi_target_targets", f"a list with {shown(name)} twice", "", "give each target an IQN of its own")
         for name in _repeated(names)
@@ -354,6 +356,27 @@ def _windows_target(export: dict, variable: str, host) -> list:
             )
         ]
     return []
+
+
+def _tgt_target(export: dict, variable: str, host) -> list:
+    problems, numbers = [], {lun.get("lun") for lun in mappings(export["luns"])}
+    problems += [
+        Problem(
+            f"LUN number of {lun.get('name')} on {host.name}", "0", "which is tgt's own controller", "number from 1"
+        )
+        for lun in mappings(export["luns"])
+        if lun.get("lun") == 0
+    ]
+    if any(one.get("luns") is not None and set(one["luns"]) != numbers for one in mappings(export["initiators"])):
+        problems.append(
+            Problem(
+                f"{variable}.initiators of {host.name}",
+                None,
+                "see different LUNs, and tgt shows all LUNs of a target to all its initiators",
+                "show them the same disks, or set iscsi_target_provider: lio",
+            )
+        )
+    return problems
 
 
 def _portals(lab: dict, testbed: Testbed) -> list:

@@ -241,7 +241,10 @@ class _Expansion:
     # ---- disks and datastores
 
     def _disks(self) -> None:
-        testbed, used = self.testbed, dict.fromkeys(self.testbed.targets, 0)
+        testbed = self.testbed
+        tgt = [name for name in testbed.targets if testbed.hosts[name].own.get("iscsi_target_provider") == "tgt"]
+        # LUN 0 of tgt is its own controller.
+        used = {name: int(name in tgt) for name in testbed.targets}
         for index, entry in enumerate(self.description.get("disks", [])):
             variable = f"testbed.disks[{index}]"
             targets = self._resolve(
@@ -256,9 +259,9 @@ class _Expansion:
                 hosts = [host for host in testbed.initiators if carries or testbed.hosts[host].platform != "esxi"]
                 if "to" in entry:
                     hosts = self._resolve(f"{variable}.to", entry["to"], testbed.initiators, "host that logs in")
-                loopback = (
-                    bool(testbed.initiators) and purpose == "scratch" and testbed.hosts[target].platform == "linux"
-                )
+                # tgt shows every LUN to everyone who logs in, and a datastore's is not for the target itself.
+                alone = testbed.hosts[target].platform == "linux" and target not in tgt
+                loopback = bool(testbed.initiators) and purpose == "scratch" and alone
                 testbed.disks.append(
                     Disk(
                         name=name,

@@ -97,6 +97,19 @@ WRONG = {
         [("size: 1GiB", "size: 1GiB, lun: 1")],
         ["LUN number of bench and ds1 on store01 is 1: give each disk a lun of its own."],
     ),
+    "tgt_lun_zero": (
+        TWO_LINUX,
+        [("192.0.2.11}", "192.0.2.11, iscsi_target_provider: tgt}"), ("size: 1GiB", "size: 1GiB, lun: 0")],
+        ["LUN number of bench on store01 is 0, which is tgt's own controller: number from 1."],
+    ),
+    "tgt_unlike_initiators": (
+        TWO_LINUX,
+        [("192.0.2.11}", "192.0.2.11, iscsi_target_provider: tgt}"), ("size: 1GiB", "size: 1GiB, loopback: true")],
+        [
+            "iscsi_target_targets[0].initiators of store01 see different LUNs, and tgt shows all LUNs of a target to all its initiators:"
+            " show them the same disks, or set iscsi_target_provider: lio."
+        ],
+    ),
     "malformed_iqn": (
         TWO_LINUX,
         [("    disks:", "    iqn_prefix: iqn.2026-13.test:X\n    disks:")],

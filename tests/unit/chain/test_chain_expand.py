@@ -154,6 +154,15 @@ clients: {c1: , c2: , c3: }
     assert testbed.hosts["c2"].depends_on == ["t1", "t2"]
 
 
+def test_tgt_numbers_from_one_and_shows_everyone_the_same():
+    """LUN 0 is its own controller; a login of the target itself would see the datastore's LUN, too."""
+    testbed = expanded(TWO_LINUX.replace("192.0.2.11}", "192.0.2.11, iscsi_target_provider: tgt}"))
+    (export,) = testbed.hosts["store01"].variables["iscsi_target_targets"]
+    assert [(lun["name"], lun["lun"]) for lun in export["luns"]] == [("bench", 1), ("ds1", 2)]
+    assert [(one["iqn"].rsplit(":", 1)[1], one["luns"]) for one in export["initiators"]] == [("client01", [1, 2])]
+    assert testbed.hosts["store01"].variables["iscsi_initiator_targets"] == []
+
+
 def test_esxi_hosts_see_what_carries_a_datastore():
     testbed = expanded(ESXI)
     first, second = testbed.hosts["esxi01"].variables, testbed.hosts["esxi02"].variables
