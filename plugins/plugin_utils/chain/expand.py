@@ -581,7 +581,7 @@ class _Expansion:
         self.derive(host, "guest_vm_accel_cache", f"{folder}/accel.json" if embedded else "", because)
         self.derive(host, "guest_vm_ssh_control_dir", f"{here}/cp" if embedded else "", because)
         self.derive(host, "guest_vm_console_dir", f"{folder}/console" if embedded else "", because)
-        self.derive(host, "guest_vm_boot_timeout_s", 60 if qemu else 600, because)
+        self.derive(host, "guest_vm_boot_timeout_s", 300 if qemu else 600, because)
 
     def _qemu_guest(self, entry: dict, host: str, store: Store, keeper: Host) -> dict:
         embedded = self.testbed.embedded is not None
