@@ -167,7 +167,8 @@ def version(document: dict) -> tuple:
 def results(text: str) -> list:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
-    Besides: job_name; run, the number of the run in the text; group, fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36
+    Besides: job_name; targets and working_set, see fio_options.place; run, the number of the run in the text; group,
+    fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36
     on; finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
@@ -179,7 +180,15 @@ def results(text: str) -> list:
         else:
             last.append(document)
     found = [
-        [{**_result(record, document), **_when(document), "run": number} for record in records(document)]
+        [
+            {
+                **fio_options.place(_options(record, document)),
+                **_result(record, document),
+                **_when(document),
+                "run": number,
+            }
+            for record in records(document)
+        ]
         for number, document in enumerate(last)
     ]
     if not any(found):

@@ -51,6 +51,7 @@ _USUAL = {
     ("random_distribution", "random"),
     ("zonemode", "none"),
     ("rw_sequencer", "sequential"),
+    ("nrfiles", "1"),
 }
 # What differs from point to point and is no matter of the workload.
 _OF_THE_POINT = ("name", "description", "filename", "randseed")
@@ -119,6 +120,22 @@ def direct(options: dict) -> bool | None:
     """Whether the page cache is bypassed; None when the options do not say. direct and buffered are opposites, and the later one wins."""
     name = _last(options, "direct", "buffered")
     return None if name is None else _yes(options, name) == (name == "direct")
+
+
+def place(options: dict) -> dict:
+    """Where a job did its I/O and within how much: {targets: [path], working_set: {size, file_size, files}}, in as far as its options say so.
+
+    Sizes are bytes, or the text of the option where it is none (50%).
+    """
+    names = re.split(r"(?<!\\):", options.get("filename", ""))
+    found = {"targets": sorted({name.replace("\\:", ":") for name in names} - {""})}
+    base = options.get("kb_base", "1024")
+    said = {
+        key: _size_bytes(options[name], base) or options[name]
+        for key, name in (("size", "size"), ("file_size", "filesize"), ("files", "nrfiles"))
+        if options.get(name) and (name, options[name]) not in _USUAL
+    }
+    return {key: value for key, value in {**found, "working_set": said}.items() if value}
 
 
 def _last(options: dict, *names: str) -> str | None:

@@ -421,6 +421,7 @@ FLAG_WORDS = {
     "esxi_interval_too_short": "no whole sample of the ESXi host lies in the measured time, so its counters are not shown; measure for 40 s or more",
     "restart_pending": "options of the ESXi host were set that hold only once it has been restarted, so the host was not as it is configured",
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
+    "shared_target": "another load had the same target at the same time, so it is of a part of the device only",
     "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
     "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",
 }
@@ -431,6 +432,7 @@ LOUD = (
     "device_counters_differ",
     "page_cache_not_dropped",
     "clients_ended_early",
+    "shared_target",
     "restart_pending",
 )
 

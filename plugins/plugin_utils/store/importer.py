@@ -21,7 +21,7 @@ import time
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.result import result as schema
-from ...module_utils.workload.workload import workload_id
+from ...module_utils.workload.workload import format_size, workload_id
 
 KIND = "imported"
 # Beyond this a file is no result but something else, and reading it whole would take the memory of the controller.
@@ -59,6 +59,7 @@ _KEPT = (
     "engine",
     "path",
     "targets",
+    "working_set",
     "by_target",
     "started_utc",
     "finished_utc",
@@ -196,11 +197,13 @@ def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
             unread.append({"file": entry["file"], "reason": f"{entry['job']!r}: {reason}" if entry["job"] else reason})
         else:
             usable.append(entry)
+    _mark_shared(usable)
     found, repetitions = [], {}
-    for entry, layer in zip(usable, _layers(usable, root)):
+    layers = _layers(usable, root)
+    for entry, layer, variant in zip(usable, layers, _variants(usable, layers)):
         name = workload_id(entry["workload"])
-        repetition = repetitions[layer, name] = repetitions.get((layer, name), 0) + 1
-        found.append(_point(entry, layer, name, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
+        repetition = repetitions[layer, name, variant] = repetitions.get((layer, name, variant), 0) + 1
+        found.append(_point(entry, layer, name, variant, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
     return found, unread
 
 
@@ -329,6 +332,10 @@ def _all_of(clients: list) -> dict:
 def _combined(rows: list, concurrent: bool | None = None) -> dict:
     """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
     told = fio.together(rows, concurrent)
+    targets = sorted({target for row in rows for target in row.get("targets", ())})
+    extents = [row.get("working_set") for row in rows]
+    told.update({"targets": targets} if targets else {})
+    told.update({"working_set": extents[0]} if extents[0] and extents.count(extents[0]) == len(extents) else {})
     for name in (*schema.DIRECTIONS, "total"):
         if name in told:
             told[name] = {**told[name], **bounds([row[name] for row in rows if name in row], told[name])}
@@ -352,8 +359,18 @@ def bounds(parts: list, merged: dict) -> dict:
 
 
 def _layers(entries: list, root: str) -> list:
-    """The name of each entry's layer: the folders that do not tell of the workload; the job, too, where jobs of one file would be one layer's."""
+    """The name of each entry's layer: the folders that do not tell of the workload; the target, too, where these have several; the job, too, where
+    jobs of one file would be one layer's."""
     names = [_layer(entry, root) for entry in entries]
+    targets: dict = {}
+    for entry, name in zip(entries, names):
+        targets.setdefault(name, set()).add(_targets(entry))
+    names = [
+        file_name(f"{name}-{'-'.join(_short_names(_targets(entry), targets[name]))}")
+        if _targets(entry) and len(targets[name]) > 1
+        else name
+        for entry, name in zip(entries, names)
+    ]
     jobs: dict = {}
     for entry, name in zip(entries, names):
         jobs.setdefault((entry["file"], name, workload_id(entry["workload"])), set()).add(entry["job"])
@@ -363,6 +380,78 @@ def _layers(entries: list, root: str) -> list:
         else name
         for entry, name in zip(entries, names)
     ]
+
+
+def _targets(entry: dict) -> tuple:
+    return tuple(entry["told"].get("targets") or ())
+
+
+def _short_names(paths: tuple, others: set) -> list:
+    """The last parts of the paths, or all of them where two would have the same name."""
+    known = {path for group in others for path in group}
+    bases = [re.split(r"[/\\]", path.rstrip("/\\"))[-1] for path in known]
+    return [path if len(set(bases)) < len(known) else re.split(r"[/\\]", path.rstrip("/\\"))[-1] for path in paths]
+
+
+def _variants(entries: list, layers: list) -> list:
+    """What tells points of one layer and workload apart: the engine, or how much of the target was used; '' where nothing does."""
+    keys = [(layer, workload_id(entry["workload"])) for entry, layer in zip(entries, layers)]
+    told = []
+    for entry in entries:
+        engine, extent = entry["told"]["engine"], entry["told"].get("working_set") or {}
+        told.append(
+            {
+                "engine": str(engine.get("name") or ""),
+                "ioengine": str(engine.get("ioengine") or ""),
+                **{
+                    part: f"{part}-{format_size(value) if isinstance(value, int) and part != 'files' else value}"
+                    for part, value in extent.items()
+                },
+            }
+        )
+    values: dict = {}
+    for key, one in zip(keys, told):
+        for part in ("engine", "ioengine", "size", "file_size", "files"):
+            values.setdefault((key, part), set()).add(one.get(part, ""))
+    return [
+        file_name("-".join(one[part] for part in one if len(values[key, part]) > 1 and one[part]))
+        if any(len(values[key, part]) > 1 and one[part] for part in one)
+        else ""
+        for key, one in zip(keys, told)
+    ]
+
+
+def _mark_shared(entries: list) -> None:
+    """Flags the loads that had a target at the same time as another one: their figures are of half a device each."""
+    by_target: dict = {}
+    for entry in entries:
+        told = entry["told"]
+        for target in _targets(entry):
+            by_target.setdefault((told.get("host"), target), []).append(entry)
+    for users in by_target.values():
+        started: dict = {}
+        # One stamp of fio is of all jobs of its document, of which some may have waited for others.
+        alone = {
+            (entry["file"], entry["told"].get("run")) if "span_ms" not in entry["told"] else index: index
+            for index, entry in enumerate(users)
+        }
+        spans = sorted(
+            (*span, index) for index in alone.values() if (span := _span(users[index]["told"])) and None not in span
+        )
+        shared: set = set()
+        latest = (float("-inf"), -1)
+        for start, end, index in spans:
+            # Stamps of fio are whole seconds, so that one run after another may seem to begin before the end of the first.
+            if latest[0] - start > 1:
+                shared |= {index, latest[1]}
+            latest = max(latest, (end, index))
+        for index, entry in enumerate(users):
+            group = (entry["file"], entry["told"].get("run"), entry["told"].get("group"))
+            started.setdefault(group, []).append(index)
+        shared |= {index for group, mine in started.items() if group[2] is not None and len(mine) > 1 for index in mine}
+        for index in shared:
+            told = users[index]["told"]
+            users[index]["told"] = {**told, "flags": list(dict.fromkeys([*told["flags"], "shared_target"]))}
 
 
 def _layer(entry: dict, root: str) -> str:
@@ -379,24 +468,26 @@ def file_name(text: str) -> str:
     return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
 
 
-def _point(entry: dict, layer: str, name: str, repetition: int, run: dict) -> dict:
+def _point(entry: dict, layer: str, name: str, variant: str, repetition: int, run: dict) -> dict:
     told = entry["told"]
     hosts = told.get("host")
     same = {"layer": layer, "workload": entry["workload"], "engine": told["engine"]["name"], "repetition": repetition}
+    varied = {"variant": variant} if variant else {}
     found = {
         "schema": schema.SCHEMA,
         **run,
-        "point_id": f"{layer}.{name}.r{repetition}",
+        "point_id": ".".join([layer, name, *varied.values(), f"r{repetition}"]),
         "layer": layer,
         "layer_kind": KIND,
         "host": hosts or UNKNOWN_HOST,
         "workload": entry["workload"],
         "workload_id": name,
+        **varied,
         "repetition": repetition,
         "cpu": {},
         "errors": {"total": 0},
         **{key: told[key] for key in _KEPT if key in told},
-        "fingerprint": hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
+        "fingerprint": hashlib.sha256(json.dumps({**same, **varied}, sort_keys=True).encode()).hexdigest(),
         "sources": entry.get("sources") or [{"file": entry["file"], "sha256": entry["sha256"]}],
     }
     if "total" in found:

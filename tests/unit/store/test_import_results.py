@@ -369,6 +369,77 @@ def test_stored_points_hold_the_schema_of_results(name):
         jsonschema.Draft202012Validator(schema).validate(result)
 
 
+# ---------------------------------------------------------------- what is no repetition
+
+
+def fio_file(folder: Path, name: str, second: int, groups: tuple = (0,), **options) -> None:
+    """A file of bench-fio, of one job a group, which ended this second and says these options."""
+    document = json.loads((FIXTURES / "benchfio" / "nvme0" / "4k" / "randread-1-1.json").read_text(encoding="utf-8"))
+    document["timestamp"] = 1_790_000_000 + second
+    job = document["jobs"][0]
+    for table in (document.get("global options", {}), job["job options"]):
+        for option in ("filename", "size", "filesize", "ioengine", "directory"):
+            table.pop(option, None)
+    document["jobs"] = [
+        {
+            **job,
+            "jobname": f"job{number}",
+            "groupid": group,
+            "job options": {**job["job options"], "ioengine": "psync", **options},
+        }
+        for number, group in enumerate(groups)
+    ]
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(document), encoding="utf-8")
+
+
+def test_files_of_other_devices_engines_and_sizes_are_no_repetitions(tmp_path):
+    # Seven files, one folder, one workload; only the first two and the last are of the same thing.
+    for number, options in enumerate(
+        (
+            {"filename": "/dev/sdb", "size": "1g"},
+            {"filename": "/dev/sdb", "size": "1g"},
+            {"filename": "/dev/sdc", "size": "1g"},
+            {"filename": "/dev/sdb", "size": "1g", "ioengine": "sync"},
+            {"filename": "/dev/sdb", "size": "4g"},
+            {"filename": "/dev/sdb", "size": "1g", "filesize": "8g"},
+            {"filename": "/dev/sdb", "size": "1024m"},
+        )
+    ):
+        fio_file(tmp_path / "bench", f"{number}.json", 100 * number, **options)
+    found = {Path(point["sources"][0]["file"]).stem: point for point in points(tmp_path / "bench")}
+    place = {name: (point["layer"], point.get("variant"), point["repetition"]) for name, point in found.items()}
+    assert [place[name] for name in "016"] == [("bench-sdb", "psync-size-1g", number) for number in (1, 2, 3)]
+    assert place["2"] == ("bench-sdc", None, 1)
+    assert place["3"] == ("bench-sdb", "sync-size-1g", 1) and place["4"] == ("bench-sdb", "psync-size-4g", 1)
+    assert place["5"] == ("bench-sdb", "psync-size-1g-file_size-8g", 1)
+    assert len({point["point_id"] for point in found.values()}) == 7
+    assert len({point["fingerprint"] for point in found.values()}) == 7
+    assert found["2"]["path"] == "/dev/sdc" and found["4"]["working_set"] == {"size": 4 << 30}
+    assert not any("shared_target" in point["flags"] for point in found.values())
+
+
+def test_loads_that_shared_a_target_say_so_and_those_that_waited_do_not(tmp_path):
+    folder = tmp_path / "bench"
+    fio_file(folder, "together.json", 0, groups=(0, 0), filename="/dev/sdb")
+    fio_file(folder, "waited.json", 500, groups=(0, 1), filename="/dev/sdb")
+    fio_file(folder, "elsewhere.json", 500, filename="/dev/sdc")
+    # Two processes of fio at once: each wrote a file of its own.
+    fio_file(folder, "left.json", 900, filename="/dev/sdd")
+    fio_file(folder, "right.json", 900, filename="/dev/sdd", iodepth="1", description="the other")
+    flagged: dict = {}
+    for point in points(folder):
+        name = Path(point["sources"][0]["file"]).stem
+        flagged.setdefault(name, set()).add("shared_target" in point["flags"])
+    assert flagged == {
+        "together": {True},
+        "waited": {False},
+        "elsewhere": {False},
+        "left": {True},
+        "right": {True},
+    }
+
+
 # ---------------------------------------------------------------- IOMeter and diskspd
 
 
