@@ -28,6 +28,7 @@ BRIDGE = "br-lab"
 # Folder beside the namespace in which SSH keeps the sockets of open connections.
 CONNECTIONS = "cp"
 CLONE_NEWNET = 0x40000000
+LONGEST_TRY_S = 60.0
 
 
 def netns_name(lab_name: str, lab_dir: str) -> str:
@@ -249,11 +250,23 @@ def banner(netns: str | None, address: str, port: int, timeout_s: float) -> str:
 
 
 def wait_for_banner(
-    netns: str | None, address: str, port: int, deadline: float, expected: str = "SSH-", still_alive=lambda: True
+    netns: str | None,
+    address: str,
+    port: int,
+    deadline: float,
+    expected: str = "SSH-",
+    still_alive=lambda: True,
+    patience_s: float = 2.0,
 ) -> bool:
-    """Wait until the server greets as expected; give up at the deadline (time.monotonic) or when the machine is gone."""
+    """Wait until the server greets as expected; give up at the deadline (time.monotonic) or when the machine is gone.
+
+    Each try has more patience than the one before: a server that starts a process for each connection would be asked
+    over and over, and never be done with any, where the machine is slow.
+    """
     while time.monotonic() < deadline and still_alive():
-        if banner(netns, address, port, 2.0).startswith(expected):
+        left_s = max(0.1, deadline - time.monotonic())
+        if banner(netns, address, port, min(patience_s, left_s)).startswith(expected):
             return True
+        patience_s = min(2 * patience_s, LONGEST_TRY_S)
         time.sleep(0.1)
     return False

@@ -3,6 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+import time
+
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import netns
@@ -154,3 +159,40 @@ def test_without_a_namespace_nothing_is_put_before_a_command():
     assert netns.enter_argv(None) == []
     assert netns.enter_argv("") == []
     assert netns.enter_argv("/run/netns/x") == ["nsenter", "--net=/run/netns/x", "--"]
+
+
+@pytest.fixture
+def slow_server():
+    """Its port: it begins to greet in every connection anew, and takes its time; how often it was asked."""
+    asked, over = [], threading.Event()
+
+    def greet(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            over.wait(0.4)
+            client.sendall(b"SSH-2.0-slow\r\n")
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _address = server.accept()
+            except OSError:
+                return
+            asked.append(client)
+            threading.Thread(target=greet, args=(client,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1], asked
+        over.set()
+
+
+def test_a_server_that_is_slow_to_greet_is_waited_for(slow_server):
+    """Tries of the same short time would never see the end of it, and take its time away."""
+    port, asked = slow_server
+    assert netns.wait_for_banner(None, "127.0.0.1", port, time.monotonic() + 60, patience_s=0.05)
+    assert len(asked) > 1, "the first try was too short"
+
+
+def test_a_server_that_greets_otherwise_is_not_the_one(slow_server):
+    port, _asked = slow_server
+    assert not netns.wait_for_banner(None, "127.0.0.1", port, time.monotonic() + 1, expected="HTTP")
