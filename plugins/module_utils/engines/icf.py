@@ -21,7 +21,6 @@ from ..workload.workload import SECTOR_BYTES, block_bounds, directions, normalis
 VERSION = "1.1.0"
 LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
 LINE_KEYS = ("size", "of_size", "reads", "random", "delay", "burst", "align", "reply")
-MOST_LINES = 100
 # The specification that IOMeter always has, in which a worker rests.
 IDLE = "Idle"
 # 'Data pattern' of the target settings, by position. Only the last is what a workload writes unless told otherwise.

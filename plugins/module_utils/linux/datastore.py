@@ -242,6 +242,13 @@ class Datastores:
     def apply(self, wanted: dict, steps: list) -> list:
         """Apply the steps of one datastore; returns the processes that were ended."""
         before, self.ended = loaded_modules(), []
+        operations = {
+            "make_filesystem": self._make_filesystem,
+            "mount": self._mount,
+            "remount": self._remount,
+            "detach": self._detach,
+            "write_benchmark_file": self._write_benchmark_file,
+        }
         recorded = self.record.data.setdefault("datastores", {}).setdefault(
             wanted["name"], {"mount_point": wanted["mount_point"], "uuid": wanted["uuid"], "folders": []}
         )
@@ -254,7 +261,7 @@ class Datastores:
         recorded["device"] = os.path.realpath(wanted["device"])
         try:
             for step in steps:
-                getattr(self, f"_{step['op']}")(wanted)
+                operations[step["op"]](wanted)
             recorded["mount_options"] = wanted["mount_options"]
         finally:
             self.record.note_modules(before)

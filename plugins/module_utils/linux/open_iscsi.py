@@ -323,8 +323,17 @@ class OpenIscsi:
             )
 
     def apply(self, steps: list, target: dict) -> None:
+        operations = {
+            "create_record": self._create_record,
+            "update_record": self._update_record,
+            "login": self._login,
+            "relogin": self._relogin,
+            "recover": self._recover,
+            "set_replacement_timeout": self._set_replacement_timeout,
+            "set_queue_depth": self._set_queue_depth,
+        }
         for step in steps:
-            getattr(self, f"_{step['op']}")(target, step)
+            operations[step["op"]](target, step)
 
     def _iscsiadm(self, target: dict, *arguments: str, ok: tuple = (0,), timeout_s: float = 120):
         return run(

@@ -174,7 +174,8 @@ class RamDisks:
         self.record.save()
         try:
             if created:
-                getattr(self, f"_create_{provider}")(created)
+                creation = {"brd": self._create_brd, "zram": self._create_zram, "tmpfs": self._create_tmpfs}
+                creation[provider](created)
         finally:
             self.record.note_modules(before)
 
@@ -258,8 +259,11 @@ class RamDisks:
     def _remove(self, names: list) -> None:
         disks = self.record.data.get("disks", {})
         providers = {disks[name]["provider"] for name in names}
+        removal = {"zram": self._remove_zram, "tmpfs": self._remove_tmpfs}
         for name in names:
-            getattr(self, f"_remove_{disks[name]['provider']}")(disks[name])
+            # brd goes as a whole, after all its disks.
+            if disks[name]["provider"] != "brd":
+                removal[disks[name]["provider"]](disks[name])
         if "brd" in providers and os.path.isdir("/sys/module/brd") and self._brd_is_ours():
             run(["rmmod", "brd"], what="brd cannot be unloaded")
         for name in names:
@@ -271,9 +275,6 @@ class RamDisks:
         """Whether brd was loaded as the record says; somebody else may have loaded it since ours was unloaded."""
         loaded = {name: read_text(f"/sys/module/brd/parameters/{name}", default="") for name in ("rd_nr", "rd_size")}
         return loaded == self.record.data.get("brd")
-
-    def _remove_brd(self, disk: dict) -> None:
-        """brd goes as a whole, after all its disks."""
 
     def _remove_zram(self, disk: dict) -> None:
         index = disk["path"][len("/dev/zram") :]

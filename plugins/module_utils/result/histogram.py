@@ -38,13 +38,10 @@ def count(bins: dict[str, int]) -> int:
     return sum(bins.values())
 
 
-def percentile(bins: dict[str, int], percent: float) -> int | None:
-    """The value below which ``percent`` of the I/O completed; None for empty bins."""
-    return percentiles(bins, [percent])[percent]
-
-
 def percentiles(bins: dict[str, int], percents: Iterable[float], ordered: bool = False) -> dict[float, int | None]:
-    """``{percent: nanoseconds}``: the first bin whose cumulative count reaches percent / 100 * N. None for empty bins.
+    """``{percent: nanoseconds}``: the first bin whose cumulative count reaches percent / 100 * N, by which that share of the I/O completed.
+
+    None for empty bins.
 
     ordered: the keys ascend, as ``merge`` leaves them, and need not be looked through.
     """

@@ -255,10 +255,8 @@ def compare_runs(
             for field, pattern in (("layer", "layers.compared.*"), ("workload_id", "workloads.compared.*"))
             if field in compared
         ]
-        alike = differences(
-            *(facts(side["run"], results, layers, compared) for side, results in zip(sides, common)),
-            [*under_test, *automatic],
-        )
+        known = [facts(side["run"], results, layers, compared) for side, results in zip(sides, common)]
+        alike = differences(known[0], known[1], [*under_test, *automatic])
         refuse_unlike(alike, (baseline["label"], candidate["label"]))
     found = compare(*chosen, metrics=metrics, margin_percent=margin_percent, compared=compared)
     named = [pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in alike)]

@@ -364,10 +364,11 @@ def time_chart(
         plot.line(piece, x, y, css) for _name, css, pieces, _window in series for piece in pieces if len(piece) > 1
     )
     marks = "".join(
-        plot.dot(*piece[0], x, y, height, radius=2)
+        plot.dot(t_s, value, x, y, height, radius=2)
         for _name, _css, pieces, _window in series
         for piece in pieces
         if len(piece) == 1
+        for t_s, value in piece
     )
     windows = [(name, css, window) for name, css, _pieces, window in series if window]
     for index, (name, css, window) in enumerate(windows):

@@ -45,7 +45,7 @@ def test_percentiles_are_values_of_bins():
 
 def test_keys_are_ordered_as_numbers():
     assert list(histogram.merge([{"1000": 1}, {"90": 2, "1000": 3}]).items()) == [("90", 2), ("1000", 4)]
-    assert histogram.percentile({"1000": 1, "90": 99}, 50.0) == 90
+    assert histogram.percentiles({"1000": 1, "90": 99}, [50.0]) == {50.0: 90}
 
 
 def test_nothing_measured_has_no_percentile():
