@@ -131,74 +131,13 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.core.names import check_testbed_id
-from ..module_utils.core.steps import diff_of
-from ..module_utils.linux import device_safety
-from ..module_utils.linux.datastore import Datastores, layers_of, plan, resolve
-
-# What a datastore looks like whose device does not exist yet (check mode on a fresh host).
-UNBORN = {
-    "superblock": {"filesystem": None, "uuid": None, "label": ""},
-    "mounted": None,
-    "numbers": None,
-    "file_bytes": None,
-    "options": None,
-    "generation": None,
-}
-
-
-def ensure(params: dict, check_mode: bool) -> dict:
-    stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
-    if params["state"] == "absent":
-        steps = stores.plan_absent(params["discard_contents"])
-        changed = bool(steps or stores.record.data)
-        if changed and not check_mode:
-            ended = stores.remove()
-    else:
-        wanted = resolve(params)
-        plans = [
-            (entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry))
-            for entry in wanted
-        ]
-        for entry, steps in plans:
-            if entry["device"] and any(step["op"] == "make_filesystem" for step in steps):
-                stores.refuse_unsafe(entry, steps)
-        for entry, steps in plans if not check_mode else []:
-            if steps:
-                ended += stores.apply(entry, steps)
-        steps = [step for _entry, its_steps in plans for step in its_steps]
-        changed, layers = bool(steps), {"layers": layers_of(wanted)}
-    diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
-    return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}
+from ..module_utils.linux import datastore
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "layers": {"type": "dict", "default": {}},
-            "discard_contents": {"type": "bool", "default": False},
-            "datastores": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "layer": {"type": "str"},
-                    "device": {"type": "path"},
-                    **{key: {"type": "str"} for key in device_safety.PROOFS},
-                    "filesystem": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
-                    "mount_point": {"type": "path", "required": True},
-                    "mount_options": {"type": "str", "default": "noatime"},
-                    "benchmark_file_mib": {"type": "int", "default": 0},
-                },
-            },
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=datastore.SPEC, supports_check_mode=True)
     try:
-        module.exit_json(**ensure(module.params, module.check_mode))
+        module.exit_json(**datastore.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

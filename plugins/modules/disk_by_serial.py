@@ -70,69 +70,16 @@ steps:
     - {op: online, target: disk 2, was: offline, will: online}
 """
 
-import os
-import time
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux.disk_serial import SPEC, missing, pick
-
-SYS_BLOCK = "/sys/block"
-
-
-def read(folder: str, *names: str) -> str:
-    """The first of the files that is there."""
-    for name in names:
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                return stream.read().strip()
-        except OSError:
-            continue
-    return ""
-
-
-def unit_serial(folder: str) -> str:
-    """Of a SCSI disk, whose kernel shows the page of vital product data as it came (SPC-4: four bytes of header, then the number)."""
-    try:
-        with open(os.path.join(folder, "device/vpd_pg80"), "rb") as stream:
-            return stream.read()[4:].decode("ascii", "replace").strip("\0 ")
-    except OSError:
-        return ""
-
-
-def disks(sys_block: str = SYS_BLOCK) -> list:
-    """(path, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
-    found = []
-    for name in sorted(os.listdir(sys_block)):
-        folder = os.path.join(sys_block, name)
-        found.append(
-            (
-                f"/dev/{name}",
-                read(folder, "serial", "device/serial") or unit_serial(folder),
-                int(read(folder, "size") or 0) * 512,
-            )
-        )
-    return found
-
-
-def find(serial: str, size_bytes: int, timeout_s: int) -> str:
-    deadline = time.monotonic() + timeout_s
-    while True:
-        path = pick(disks(), serial, size_bytes)
-        if path:
-            return path
-        if time.monotonic() > deadline:
-            raise missing(serial)
-        time.sleep(0.2)
+from ..module_utils.linux import disk_serial
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=SPEC, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=disk_serial.SPEC, supports_check_mode=True)
     try:
-        module.exit_json(
-            changed=False, path=find(module.params["serial"], module.params["size_bytes"], module.params["timeout_s"])
-        )
+        module.exit_json(**disk_serial.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -144,134 +144,20 @@ about:
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.core.memory import Memory
 from ..module_utils.core.names import check_testbed_id
-from ..module_utils.core.steps import shown
+from ..module_utils.esxi import datastores
 from ..module_utils.esxi import session as esxi
-from ..module_utils.esxi.datastore import (
-    Datastores,
-    behind,
-    check,
-    layer_of,
-    plan,
-    read,
-    remembered,
-    stamp_of,
-    visible,
-)
-
-
-def ensure(session: esxi.Session, host, params: dict, memory: Memory | None, check_mode: bool) -> dict:
-    wanted = [
-        (
-            entry,
-            check(
-                entry,
-                params["layers"],
-                "datastore_datastores",
-                params["testbed_id"],
-                params["state"],
-                check_mode,
-                params["allow_device"],
-            ),
-        )
-        for entry in params["datastores"]
-    ]
-    names, naas = [want["name"] for _entry, want in wanted], [want["naa"] for _entry, want in wanted if want["naa"]]
-    recorded = memory.data.get("datastores", {}) if memory else {}
-    stores = Datastores(session, host)
-    if not check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
-        # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
-        stores.rescan()
-    state = session.until(
-        lambda: read(session, host, names, naas),
-        lambda seen: check_mode or not any(behind(seen, want) for _entry, want in wanted),
-        params["wait_s"],
-    )
-    plans = [
-        (want, plan(state, want, lambda name: stamp_of(session, host, name), recorded))
-        for _entry, want in wanted
-        if want["type"] != "rdm"
-    ]
-    for want, steps in plans:
-        for step in steps:
-            if not check_mode:
-                stores.apply(step, want)
-            elif "device" in step and len(steps) == 1:
-                with session.doing(f"ask whether {want['naa']} can take a VMFS"):
-                    stores.offer(step, want)
-    if not check_mode:
-        taken = [want for want, steps in plans if steps]
-        if taken:
-            state = settle(session, host, taken, params["wait_s"])
-        if memory:
-            remember(memory, [want for _entry, want in wanted], state)
-    result = shown([step for _want, its_steps in plans for step in its_steps])
-    if params["state"] == "present":
-        volumes = {volume["name"]: volume for volume in state["volumes"]}
-        result["layers"] = [layer_of(want, volumes.get(want["name"]), entry["layer"]) for entry, want in wanted]
-        for layer, (_entry, want) in zip(result["layers"], wanted):
-            layer["size_bytes"] = layer["size_bytes"] or (state["disks"].get(want["naa"]) or {}).get("size_bytes")
-    return result
-
-
-def settle(session: esxi.Session, host, wanted: list, wait_s: float) -> dict:
-    """The state once the host shows what was done, so that who reads it next sees it."""
-    state = session.until(lambda: read(session, host), lambda seen: all(visible(seen, want) for want in wanted), wait_s)
-    for want in wanted:
-        if not visible(state, want):
-            raise Failure(
-                "change_unseen",
-                f"The host does not show the datastore {want['name']} as it was made {want['state']} {wait_s} s ago.",
-                "Look at the host's events; a longer datastore_esxi_wait_s may help.",
-                name=want["name"],
-            )
-    return state
-
-
-def remember(memory: Memory, wanted: list, state: dict) -> None:
-    kept = remembered(memory.data.get("datastores", {}), wanted, state)
-    if kept != memory.data.get("datastores", {}):
-        memory.data["datastores"] = kept
-        memory.save() if kept else memory.forget()
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            **esxi.spec(env_fallback),
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "unmounted", "absent"], "default": "present"},
-            "state_dir": {"type": "path"},
-            "allow_device": {"type": "list", "elements": "str", "default": []},
-            "wait_s": {"type": "int", "default": 60},
-            "layers": {"type": "dict", "default": {}},
-            "datastores": {
-                "type": "list",
-                "elements": "dict",
-                "required": True,
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "type": {"type": "str", "choices": ["vmfs", "nfs", "rdm"], "default": "vmfs"},
-                    "layer": {"type": "str"},
-                    "version": {"type": "int", "default": 6},
-                    "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},
-                    "server": {"type": "str"},
-                    "path": {"type": "str"},
-                },
-            },
-        },
+        argument_spec={**esxi.spec(env_fallback), **datastores.SPEC},
         supports_check_mode=True,
     )
-    params = module.params
     try:
-        check_testbed_id("datastore_testbed_id", params["testbed_id"])
-        with esxi.Session(params) as session:
-            host = session.host()
-            with session.doing("read the host's name"):
-                area = f"datastore-{params['testbed_id']}"
-                memory = Memory(params["state_dir"], area, host.name) if params["state_dir"] else None
-            module.exit_json(about=session.about, **ensure(session, host, params, memory, module.check_mode))
+        check_testbed_id("datastore_testbed_id", module.params["testbed_id"])
+        with esxi.Session(module.params) as session:
+            module.exit_json(about=session.about, **datastores.ensure(session, module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

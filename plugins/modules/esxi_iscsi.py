@@ -241,62 +241,17 @@ from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import login
 from ..module_utils.esxi import session as esxi
 
-LUN = {
-    "lun": {"type": "int", "required": True},
-    "name": {"type": "str", "required": True},
-    "parent": {"type": "str"},
-    "purpose": {"type": "str", "choices": ["scratch", "data"]},
-    "serial": {"type": "str"},
-    "naa": {"type": "str"},
-    "size_bytes": {"type": "int"},
-}
-CHAP = {
-    "chap_user": {"type": "str"},
-    "chap_password": {"type": "str", "no_log": True},
-    "mutual_chap_user": {"type": "str"},
-    "mutual_chap_password": {"type": "str", "no_log": True},
-}
-PORTAL = {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}}
-TARGET = {
-    "iqn": {"type": "str", "required": True},
-    "portal": {"type": "dict", "required": True, "options": PORTAL},
-    "discovery": {"type": "str", "choices": ["dynamic", "static"], "default": "dynamic"},
-    "discovery_chap": {"type": "bool", "default": False},
-    **CHAP,
-    "luns": {"type": "list", "elements": "dict", "required": True, "options": LUN},
-}
-ADAPTER_CHAP = {key: {**value, "required": not key.startswith("mutual")} for key, value in CHAP.items()}
-
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            **esxi.spec(env_fallback),
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "state_dir": {"type": "path", "required": True},
-            "initiator_name": {"type": "str"},
-            "layers": {"type": "dict", "default": {}},
-            "options": {"type": "dict", "default": {}},
-            "host_options": {"type": "dict", "default": {}},
-            "queue_depth": {"type": "int"},
-            "port_binding": {"type": "list", "elements": "str", "default": []},
-            "adapter_chap": {"type": "dict", "options": ADAPTER_CHAP},
-            "wait_s": {"type": "int", "default": 60},
-            "targets": {"type": "list", "elements": "dict", "default": [], "options": TARGET},
-        },
+        argument_spec={**esxi.spec(env_fallback), **login.SPEC},
         required_if=[("state", "present", ["initiator_name"])],
         supports_check_mode=True,
     )
-    params = module.params
     try:
-        check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"])
-        with esxi.Session(params) as session:
-            host = session.host()
-            with session.doing("read the host's name"):
-                name = host.name
-            work = login.present if params["state"] == "present" else login.absent
-            result = work(session, host, params, name, module.check_mode)
+        check_testbed_id("iscsi_initiator_testbed_id", module.params["testbed_id"])
+        with esxi.Session(module.params) as session:
+            result = login.ensure(session, module.params, module.check_mode)
             for text in result.pop("warnings", []):
                 module.warn(text)
             module.exit_json(about=session.about, **result)

@@ -248,231 +248,24 @@ about:
   type: dict
 """
 
-import contextlib
-
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.failure import Failure
 from ..module_utils.core.names import check_testbed_id
-from ..module_utils.core.steps import shown
-from ..module_utils.esxi import machine_plan as esxi_vm
+from ..module_utils.esxi import guest
 from ..module_utils.esxi import session as esxi
-from ..module_utils.esxi.datastore import rescanned
-from ..module_utils.esxi.machine import (
-    CONFIGURED,
-    Machine,
-    find,
-    hardware,
-    read,
-    read_facts,
-)
-from ..module_utils.esxi.transfer import Import, IsoStore, Ova
-
-
-class Source:
-    """What a machine is made from: nothing, a template or an OVA. state says what will be there, before it is."""
-
-    def __init__(self, session: esxi.Session, machine: Machine):
-        self.session, self.machine, self.ova, self.template, self.state = session, machine, None, None, None
-        want, host = machine.want, machine.host
-        if want["template"]:
-            if session.about["kind"] != "VirtualCenter":
-                raise Failure(
-                    "template_needs_vcenter",
-                    f"{session.params['hostname']} is a host on its own, which cannot clone the template {want['template']}.",
-                    "Go through its vCenter, or use ova.",
-                )
-            self.template, _here = find(session, host, want["template"])
-            if self.template is None:
-                raise bad_value("template", want["template"], "Name a template that the vCenter has.")
-            self.state = read(session, host, self.template)
-        elif want["ova"]:
-            self.ova = Ova(want["ova"])
-            self.task = Import(session, host, self.ova, want, machine.pool())
-            with session.doing("read what the OVA describes"):
-                self.state = {**esxi_vm.BLANK, **hardware(session, host, self.task.config, self.task.devices())}
-
-    def make(self) -> None:
-        if self.template is not None:
-            self.machine.clone(self.template, self.state["extra"])
-        elif self.ova is not None:
-            try:
-                self.task.run(self.machine.stamps(), self.machine.folder())
-            finally:
-                self.machine.vm = self.task.vm
-                self.ova.close()
-        else:
-            self.machine.create()
-
-
-def present(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
-    want = esxi_vm.check(params)
-    vm, here = find(session, host, want["name"])
-    state = read(session, host, vm) if vm is not None else None
-    if state is not None:
-        esxi_vm.own(state, want)
-    machine = Machine(session, host, vm, want)
-    moves = away(session, host, vm) if state is not None and not here else []
-    facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
-    source = Source(session, machine) if state is None or state["building"] else None
-    image = IsoStore(session, host, want["iso"], want["testbed_id"]) if want["iso"] else None
-    steps = esxi_vm.plan(state, want, facts, source.state if source else None)
-    uploads = image.plan() if image else []
-    if not check_mode:
-        if moves:
-            machine.move()
-        steps = carry_out(
-            session,
-            machine,
-            state,
-            facts,
-            steps,
-            source,
-            lambda: image.upload(uploads[0]) if uploads else None,
-            lambda: image.remove() if uploads and uploads[0]["was"] is None else None,
-        )
-        state = read(session, host, machine.vm) if steps else state
-    result = shown([*moves, *uploads, *steps])
-    if state is not None and not (check_mode and state["building"]):
-        reserved = state["locked"] and state["reservation_mib"] == state["memory_mib"]
-        result["vm"] = {
-            **{key: state[key] for key in ("power", "path", "uuid", "guest_id", "vcpus", "memory_mib")},
-            "name": want["name"],
-            "memory_reserved": reserved,
-        }
-    result["disks"] = esxi_vm.told_disks(state, want) if state is not None else []
-    if params["wait_for_address_s"] and not check_mode:
-        result["address"] = machine.wait_for_address(params["wait_for_address_s"])
-    return result
-
-
-def away(session: esxi.Session, host, vm) -> list:
-    """The step that brings a machine of this testbed back from the host to which its cluster has moved it."""
-    with session.doing("look where the virtual machine is"):
-        return [{"op": "move", "target": vm.name, "was": vm.runtime.host.name, "will": host.name}]
-
-
-def carry_out(
-    session: esxi.Session, machine: Machine, state: dict | None, facts: dict, steps: list, source, upload, take_back
-) -> list:
-    """The steps that were taken. A machine that could not be completed is destroyed again, and so is the image that was uploaded for it."""
-    creation = [step for step in steps if step["op"] in ("destroy", "create")]
-    upload_done = False
-    try:
-        upload()
-        upload_done = True
-        if not creation:
-            machine.apply(steps, state, facts)
-            return steps
-        if creation[0]["op"] == "destroy":
-            machine.apply(creation[:1], state, facts)
-            machine.vm = None
-        source.make()
-        state = read(session, machine.host, machine.vm)
-        rest = esxi_vm.with_power(state, machine.want, esxi_vm.changes(state, machine.want, facts))
-        if not any(step["op"] in CONFIGURED for step in rest):
-            machine.finish()
-        machine.apply(rest, state, facts)
-        return [*creation, *rest]
-    except Failure:
-        with contextlib.suppress(Failure):
-            if creation and upload_done and machine.vm is not None:
-                machine.remove()
-        with contextlib.suppress(Failure):
-            take_back()
-        raise
-
-
-def absent(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
-    want = {"name": params["name"], "testbed_id": params["testbed_id"]}
-    vm, _here = find(session, host, params["name"])
-    state = read(session, host, vm) if vm is not None else None
-    if params["state"] == "released" and state is not None and not check_mode:
-        # Only a rescan tells the host that the disk behind a datastore is another one now.
-        with session.doing("look where the machine lies"):
-            names = [store.name for store in vm.datastore]
-        rescanned(session, host, names, params["timeout_s"])
-        state = read(session, host, vm)
-    steps = (esxi_vm.absent_plan if params["state"] == "absent" else esxi_vm.released_plan)(state, want)
-    image = IsoStore.of(session, host, params) if params["state"] == "absent" else None
-    removal = image.removal(params["name"]) if image else []
-    if not check_mode:
-        Machine(session, host, vm, want).apply(steps, state, {})
-        if removal:
-            image.remove()
-    return shown([*steps, *removal])
-
-
-def zeroed(session: esxi.Session, host, params: dict, check_mode: bool) -> dict:
-    want = {key: params[key] for key in ("name", "testbed_id", "restart")}
-    vm, _here = find(session, host, params["name"])
-    state = read(session, host, vm) if vm is not None else None
-    steps = esxi_vm.zero_plan(state, want, [disk["name"] for disk in params["disks"]])
-    if not check_mode:
-        Machine(session, host, vm, want).apply(steps, state, {})
-    return shown(steps)
 
 
 def main() -> None:
-    disk = {
-        "name": {"type": "str", "required": True},
-        "size_mib": {"type": "int"},
-        "controller": {"type": "str", "choices": list(esxi_vm.CONTROLLERS), "default": "pvscsi"},
-        "bus": {"type": "int"},
-        "unit": {"type": "int"},
-        "provisioning": {"type": "str", "choices": list(esxi_vm.PROVISIONING), "default": "eager"},
-        "datastore": {"type": "str"},
-        "rdm": {
-            "type": "dict",
-            "options": {
-                "layer": {"type": "str"},
-                "naa": {"type": "str"},
-                "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},
-            },
-        },
-    }
     module = AnsibleModule(
-        argument_spec={
-            **esxi.spec(env_fallback),
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent", "zeroed", "released"], "default": "present"},
-            "name": {"type": "str", "required": True},
-            "power": {"type": "str", "choices": ["on", "off", "as_is"], "default": "as_is"},
-            "restart": {"type": "bool", "default": False},
-            "datastore": {"type": "str"},
-            "guest_id": {"type": "str"},
-            "vcpus": {"type": "int"},
-            "memory_mib": {"type": "int"},
-            "reserve_memory": {"type": "bool", "default": True},
-            "disks": {"type": "list", "elements": "dict", "default": [], "options": disk},
-            "iso": {
-                "type": "dict",
-                "options": {"src": {"type": "path"}, "path": {"type": "str"}, "datastore": {"type": "str"}},
-            },
-            "nics": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "network": {"type": "str", "required": True},
-                    "type": {"type": "str", "choices": ["vmxnet3", "e1000e", "e1000"], "default": "vmxnet3"},
-                },
-            },
-            "extra_config": {"type": "dict", "default": {}},
-            "template": {"type": "str"},
-            "ova": {"type": "path"},
-            "layers": {"type": "dict", "default": {}},
-            "wait_for_address_s": {"type": "int", "default": 0},
-        },
+        argument_spec={**esxi.spec(env_fallback), **guest.SPEC},
         required_if=[("state", "present", ["datastore"])],
         supports_check_mode=True,
     )
-    params = module.params
-    work = {"present": present, "absent": absent, "released": absent, "zeroed": zeroed}[params["state"]]
     try:
-        check_testbed_id("guest_vm_testbed_id", params["testbed_id"])
-        with esxi.Session(params) as session:
-            module.exit_json(about=session.about, **work(session, session.host(), params, module.check_mode))
+        check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
+        with esxi.Session(module.params) as session:
+            module.exit_json(about=session.about, **guest.ensure(session, module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

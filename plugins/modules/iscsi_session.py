@@ -173,165 +173,19 @@ layers:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure, bad_value
-from ..module_utils.core.iscsi_names import check_chap, check_iqn, portal_address
-from ..module_utils.core.luns import expected, layers_of, unwanted
-from ..module_utils.core.names import check_testbed_id
-from ..module_utils.core.steps import diff_of
-from ..module_utils.linux.host import read_text
-from ..module_utils.linux.open_iscsi import OpenIscsi, plan
-
-TUNING = {
-    "queue_depth": 32,
-    "replacement_timeout_s": 120,
-    "login_timeout_s": 15,
-    "noop_interval_s": 5,
-    "noop_timeout_s": 5,
-}
-CHAP = {
-    "chap_user": {"type": "str"},
-    "chap_password": {"type": "str", "no_log": True},
-    "mutual_chap_user": {"type": "str"},
-    "mutual_chap_password": {"type": "str", "no_log": True},
-}
-
-
-def check(params: dict) -> list:
-    """The targets with what is expected of their LUNs; raises bad_value."""
-    check_iqn("iscsi_initiator_name", params["initiator_name"])
-    for key in ("queue_depth", "login_timeout_s"):
-        if params[key] < 1:
-            raise bad_value(f"iscsi_initiator_{key}", params[key], "Give at least 1.")
-    targets = []
-    for target in params["targets"]:
-        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
-        # Whether CHAP is needed is for the target to say.
-        check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
-        portal = {
-            **target["portal"],
-            "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"]),
-        }
-        targets.append(
-            {
-                **target,
-                "portal": portal,
-                "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]],
-            }
-        )
-    return targets
-
-
-def ensure_target(iscsi: OpenIscsi, target: dict, steps: list, warnings: list) -> dict:
-    """Apply one target's steps and return its disks; a failed login is undone."""
-    path = iscsi.record_file(target)
-    before, busy = read_text(path) if path else None, iscsi.current(target)["busy"]
-    try:
-        iscsi.apply(steps, target)
-        if iscsi.offline(target):
-            iscsi.apply([{"op": "relogin"}], target)
-        disks = iscsi.disks(target)
-    except Failure:
-        if any(step["op"] in ("create_record", "login", "relogin", "recover") for step in steps):
-            iscsi.undo(target, before)
-        raise
-    if busy and any(step["op"] == "update_record" for step in steps):
-        warnings.append(
-            f"The session to {target['iqn']} is in use: what changed in its record takes effect at its next login."
-        )
-    return disks
-
-
-def ensure(params: dict, check_mode: bool, warnings: list) -> dict:
-    iscsi = OpenIscsi(
-        check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
-    )
-    targets = check(params) if params["state"] == "present" else []
-    extra = unwanted(iscsi.records(), targets)
-    steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
-    if params["state"] == "absent":
-        changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
-        if check_mode:
-            iscsi.refuse_used(extra)
-        elif changed:
-            iscsi.remove_all()
-        return {"changed": changed, "steps": steps, "diff": diff_of(steps)}
-    name = iscsi.iface_name()
-    if name != params["initiator_name"]:
-        # A session keeps the name it logged in with.
-        extra = iscsi.records()
-        steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
-    plans = [
-        plan(
-            iscsi.current(target)
-            if name == params["initiator_name"]
-            else {"record": None, "session": None, "luns": {}, "busy": []},
-            target,
-            {key: params[key] for key in TUNING},
-        )
-        for target in targets
-    ]
-    disks = {}
-    if not iscsi.daemon_runs():
-        steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
-    if not check_mode:
-        iscsi.refuse_used(extra)
-        iscsi.remove(extra)
-        try:
-            if any(plans) or steps:
-                iscsi.prepare(params["initiator_name"])
-            for target, its_steps in zip(targets, plans):
-                disks.update(
-                    {
-                        (target["iqn"], lun): disk
-                        for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()
-                    }
-                )
-        except Failure:
-            if not iscsi.records():
-                # The first login failed: nothing of this testbed is left then.
-                iscsi.remove_all()
-            raise
-    steps += [step for its_steps in plans for step in its_steps]
-    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}
+from ..module_utils.core.failure import Failure
+from ..module_utils.linux import iscsi_sessions
 
 
 def main() -> None:
-    lun = {
-        "lun": {"type": "int", "required": True},
-        "name": {"type": "str", "required": True},
-        "parent": {"type": "str"},
-        "purpose": {"type": "str", "choices": ["scratch", "data"]},
-        "layer_kind": {"type": "str", "choices": ["initiator", "target"], "default": "initiator"},
-        "serial": {"type": "str"},
-        "naa": {"type": "str"},
-        "size_bytes": {"type": "int"},
-    }
-    portal = {"address": {"type": "str", "required": True}, "port": {"type": "int", "default": 3260}}
     module = AnsibleModule(
-        argument_spec={
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "initiator_name": {"type": "str"},
-            "layers": {"type": "dict", "default": {}},
-            **{key: {"type": "int", "default": value} for key, value in TUNING.items()},
-            "targets": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "iqn": {"type": "str", "required": True},
-                    "portal": {"type": "dict", "required": True, "options": portal},
-                    "luns": {"type": "list", "elements": "dict", "required": True, "options": lun},
-                    **CHAP,
-                },
-            },
-        },
+        argument_spec=iscsi_sessions.SPEC,
         required_if=[("state", "present", ["initiator_name"])],
         supports_check_mode=True,
     )
-    warnings = []
     try:
-        result = ensure(module.params, module.check_mode, warnings)
+        warnings: list = []
+        result = iscsi_sessions.ensure(module.params, module.check_mode, warnings)
         for warning in warnings:
             module.warn(warning)
         module.exit_json(**result)

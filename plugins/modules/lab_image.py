@@ -73,74 +73,18 @@ build_s:
   type: float
 """
 
-import json
-import os
-import time
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.lab.image import (
-    Progress,
-    build,
-    image_problem,
-    left_overs,
-    locked,
-    read_recipe,
-    recipe_hash,
-    remove_tree,
-)
-
-
-def present(params: dict, check_mode: bool) -> dict:
-    image_dir = params["image_dir"]
-    identity = recipe_hash(read_recipe(params["recipe_dir"]))
-    folder = os.path.join(image_dir, identity)
-    result = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
-    problem = image_problem(folder)
-    result["diff"] = {"before": "" if problem else f"{folder}\n", "after": f"{folder}\n"}
-    if problem and check_mode:
-        return {**result, "changed": True}
-    if problem:
-        os.makedirs(image_dir, exist_ok=True)
-        progress = Progress(os.path.join(image_dir, ".progress"))
-        with locked(image_dir, progress) as lock_fd:
-            for entry in left_overs(image_dir):
-                remove_tree(os.path.join(image_dir, entry))
-            # Another build may have made it while this one waited.
-            if image_problem(folder):
-                if os.path.isdir(folder):
-                    remove_tree(folder)
-                began = time.monotonic()
-                build(params["recipe_dir"], image_dir, progress, lock_fd)
-                result.update(changed=True, build_s=round(time.monotonic() - began, 1))
-            os.unlink(progress.path)
-    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:
-        result["image"]["kernel"] = json.load(stream)["kernel"]
-    return result
-
-
-def absent(params: dict, check_mode: bool) -> dict:
-    there = os.path.isdir(params["image_dir"])
-    if there and not check_mode:
-        with locked(params["image_dir"], Progress(os.path.join(params["image_dir"], ".progress"))):
-            remove_tree(params["image_dir"])
-    return {"changed": there, "diff": {"before": f"{params['image_dir']}\n" if there else "", "after": ""}}
+from ..module_utils.lab import image
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "image_dir": {"type": "path", "required": True},
-            "recipe_dir": {"type": "path"},
-        },
-        required_if=[("state", "present", ["recipe_dir"])],
-        supports_check_mode=True,
+        argument_spec=image.SPEC, required_if=[("state", "present", ["recipe_dir"])], supports_check_mode=True
     )
     try:
-        action = present if module.params["state"] == "present" else absent
-        module.exit_json(**action(module.params, module.check_mode))
+        module.exit_json(**image.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -67,70 +67,18 @@ steps:
   elements: str
 """
 
-import os
-import re
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure, bad_value
-from ..module_utils.lab import netns as network
-from ..module_utils.lab import qemu
-
-
-def desired(params: dict) -> dict:
-    if not re.fullmatch(r"storlab-[a-z0-9_-]{1,60}", params["netns"]):
-        raise bad_value("netns", params["netns"], "Give a name made by the filter storlab.testbed.lab_netns.")
-    if params["state"] == "absent":
-        return {"netns": False}
-    for tap in params["taps"]:
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,14}", tap):
-            raise bad_value("taps", tap, "An interface name has up to 15 lower-case letters, digits, _ and -.")
-    return {"netns": True, "address": network.check_address("address", params["address"]), "taps": params["taps"]}
-
-
-def refuse_running_machines(name: str) -> None:
-    folder = os.path.join(network.run_dir(name), "vm")
-    running = [
-        vm
-        for vm in (sorted(os.listdir(folder)) if os.path.isdir(folder) else [])
-        if qemu.running_pid(os.path.join(folder, vm))
-    ]
-    if running:
-        raise Failure(
-            "machines_running",
-            f"The network {name} cannot be removed, {', '.join(running)} still runs in it.",
-            "End the machines first.",
-            netns=name,
-            machines=running,
-        )
+from ..module_utils.core.failure import Failure
+from ..module_utils.lab import network
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "netns": {"type": "str", "required": True},
-            "address": {"type": "str"},
-            "taps": {"type": "list", "elements": "str", "default": []},
-        },
-        required_if=[("state", "present", ["address"])],
-        supports_check_mode=True,
+        argument_spec=network.SPEC, required_if=[("state", "present", ["address"])], supports_check_mode=True
     )
     try:
-        name = module.params["netns"]
-        wanted = desired(module.params)
-        steps = network.plan(network.read_state(name), wanted)
-        if not module.check_mode:
-            if not wanted["netns"]:
-                refuse_running_machines(name)
-            network.apply(steps, name)
-        lines = [" ".join(step) for step in steps]
-        module.exit_json(
-            changed=bool(steps),
-            steps=lines,
-            namespace_path=network.namespace_path(name),
-            diff={"before": "", "after": "".join(f"{line}\n" for line in lines)},
-        )
+        module.exit_json(**network.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -120,60 +120,13 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.core.names import check_name, check_testbed_id
-from ..module_utils.linux.ramdisk import RamDisks, check_disks, choose, plan
-
-
-def ensure(params: dict, check_mode: bool) -> dict:
-    disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
-    current = disks.current()
-    if params["state"] == "absent":
-        after, result = {"provider": None, "disks": {}}, {"changed": bool(disks.record.data)}
-        steps = plan(current, after)
-        if check_mode:
-            disks.refuse_used(current["disks"])
-        elif disks.record.data:
-            disks.remove_all()
-    else:
-        for disk in params["disks"]:
-            check_name("ramdisk_disks name", disk["name"])
-        wanted = check_disks(params["disks"])
-        provider, reason = choose(params["provider"], disks.obstacles(), current["provider"])
-        after = {"provider": provider, "disks": wanted}
-        steps = plan(current, after)
-        disks.refuse_too_big(steps)
-        if steps and not check_mode:
-            disks.apply(steps, provider, wanted)
-        result = {
-            "changed": bool(steps),
-            "provider": provider,
-            "provider_reason": reason,
-            "layers": disks.layers(params["disks"], provider),
-        }
-    return {**result, "steps": steps, "diff": {"before": current, "after": after}}
+from ..module_utils.linux import ramdisk
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "testbed_id": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "provider": {"type": "str", "choices": ["auto", "brd", "tmpfs", "zram"], "default": "auto"},
-            "disks": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "size_mib": {"type": "int", "required": True},
-                    "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "data"},
-                },
-            },
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec=ramdisk.SPEC, supports_check_mode=True)
     try:
-        module.exit_json(**ensure(module.params, module.check_mode))
+        module.exit_json(**ramdisk.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -10,6 +10,27 @@ from typing import Any
 from .iscsi_names import portal_text
 from .layers import purpose_of
 
+# What modules take of a target's portal, of a LUN at it, and of CHAP.
+PORTAL_SPEC: dict[str, dict[str, Any]] = {
+    "address": {"type": "str", "required": True},
+    "port": {"type": "int", "default": 3260},
+}
+LUN_SPEC: dict[str, dict[str, Any]] = {
+    "lun": {"type": "int", "required": True},
+    "name": {"type": "str", "required": True},
+    "parent": {"type": "str"},
+    "purpose": {"type": "str", "choices": ["scratch", "data"]},
+    "serial": {"type": "str"},
+    "naa": {"type": "str"},
+    "size_bytes": {"type": "int"},
+}
+CHAP_SPEC: dict[str, dict[str, Any]] = {
+    "chap_user": {"type": "str"},
+    "chap_password": {"type": "str", "no_log": True},
+    "mutual_chap_user": {"type": "str"},
+    "mutual_chap_password": {"type": "str", "no_log": True},
+}
+
 
 def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
     """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, empty in check mode."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import check_chap, check_iqn, portal_address
-from ..core.luns import expected, layers_of
+from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
 from ..core.steps import shown
@@ -83,7 +83,7 @@ class Login:
 
     def __init__(
         self, session: Session, host: Any, params: dict[str, Any], want: dict[str, Any], records: tuple[Any, ...]
-    ):
+    ) -> None:
         self.session, self.host, self.want = session, host, want
         self.record, self.start = records
         self.wait_s = params["wait_s"]
@@ -290,3 +290,40 @@ def marked(layer: dict[str, Any], pending: list[Any]) -> dict[str, Any]:
         return layer
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
     return {**layer, "detail": {**layer["detail"], "restart_pending": texts}}
+
+
+# ---- the module
+
+TARGET: dict[str, Any] = {
+    "iqn": {"type": "str", "required": True},
+    "portal": {"type": "dict", "required": True, "options": PORTAL_SPEC},
+    "discovery": {"type": "str", "choices": ["dynamic", "static"], "default": "dynamic"},
+    "discovery_chap": {"type": "bool", "default": False},
+    **CHAP_SPEC,
+    "luns": {"type": "list", "elements": "dict", "required": True, "options": LUN_SPEC},
+}
+ADAPTER_CHAP: dict[str, Any] = {
+    key: {**value, "required": not key.startswith("mutual")} for key, value in CHAP_SPEC.items()
+}
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "state_dir": {"type": "path", "required": True},
+    "initiator_name": {"type": "str"},
+    "layers": {"type": "dict", "default": {}},
+    "options": {"type": "dict", "default": {}},
+    "host_options": {"type": "dict", "default": {}},
+    "queue_depth": {"type": "int"},
+    "port_binding": {"type": "list", "elements": "str", "default": []},
+    "adapter_chap": {"type": "dict", "options": ADAPTER_CHAP},
+    "wait_s": {"type": "int", "default": 60},
+    "targets": {"type": "list", "elements": "dict", "default": [], "options": TARGET},
+}
+
+
+def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    """What the module esxi_iscsi does; the result may have ``warnings``."""
+    host = session.host()
+    with session.doing("read the host's name"):
+        name = host.name
+    return (present if params["state"] == "present" else absent)(session, host, params, name, check_mode)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ..core.failure import Failure
 from ..core.names import plain_naa
@@ -261,11 +262,11 @@ class Machine:
 
     # -------------------------------------------------------- making and removing
 
-    def pool(self):
+    def pool(self) -> Any:
         with self.session.doing("find the host's resource pool"):
             return self.host.parent.resourcePool
 
-    def folder(self):
+    def folder(self) -> Any:
         with self.session.doing("find the folder of virtual machines"):
             return self.session.datacenter(self.host).vmFolder
 

@@ -18,11 +18,17 @@ import shutil
 import subprocess
 import tempfile
 import time
+from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import write_json
 from ..linux import mounts
 
+SPEC: dict[str, Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "image_dir": {"type": "path", "required": True},
+    "recipe_dir": {"type": "path"},
+}
 # Part of the recipe's hash: raise it when the code below makes a different image from the same files.
 FORMAT = 1
 RECIPE_FILES = ("init", "inittab", "kernel_hook", "labinit", "packages.txt", "sitecustomize.py", "sshd_config")
@@ -417,3 +423,43 @@ def parse_status(text: str) -> dict:
         if "Package" in fields and fields.get("Status", "").endswith(" installed"):
             versions[fields["Package"]] = fields.get("Version", "")
     return versions
+
+
+def present(params: dict, check_mode: bool) -> dict:
+    image_dir = params["image_dir"]
+    identity = recipe_hash(read_recipe(params["recipe_dir"]))
+    folder = os.path.join(image_dir, identity)
+    result = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
+    problem = image_problem(folder)
+    result["diff"] = {"before": "" if problem else f"{folder}\n", "after": f"{folder}\n"}
+    if problem and check_mode:
+        return {**result, "changed": True}
+    if problem:
+        os.makedirs(image_dir, exist_ok=True)
+        progress = Progress(os.path.join(image_dir, ".progress"))
+        with locked(image_dir, progress) as lock_fd:
+            for entry in left_overs(image_dir):
+                remove_tree(os.path.join(image_dir, entry))
+            # Another build may have made it while this one waited.
+            if image_problem(folder):
+                if os.path.isdir(folder):
+                    remove_tree(folder)
+                began = time.monotonic()
+                build(params["recipe_dir"], image_dir, progress, lock_fd)
+                result.update(changed=True, build_s=round(time.monotonic() - began, 1))
+            os.unlink(progress.path)
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:
+        result["image"]["kernel"] = json.load(stream)["kernel"]
+    return result
+
+
+def absent(params: dict, check_mode: bool) -> dict:
+    there = os.path.isdir(params["image_dir"])
+    if there and not check_mode:
+        with locked(params["image_dir"], Progress(os.path.join(params["image_dir"], ".progress"))):
+            remove_tree(params["image_dir"])
+    return {"changed": there, "diff": {"before": f"{params['image_dir']}\n" if there else "", "after": ""}}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    return (present if params["state"] == "present" else absent)(params, check_mode)

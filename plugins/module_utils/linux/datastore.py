@@ -11,11 +11,13 @@ import os
 import signal
 import struct
 import uuid
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import generation
-from ..core.names import BENCHMARK_FILE, check_name
+from ..core.names import BENCHMARK_FILE, check_name, check_testbed_id
+from ..core.steps import diff_of
 from . import block_device, device_safety, mounts
 from .host import load_module, loaded_modules, read_text, run, wait_for
 from .record import Record
@@ -519,3 +521,63 @@ def layers_of(wanted: list) -> list:
         for entry in wanted
         if entry["benchmark_bytes"]
     ]
+
+
+# ---- the module
+
+# What a datastore looks like whose device does not exist yet (check mode on a fresh host).
+UNBORN = {
+    "superblock": {"filesystem": None, "uuid": None, "label": ""},
+    "mounted": None,
+    "numbers": None,
+    "file_bytes": None,
+    "options": None,
+    "generation": None,
+}
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "layers": {"type": "dict", "default": {}},
+    "discard_contents": {"type": "bool", "default": False},
+    "datastores": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "layer": {"type": "str"},
+            "device": {"type": "path"},
+            **{key: {"type": "str"} for key in device_safety.PROOFS},
+            "filesystem": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
+            "mount_point": {"type": "path", "required": True},
+            "mount_options": {"type": "str", "default": "noatime"},
+            "benchmark_file_mib": {"type": "int", "default": 0},
+        },
+    },
+}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
+    if params["state"] == "absent":
+        steps = stores.plan_absent(params["discard_contents"])
+        changed = bool(steps or stores.record.data)
+        if changed and not check_mode:
+            ended = stores.remove()
+    else:
+        wanted = resolve(params)
+        plans = [
+            (entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry))
+            for entry in wanted
+        ]
+        for entry, steps in plans:
+            if entry["device"] and any(step["op"] == "make_filesystem" for step in steps):
+                stores.refuse_unsafe(entry, steps)
+        for entry, steps in plans if not check_mode else []:
+            if steps:
+                ended += stores.apply(entry, steps)
+        steps = [step for _entry, its_steps in plans for step in its_steps]
+        changed, layers = bool(steps), {"layers": layers_of(wanted)}
+    diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
+    return {"changed": changed, "steps": steps, "ended": ended, "diff": diff, **layers}

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
 from ..core.layers import generation, purpose_of
+from ..core.luns import CHAP_SPEC, PORTAL_SPEC
 from ..core.names import check_name
 from . import block_device, device_safety
 
-SPEC = {
+SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "layers": {"type": "dict", "default": {}},
@@ -30,10 +32,7 @@ SPEC = {
                 "type": "list",
                 "elements": "dict",
                 "required": True,
-                "options": {
-                    "address": {"type": "str", "required": True},
-                    "port": {"type": "int", "default": 3260},
-                },
+                "options": PORTAL_SPEC,
             },
             "luns": {
                 "type": "list",
@@ -55,10 +54,7 @@ SPEC = {
                 "options": {
                     **{key: {"type": "str"} for key in INITIATOR_KEYS},
                     "luns": {"type": "list", "elements": "int"},
-                    "chap_user": {"type": "str"},
-                    "chap_password": {"type": "str", "no_log": True},
-                    "mutual_chap_user": {"type": "str"},
-                    "mutual_chap_password": {"type": "str", "no_log": True},
+                    **CHAP_SPEC,
                 },
             },
         },

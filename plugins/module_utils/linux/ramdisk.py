@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import uuid
+from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.names import check_name, check_testbed_id
 from . import block_device, mounts
 from .host import load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
 from .record import Record
@@ -339,3 +341,52 @@ class RamDisks:
                 }
             )
         return found
+
+
+# ---- the module
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "provider": {"type": "str", "choices": ["auto", "brd", "tmpfs", "zram"], "default": "auto"},
+    "disks": {
+        "type": "list",
+        "elements": "dict",
+        "default": [],
+        "options": {
+            "name": {"type": "str", "required": True},
+            "size_mib": {"type": "int", "required": True},
+            "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "data"},
+        },
+    },
+}
+
+
+def ensure(params: dict, check_mode: bool) -> dict:
+    disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
+    current = disks.current()
+    if params["state"] == "absent":
+        after = {"provider": None, "disks": {}}
+        result: dict[str, Any] = {"changed": bool(disks.record.data)}
+        steps = plan(current, after)
+        if check_mode:
+            disks.refuse_used(current["disks"])
+        elif disks.record.data:
+            disks.remove_all()
+    else:
+        for disk in params["disks"]:
+            check_name("ramdisk_disks name", disk["name"])
+        wanted = check_disks(params["disks"])
+        provider, reason = choose(params["provider"], disks.obstacles(), current["provider"])
+        after = {"provider": provider, "disks": wanted}
+        steps = plan(current, after)
+        disks.refuse_too_big(steps)
+        if steps and not check_mode:
+            disks.apply(steps, provider, wanted)
+        result = {
+            "changed": bool(steps),
+            "provider": provider,
+            "provider_reason": reason,
+            "layers": disks.layers(params["disks"], provider),
+        }
+    return {**result, "steps": steps, "diff": {"before": current, "after": after}}

@@ -19,6 +19,8 @@ from house import CONTROLLER, SHIPPED, House, room
 HOUSE = House()
 VERMIN = str(Path(sys.executable).parent / "vermin")
 SHIPPED_FILES = sorted((places.ROOT / "plugins" / "module_utils").rglob("*.py"))
+# What a module orders lies in module_utils; beside it stand its arguments and how it ends.
+THIN_LINES = 60
 # What each room of module_utils may import besides itself.
 SHIPPED_ARROWS = {
     "core": set(),
@@ -118,6 +120,29 @@ def test_modules_import_relatively_and_of_ansible_the_basics_alone(module):
     assert house.COLLECTION not in text
     others = {name for name in HOUSE.imports(module)[1] if name.partition(".")[0] not in sys.stdlib_module_names}
     assert others <= {"ansible.module_utils.basic"}
+
+
+def below_documentation(text: str) -> int:
+    """How many lines a module has below its last block of documentation."""
+    blocks = [
+        node.end_lineno
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign)
+        and getattr(node.targets[0], "id", "") in ("DOCUMENTATION", "EXAMPLES", "RETURN")
+    ]
+    return len(text.splitlines()) - max(blocks)
+
+
+def test_modules_are_thin():
+    lengths = {
+        path.stem: below_documentation(path.read_text(encoding="utf-8"))
+        for path in (places.ROOT / "plugins" / "modules").glob("*.py")
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > THIN_LINES} == {}
+
+
+def test_lines_below_the_documentation_are_counted():
+    assert below_documentation('DOCUMENTATION = """a\nb"""\nRETURN = """c"""\nimport os\n\nprint(os)\n') == 3
 
 
 @pytest.mark.parametrize("path", SHIPPED_FILES, ids=lambda path: "/".join(path.parts[-2:]))

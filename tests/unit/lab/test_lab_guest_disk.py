@@ -9,7 +9,6 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import disk_image, nbd
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import disk_serial
-from ansible_collections.storlab.testbed.plugins.modules import disk_by_serial
 
 MIB = 1048576
 PATH = "/srv/storlab/ds1/storlab-a-guest01.img"
@@ -206,7 +205,7 @@ def test_disks_are_read_from_the_kernel(tmp_path):
         (tmp_path / name / "size").write_text(f"{sectors}\n")
     (tmp_path / "ram0").mkdir()
     (tmp_path / "ram0" / "size").write_text("16\n")
-    assert disk_by_serial.disks(str(tmp_path)) == [
+    assert disk_serial.disks(str(tmp_path)) == [
         ("/dev/ram0", "", 8192),
         ("/dev/vda", "s-root", MIB),
         ("/dev/vdb", "s-data", 2 * MIB),
@@ -217,4 +216,4 @@ def test_a_scsi_disk_tells_its_serial_in_a_page_of_its_own(tmp_path):
     (tmp_path / "sda" / "device").mkdir(parents=True)
     (tmp_path / "sda" / "size").write_text("6144\n")
     (tmp_path / "sda" / "device" / "vpd_pg80").write_bytes(b"\x00\x80\x00\x226000c29f0a1b2c3d4e5f60718293a4b5  ")
-    assert disk_by_serial.disks(str(tmp_path)) == [("/dev/sda", "6000c29f0a1b2c3d4e5f60718293a4b5", 3 * MIB)]
+    assert disk_serial.disks(str(tmp_path)) == [("/dev/sda", "6000c29f0a1b2c3d4e5f60718293a4b5", 3 * MIB)]

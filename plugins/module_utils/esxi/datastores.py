@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The datastores of a testbed on an ESXi host: what the module esxi_datastore takes and does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.failure import Failure
+from ..core.memory import Memory
+from ..core.steps import shown
+from .datastore import Datastores, behind, check, layer_of, plan, read, remembered, stamp_of, visible
+
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "unmounted", "absent"], "default": "present"},
+    "state_dir": {"type": "path"},
+    "allow_device": {"type": "list", "elements": "str", "default": []},
+    "wait_s": {"type": "int", "default": 60},
+    "layers": {"type": "dict", "default": {}},
+    "datastores": {
+        "type": "list",
+        "elements": "dict",
+        "required": True,
+        "options": {
+            "name": {"type": "str", "required": True},
+            "type": {"type": "str", "choices": ["vmfs", "nfs", "rdm"], "default": "vmfs"},
+            "layer": {"type": "str"},
+            "version": {"type": "int", "default": 6},
+            "compatibility": {"type": "str", "choices": ["physical", "virtual"], "default": "physical"},
+            "server": {"type": "str"},
+            "path": {"type": "str"},
+        },
+    },
+}
+
+
+def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    host = session.host()
+    with session.doing("read the host's name"):
+        area = f"datastore-{params['testbed_id']}"
+        memory = Memory(params["state_dir"], area, host.name) if params["state_dir"] else None
+    wanted = [
+        (
+            entry,
+            check(
+                entry,
+                params["layers"],
+                "datastore_datastores",
+                params["testbed_id"],
+                params["state"],
+                check_mode,
+                params["allow_device"],
+            ),
+        )
+        for entry in params["datastores"]
+    ]
+    names, naas = [want["name"] for _entry, want in wanted], [want["naa"] for _entry, want in wanted if want["naa"]]
+    recorded = memory.data.get("datastores", {}) if memory else {}
+    stores = Datastores(session, host)
+    if not check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
+        # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
+        stores.rescan()
+    state = session.until(
+        lambda: read(session, host, names, naas),
+        lambda seen: check_mode or not any(behind(seen, want) for _entry, want in wanted),
+        params["wait_s"],
+    )
+    plans = [
+        (want, plan(state, want, lambda name: stamp_of(session, host, name), recorded))
+        for _entry, want in wanted
+        if want["type"] != "rdm"
+    ]
+    for want, steps in plans:
+        for step in steps:
+            if not check_mode:
+                stores.apply(step, want)
+            elif "device" in step and len(steps) == 1:
+                with session.doing(f"ask whether {want['naa']} can take a VMFS"):
+                    stores.offer(step, want)
+    if not check_mode:
+        taken = [want for want, steps in plans if steps]
+        if taken:
+            state = settle(session, host, taken, params["wait_s"])
+        if memory:
+            remember(memory, [want for _entry, want in wanted], state)
+    result = shown([step for _want, its_steps in plans for step in its_steps])
+    if params["state"] == "present":
+        volumes = {volume["name"]: volume for volume in state["volumes"]}
+        result["layers"] = [layer_of(want, volumes.get(want["name"]), entry["layer"]) for entry, want in wanted]
+        for layer, (_entry, want) in zip(result["layers"], wanted):
+            layer["size_bytes"] = layer["size_bytes"] or (state["disks"].get(want["naa"]) or {}).get("size_bytes")
+    return result
+
+
+def settle(session: Any, host: Any, wanted: list[Any], wait_s: float) -> dict[str, Any]:
+    """The state once the host shows what was done, so that who reads it next sees it."""
+    state: dict[str, Any] = session.until(
+        lambda: read(session, host), lambda seen: all(visible(seen, want) for want in wanted), wait_s
+    )
+    for want in wanted:
+        if not visible(state, want):
+            raise Failure(
+                "change_unseen",
+                f"The host does not show the datastore {want['name']} as it was made {want['state']} {wait_s} s ago.",
+                "Look at the host's events; a longer datastore_esxi_wait_s may help.",
+                name=want["name"],
+            )
+    return state
+
+
+def remember(memory: Memory, wanted: list[Any], state: dict[str, Any]) -> None:
+    kept = remembered(memory.data.get("datastores", {}), wanted, state)
+    if kept != memory.data.get("datastores", {}):
+        memory.data["datastores"] = kept
+        memory.save() if kept else memory.forget()
