@@ -288,6 +288,9 @@ options:
     type: str
     choices: [auto, bar, line, none]
     default: auto
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Validates everything that can be validated on the controller and lists the points in their order and how long they take. Nothing runs.
@@ -401,6 +404,7 @@ ansible_facts:
         - The complete results are in the files.
       type: dict
       returned: always
+      sample: {20260301T101500Z: {testbed_id: embedded, run_dir: /srv/results/embedded/20260301T101500Z, points: {}}}
 points:
   description: All points of this host.
   returned: success
@@ -411,42 +415,52 @@ points:
       description: Names the point, and the folder of its files.
       type: str
       returned: always
+      sample: backing-bench.4k-r70-rnd100-qd8-w1.r1
     layer:
       description: The layer.
       type: str
       returned: always
+      sample: backing-bench
     workload_id:
       description: Short name of the workload.
       type: str
       returned: always
+      sample: 4k-r70-rnd100-qd8-w1
     repetition:
       description: Number of the repetition.
       type: int
       returned: always
+      sample: 1
     order:
       description: Place in the order of the plan.
       type: int
       returned: always
+      sample: 1
     variant:
       description: The variant.
       type: str
       returned: when there is one
+      sample: jumbo
     duration_s:
       description: How long the point takes, as far as can be said before; at most, with O(steady_state).
       type: float
       returned: always
+      sample: 65.0
     status:
       description: V(measured) or V(failed); in check mode V(planned) or V(stored).
       type: str
       returned: always
+      sample: measured
 estimated_s:
   description: How long the points that have to be measured take, as far as can be said before.
   returned: success
   type: float
+  sample: 780.0
 estimated_most_s:
   description: How long the whole search takes at most, unless a device contradicts itself.
   returned: with O(search)
   type: float
+  sample: 1560.0
 search:
   description: What was found, for each layer and workload; also in C(search.json) of the run.
   returned: when the search has ended
@@ -457,42 +471,123 @@ search:
       description: The layer.
       type: str
       returned: always
+      sample: backing-bench
     workload_id:
       description: The workload that was varied.
       type: str
       returned: always
+      sample: 4k-r70-rnd100-qd8-w1
     search:
       description: What was asked for, complete, with the C(kind) of search.
       type: dict
       returned: always
+      sample: {kind: knee, parameter: queue_depth}
     outcome:
       description:
         - V(found). Or why the answer is not what was asked for - V(lowest_breaks_limit) and V(highest_within_limit) of C(max_iops_at), V(at_lowest) and
           V(at_highest) of C(knee).
       type: str
       returned: always
+      sample: found
     found:
       description:
         - The step that answers, all its repetitions taken as one - C(load), C(iops), C(bandwidth_bytes_s), C(latency_mean_ns), C(latency_p99_ns) and the
           other percentiles, C(repetitions), C(points). Of a C(rate_ladder), the peak.
       type: dict
       returned: unless the lowest load breaks the limit
+      contains:
+        load:
+          description: "The load: what C(search) varies."
+          returned: always
+          type: float
+          sample: 8.0
+        iops:
+          description: I/Os a second.
+          returned: always
+          type: float
+          sample: 6958.4
+        bandwidth_bytes_s:
+          description: Bytes a second.
+          returned: always
+          type: float
+          sample: 28501606.4
+        latency_mean_ns:
+          description: Mean latency.
+          returned: always
+          type: float
+          sample: 1158822.1
+        latency_p99_ns:
+          description: 99th percentile; the others are beside it.
+          returned: always
+          type: int
+          sample: 2736128
+        repetitions:
+          description: How many repetitions were taken as one.
+          returned: always
+          type: int
+          sample: 3
+        points:
+          description: Their points.
+          returned: always
+          type: list
+          elements: str
+          sample: [initiator-bench.4k.r1]
     steps:
       description: All loads that were measured, ascending, each like C(found), with C(within), C(power) or C(percent) and C(reached).
       type: list
       elements: dict
       returned: always
+      contains:
+        load:
+          description: "The load: what C(search) varies."
+          returned: always
+          type: float
+          sample: 8.0
+        iops:
+          description: I/Os a second.
+          returned: always
+          type: float
+          sample: 6958.4
+        bandwidth_bytes_s:
+          description: Bytes a second.
+          returned: always
+          type: float
+          sample: 28501606.4
+        latency_mean_ns:
+          description: Mean latency.
+          returned: always
+          type: float
+          sample: 1158822.1
+        latency_p99_ns:
+          description: 99th percentile; the others are beside it.
+          returned: always
+          type: int
+          sample: 2736128
+        repetitions:
+          description: How many repetitions were taken as one.
+          returned: always
+          type: int
+          sample: 3
+        points:
+          description: Their points.
+          returned: always
+          type: list
+          elements: str
+          sample: [initiator-bench.4k.r1]
 run_dir:
   description: Folder of the run's results on the controller.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z
 run_id:
   description: The run.
   returned: success
   type: str
+  sample: 20260301T101500Z
 skipped_layers:
   description: Layers on this host that hold data and are therefore not measured themselves.
   returned: success
   type: list
   elements: str
+  sample: [initiator-ds1]
 """

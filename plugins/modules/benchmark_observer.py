@@ -40,6 +40,9 @@ options:
     description: After how many seconds the observer ends by itself.
     type: int
     default: 14400
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Says whether an observer would be started or stopped. Nothing is collected.
@@ -82,13 +85,26 @@ clock:
   description: How far the host's clock is ahead of the controller's (C(offset_s)), and how well that is known (C(uncertain_s)).
   returned: state=started, not in check mode
   type: dict
+  contains:
+    offset_s:
+      description: How far it is ahead.
+      returned: always
+      type: float
+      sample: 0.0021
+    uncertain_s:
+      description: How well that is known.
+      returned: always
+      type: float
+      sample: 0.0008
 added:
   description: Points whose results have got what this host counted.
   returned: state=collected, not in check mode
   type: list
   elements: str
+  sample: [initiator-bench.4k.r1]
 missed:
   description: Why other points have not, by point.
   returned: state=collected, not in check mode
   type: dict
+  sample: {initiator-bench.4k.r2: nothing was counted at that time}
 """

@@ -38,6 +38,9 @@ options:
     description: How far this host's clock is ahead of the one that O(intervals) are of.
     type: float
     default: 0.0
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Says what would change.
@@ -73,10 +76,12 @@ observed:
   description: What was counted in each interval, as C(counters) of a result, see C(docs/results.md).
   returned: action=collect
   type: dict
+  sample: {backing-bench.4k.r1: {cpu: {busy_percent: 31.2}}}
 missed:
   description: Why nothing is known of the other intervals, by name.
   returned: action=collect
   type: dict
+  sample: {initiator-bench.4k.r2: nothing was counted at that time}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -47,6 +47,9 @@ options:
     description: Whether O(action=stop) also removes the folders of the runs, measured points included.
     type: bool
     default: false
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: V(start) proves the layers safe and starts nothing, V(stop) says what it would end.
@@ -81,50 +84,91 @@ state_dir:
   description: The run's folder on the host.
   returned: start, status
   type: str
+  sample: /run/storlab/embedded/bench/20260301T101500Z
 pid:
   description: The supervisor's process.
   returned: start
   type: int
+  sample: 4711
 joined:
   description: Whether the run was there already.
   returned: start
   type: bool
+  sample: false
 alive:
   description: Whether the supervisor is running.
   returned: status
   type: bool
+  sample: true
 state:
   description:
     - What the supervisor last said, C(status), C(point), C(points), C(phase) (V(fill), V(precondition), V(warmup), V(ramp) or V(measure)), C(iops),
       C(remaining_s) and more.
   returned: status, collect
   type: dict
+  contains:
+    status:
+      description: V(running) until the run has ended.
+      returned: always
+      type: str
+      sample: running
+    point:
+      description: How many points have begun.
+      returned: always
+      type: int
+      sample: 3
+    points:
+      description: How many points there are.
+      returned: always
+      type: int
+      sample: 12
+    phase:
+      description: What is done.
+      returned: always
+      type: str
+      sample: measure
+    iops:
+      description: I/Os a second just now.
+      returned: always
+      type: float
+      sample: 6958.4
+    remaining_s:
+      description: How long it still takes.
+      returned: always
+      type: float
+      sample: 42.0
 stopped:
   description: Folders of the runs that were ended.
   returned: stop
   type: list
   elements: str
+  sample: [/run/storlab/embedded/bench/20260301T101500Z]
 removed:
   description: Folders that were removed.
   returned: stop
   type: list
   elements: str
+  sample: [/run/storlab/embedded/bench/20260301T101500Z]
 content:
   description: A piece of the archive (tar, gzip), in base64.
   returned: collect
   type: str
+  sample: H4sIAAAAAAAA
 sha256:
   description: Checksum of the whole archive.
   returned: collect with offset 0
   type: str
+  sample: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 size_bytes:
   description: Size of the whole archive.
   returned: collect
   type: int
+  sample: 48211
 next_offset:
   description: Where the next piece begins; absent after the last one.
   returned: collect
   type: int
+  sample: 32768
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -52,6 +52,9 @@ options:
     description: After how many seconds the server ends by itself. Asking for the same server again gives it this time anew.
     type: int
     default: 14400
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: V(started) proves the layer safe and the address usable and starts nothing, V(stopped) says what it would end.
@@ -89,10 +92,12 @@ address:
   description: Where the server listens.
   returned: state=started
   type: str
+  sample: 192.0.2.21
 port:
   description: The port it listens on.
   returned: state=started
   type: int
+  sample: 8765
 version:
   description: The version of fio, which must be the same on all hosts of a measurement.
   returned: state=started
@@ -102,11 +107,13 @@ pid:
   description: The server's process.
   returned: state=started, not in check mode
   type: int
+  sample: 4711
 stopped:
   description: Ports of the servers that were ended.
   returned: state=stopped
   type: list
   elements: int
+  sample: [8765]
 ansible_facts:
   description: Facts of the current host.
   returned: not in check mode
@@ -119,6 +126,32 @@ ansible_facts:
       type: list
       elements: dict
       returned: always
+      contains:
+        host:
+          description: The host.
+          returned: always
+          type: str
+          sample: client01
+        address:
+          description: Where it listens.
+          returned: always
+          type: str
+          sample: 192.0.2.21
+        port:
+          description: The port it listens on.
+          returned: always
+          type: int
+          sample: 8765
+        version:
+          description: The version of fio.
+          returned: always
+          type: str
+          sample: fio-3.33
+        layer:
+          description: The layer that it may measure.
+          returned: always
+          type: str
+          sample: initiator-bench
 """
 
 from ansible.module_utils.basic import AnsibleModule

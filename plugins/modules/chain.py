@@ -32,6 +32,8 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.testbed
 attributes:
   check_mode:
@@ -63,52 +65,118 @@ testbed_id:
   description: Name of the testbed.
   returned: success
   type: str
+  sample: embedded
 state_dir:
   description: Folder on the controller that keeps the testbed's state.
   returned: success
   type: str
+  sample: /srv/testbed/state
 results_dir:
   description: Folder on the controller that keeps results.
   returned: success
   type: str
+  sample: /srv/results
 guest_hosts:
   description: The hosts that make or run guests.
   returned: success
   type: list
   elements: str
+  sample: [hypervisor01]
 hosts:
   description:
     - By host its C(platform), the C(variables) of the roles, C(because) what made each of them so, the C(stages) that concern it, the hosts
       that it depends on (C(depends_on)), and of Linux hosts what M(storlab.testbed.host_probe) should look for (C(needs)).
   returned: success
   type: dict
+  sample: {target01: {platform: linux, stages: [backing, target], depends_on: [], needs: {}, variables: {}, because: {}}}
 layers:
   description: The layers that a build publishes, each with C(name), C(kind), C(host), C(parent), C(purpose) and C(what) it is.
   returned: success
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    host:
+      description: The host that issues I/O there.
+      returned: always
+      type: str
+      sample: target01
+    what:
+      description: What it is, in words.
+      returned: always
+      type: str
+      sample: LUN bench of target01
 findings:
   description: What the hosts have and lack, each with C(host), C(what), C(good), C(said) and, when it is not good, the C(command) that mends it.
   returned: with O(probes)
   type: list
   elements: dict
+  contains:
+    host:
+      description: The host.
+      returned: always
+      type: str
+      sample: target01
+    what:
+      description: What was looked at.
+      returned: always
+      type: str
+      sample: memory
+    good:
+      description: Whether it suffices.
+      returned: always
+      type: bool
+      sample: false
+    said:
+      description: What was seen.
+      returned: always
+      type: str
+      sample: "1024 MiB of memory, 4096 are needed"
+    command:
+      description: What mends it.
+      returned: always
+      type: str
+      sample: apt-get install fio
 problems:
   description: What the hosts show to be wrong in the description, one sentence each.
   returned: with O(probes)
   type: list
   elements: str
+  sample: ["target01 has 1024 MiB of memory, where 4096 are needed."]
 table:
   description: The findings as a table in Markdown, one line each.
   returned: with O(probes)
   type: list
   elements: str
+  sample: ["| layer | IOPS |", "| backing-bench | 6958 |"]
 drawing:
   description: The layers as a drawing, one line each.
   returned: with O(show)
   type: list
   elements: str
+  sample: [backing-bench, "  target-bench"]
 yaml:
   description: All derived variables as YAML, each with what made it so.
   returned: with O(show)
   type: str
+  sample: "iscsi_target_provider: lio"
 """

@@ -92,6 +92,9 @@ options:
       - Names in O(baseline), O(candidate) and O(under_test) are the real ones all the same.
     type: bool
     default: false
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Returns the verdicts and says which files would be written, without writing.
@@ -134,18 +137,47 @@ verdict:
   description: Over all figures, the first that any has of V(worse), V(cannot_tell), V(no_verdict), V(better), else V(no_difference).
   returned: success
   type: str
+  sample: no_difference
 headline:
   description: The comparison in a sentence or two.
   returned: success
   type: str
+  sample: No figure differs by more than the margin.
 counts:
   description: Number of figures with each verdict.
   returned: success
   type: dict
+  contains:
+    worse:
+      description: Figures that are worse.
+      returned: always
+      type: int
+      sample: 1
+    better:
+      description: Figures that are better.
+      returned: always
+      type: int
+      sample: 0
+    no_difference:
+      description: Figures without a difference that matters.
+      returned: always
+      type: int
+      sample: 3
+    cannot_tell:
+      description: Figures for which the repetitions are too few or too far apart.
+      returned: always
+      type: int
+      sample: 0
+    no_verdict:
+      description: Figures that cannot be judged.
+      returned: always
+      type: int
+      sample: 0
 design:
   description: V(interleaved) when baseline and candidate took turns for at least 6 rounds and are compared round by round, else V(apart).
   returned: success
   type: str
+  sample: interleaved
 rows:
   description: One row a point and metric. What could not be said is absent.
   returned: success
@@ -162,53 +194,104 @@ table:
   returned: success
   type: list
   elements: str
+  sample: ["| layer | IOPS |", "| backing-bench | 6958 |"]
 differences:
   description: Facts in which the two sides differ and that are under test, each with C(fact), C(baseline), C(candidate) and C(status).
   returned: success
   type: list
   elements: dict
+  contains:
+    fact:
+      description: What differs.
+      returned: always
+      type: str
+      sample: hosts.target01.kernel.release
+    baseline:
+      description: Its value in the baseline.
+      returned: always
+      type: raw
+      sample: 6.1.0-18-amd64
+    candidate:
+      description: Its value in the candidate.
+      returned: always
+      type: raw
+      sample: 6.1.0-21-amd64
+    status:
+      description: Why it is no reason to refuse.
+      returned: always
+      type: str
+      sample: under_test
 under_test_same:
   description: Patterns of O(under_test) that no difference matches, so that what was to be tested is probably not different.
   returned: success
   type: list
   elements: str
+  sample: ["hosts.*.kernel.*"]
 unmatched:
   description: Points and metrics that only one side has measured.
   returned: success
   type: list
   elements: dict
+  sample: [{point: guest-guest01 4k, metric: iops}]
 failed_points:
   description: Points that failed in either run and count in no figure.
   returned: success
   type: list
   elements: dict
+  sample: [{point: guest-guest01 4k, repetition: 2}]
 damaged:
   description: Files of the runs that could not be used.
   returned: success
   type: list
   elements: dict
+  sample: [{file: points/x/result.json, reason: it is no JSON}]
 hits:
   description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text).
   returned: success
   type: list
   elements: dict
+  contains:
+    rule:
+      description: The rule of O(fail_on).
+      returned: always
+      type: str
+      sample: worse
+    point:
+      description: The point.
+      returned: always
+      type: str
+      sample: initiator-bench 4k-r70-rnd100-qd8-w1
+    metric:
+      description: The metric.
+      returned: always
+      type: str
+      sample: iops
+    text:
+      description: What happened, in words.
+      returned: always
+      type: str
+      sample: "iops fell by 13.6 %"
 compare_dir:
   description: Folder of the comparison.
   returned: success
   type: str
+  sample: /srv/results/embedded/compare/b-vs-a
 index:
   description: Path of the HTML file.
   returned: success
   type: str
+  sample: /srv/results/embedded/compare/b-vs-a/index.html
 files:
   description: Path of each file, by name.
   returned: success
   type: dict
+  sample: {index.html: /srv/results/embedded/20260301T101500Z/report/index.html}
 written:
   description: Files that were written, or would be in check mode.
   returned: success
   type: list
   elements: str
+  sample: [report/index.html]
 failure:
   description: Stable code and facts of the failure.
   returned: failure
@@ -219,7 +302,9 @@ failure:
         - One of V(unlike_runs), V(regression), V(nothing_to_compare), V(metric_missing), V(run_missing), V(run_empty), V(report_unwritable),
           V(bad_value).
       type: str
+      sample: bad_value
     details:
       description: Facts for scripts.
       type: dict
+      sample: {variable: testbed_id}
 """

@@ -82,6 +82,9 @@ options:
         description: Size of C(storlab-benchmark.dat) on it, which benchmarks overwrite; every block is written once. 0 is none.
         type: int
         default: 0
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Changes nothing.
@@ -115,6 +118,27 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: make_filesystem
+    datastore:
+      description: To which datastore.
+      returned: always
+      type: str
+      sample: ds1
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: ext4
 ended:
   description: Processes that held files of a datastore whose device was replaced, and were ended.
   returned: always
@@ -126,6 +150,47 @@ layers:
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 """
 
 from ansible.module_utils.basic import AnsibleModule

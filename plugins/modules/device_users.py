@@ -16,6 +16,9 @@ options:
     description: A published layer of this host. The device must have the serial, NAA identifier or name that the layer was published with.
     type: dict
     required: true
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Reads in check mode too.

@@ -26,6 +26,9 @@ options:
     description: Seconds to wait for the disk.
     type: int
     default: 10
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: The plan is made as usual, and nothing is changed.
@@ -68,6 +71,27 @@ steps:
   elements: dict
   sample:
     - {op: online, target: disk 2, was: offline, will: online}
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 """
 
 from ansible.module_utils.basic import AnsibleModule

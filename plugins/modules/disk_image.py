@@ -29,6 +29,9 @@ options:
     type: str
     choices: [present, absent]
     default: present
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Writes and removes nothing in check mode. A datastore that is not there yet is not an error then.
@@ -58,6 +61,7 @@ steps:
   returned: always
   type: list
   elements: str
+  sample: [create 64 MiB]
 """
 
 from ansible.module_utils.basic import AnsibleModule

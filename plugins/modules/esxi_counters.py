@@ -38,6 +38,8 @@ options:
     type: int
     default: 60
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.esxi
 attributes:
   check_mode:
@@ -78,25 +80,80 @@ clock:
   description: How far the host's clock is ahead of that of the machine this task ran on (C(offset_s)), and how well that is known (C(uncertain_s)).
   returned: when the host was asked
   type: dict
+  contains:
+    offset_s:
+      description: How far it is ahead.
+      returned: always
+      type: float
+      sample: 0.0021
+    uncertain_s:
+      description: How well that is known.
+      returned: always
+      type: float
+      sample: 0.0008
 figures:
   description: >-
     C(interval_s), C(samples) (whole ones), C(partial_samples), C(cpu) (C(used_mhz), C(host_busy_percent), C(cores), C(mhz), C(vm_mhz) by machine), and
     by instance C(devices) (C(iops), C(gavg_ns), C(kavg_ns), C(davg_ns), C(qavg_ns), C(read_iops), …), C(adapters), C(datastores) and C(virtual_disks).
   returned: with O(started_utc) and O(finished_utc), without O(run_dir)
   type: dict
+  contains:
+    interval_s:
+      description: What a sample covers.
+      returned: always
+      type: int
+      sample: 20
+    samples:
+      description: Whole samples.
+      returned: always
+      type: int
+      sample: 3
+    partial_samples:
+      description: Samples that lie only partly in the time.
+      returned: always
+      type: int
+      sample: 1
+    cpu:
+      description: Processors of the host, and of each machine.
+      returned: always
+      type: dict
+      sample: {host_busy_percent: 12.5, cores: 16}
+    devices:
+      description: Figures by device.
+      returned: always
+      type: dict
+      sample: {naa.6001405a77a1836191159e1a847ae920: {iops: 6958.4, gavg_ns: 1158822.1}}
+    adapters:
+      description: Figures by adapter.
+      returned: always
+      type: dict
+      sample: {}
+    datastores:
+      description: Figures by datastore.
+      returned: always
+      type: dict
+      sample: {}
+    virtual_disks:
+      description: Figures by virtual disk.
+      returned: always
+      type: dict
+      sample: {}
 samples:
   description: What they are made of.
   returned: without O(run_dir)
   type: dict
+  sample: {interval_s: 20, counters: {}}
 added:
   description: Points that have got figures.
   returned: with O(run_dir) and O(state=collected)
   type: list
   elements: str
+  sample: [initiator-bench.4k.r1]
 missed:
   description: Why other points have not, by point.
   returned: with O(run_dir) and O(state=collected)
   type: dict
+  sample: {initiator-bench.4k.r2: nothing was counted at that time}
 """
 
 import time

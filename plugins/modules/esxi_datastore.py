@@ -85,6 +85,8 @@ options:
         description: Path that the NFS server exports.
         type: str
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
 attributes:
   check_mode:
@@ -130,15 +132,103 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 layers:
   description: The datastores as layers to publish, without their host.
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind).
   returned: always
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: VMware ESXi
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 8.0.2
+    build:
+      description: Its build.
+      returned: always
+      type: str
+      sample: "22380479"
+    api:
+      description: Version of its interface.
+      returned: always
+      type: str
+      sample: 8.0.2.0
+    kind:
+      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
+      returned: always
+      type: str
+      sample: HostAgent
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

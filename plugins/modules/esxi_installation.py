@@ -69,8 +69,13 @@ options:
     description: Name of the layer that the machine's datastore is, for the results.
     type: str
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.esxi
 attributes:
+  idempotent:
+    description: With O(results_dir) an installation whose result is there is not done again; without it each run installs.
+    support: partial
   check_mode:
     description: Looks whether the installation could begin, and says what would be done.
     support: full
@@ -122,6 +127,27 @@ steps:
   returned: unless the result was there already
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 installation:
   description:
     - C(started_utc), C(finished_utc) (the host's time), C(duration_s), C(ended_by), C(datastore) (of the machine's first disk), C(iso), and C(vm), what was
@@ -132,18 +158,87 @@ installation:
       in the installation as a whole; C(counters_missed) says why there are none.
   returned: when it is over
   type: dict
+  contains:
+    started_utc:
+      description: When the machine was turned on.
+      returned: always
+      type: str
+      sample: "2026-03-01T10:15:00.000Z"
+    finished_utc:
+      description: When it was over.
+      returned: always
+      type: str
+      sample: "2026-03-01T10:21:07.412Z"
+    duration_s:
+      description: How long it took.
+      returned: always
+      type: float
+      sample: 367.4
+    ended_by:
+      description: What told the end.
+      returned: always
+      type: str
+      sample: powered_off
+    datastore:
+      description: Where the first disk lies.
+      returned: always
+      type: str
+      sample: lab-ds1
+    iso:
+      description: The medium.
+      returned: always
+      type: str
+      sample: "[lab-ds1] iso/debian.iso"
+    vm:
+      description: What was installed on.
+      returned: always
+      type: dict
+      sample: {vcpus: 2, memory_mib: 2048}
+    counters:
+      description: What the host counted meanwhile.
+      returned: always
+      type: dict
+      sample: {samples: 18}
 line:
   description: The same in a line for a terminal.
   returned: when it is over
   type: str
+  sample: guest01 was installed in 367.4 s.
 file:
   description: The result on the controller.
   returned: with O(results_dir)
   type: str
+  sample: installations/guest01.json
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind).
   returned: unless the result was there already
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: VMware ESXi
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 8.0.2
+    build:
+      description: Its build.
+      returned: always
+      type: str
+      sample: "22380479"
+    api:
+      description: Version of its interface.
+      returned: always
+      type: str
+      sample: 8.0.2.0
+    kind:
+      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
+      returned: always
+      type: str
+      sample: HostAgent
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

@@ -152,6 +152,8 @@ options:
             description: The size it must have.
             type: int
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
 attributes:
   check_mode:
@@ -201,37 +203,185 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 layers:
   description: The LUNs as layers to publish, without their host. They have no path, because only the hypervisor issues I/O there.
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 luns:
   description: All LUNs that the host sees, each C(iqn), C(lun), C(name), C(naa), C(serial), C(size_bytes), C(device), C(state).
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    iqn:
+      description: Name of the target.
+      returned: always
+      type: str
+      sample: "iqn.2026-01.lab.example:bench"
+    lun:
+      description: The logical unit number.
+      returned: always
+      type: int
+      sample: 1
+    name:
+      description: Name of the LUN in the testbed; null for those of others.
+      returned: always
+      type: str
+      sample: bench
+    naa:
+      description: Its NAA name.
+      returned: always
+      type: str
+      sample: 6001405a77a1836191159e1a847ae920
+    serial:
+      description: Its unit serial.
+      returned: always
+      type: str
+      sample: a77a1836191159e1a847ae920e7ccffa
+    size_bytes:
+      description: Its size.
+      returned: always
+      type: int
+      sample: 67108864
+    device:
+      description: Its path on the host.
+      returned: always
+      type: str
+      sample: /vmfs/devices/disks/naa.6001405a77a1836191159e1a847ae920
+    state:
+      description: What the host thinks of it.
+      returned: always
+      type: str
+      sample: ok
 waited_s:
   description: How long it took from the last rescan until all LUNs were there.
   returned: when O(state=present) and not in check mode
   type: float
+  sample: 2.4
 adapter:
   description: Name of the adapter, such as V(vmhba65).
   returned: when O(state=present) and it is enabled
   type: str
+  sample: vmhba65
 reboot_required:
   description: Whether options are configured that hold only once the host has been restarted; said by every run until then.
   returned: always
   type: bool
+  sample: false
 restart_pending:
   description: Those options, each C(option), what is C(configured), and what C(running) still holds.
   returned: always
   type: list
   elements: dict
+  contains:
+    option:
+      description: The option.
+      returned: always
+      type: str
+      sample: ISCSI.MaxIoSizeKB
+    configured:
+      description: What holds from the next start on.
+      returned: always
+      type: raw
+      sample: "512"
+    running:
+      description: What holds now.
+      returned: always
+      type: raw
+      sample: "128"
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind). A simulated host says so.
   returned: always
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: VMware ESXi
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 8.0.2
+    build:
+      description: Its build.
+      returned: always
+      type: str
+      sample: "22380479"
+    api:
+      description: Version of its interface.
+      returned: always
+      type: str
+      sample: 8.0.2.0
+    kind:
+      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
+      returned: always
+      type: str
+      sample: HostAgent
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

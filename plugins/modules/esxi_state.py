@@ -13,6 +13,8 @@ description:
   - Reads the software iSCSI adapter with its targets, options and bound interfaces, the devices, the datastores, the virtual machines and the options
     that testbeds set.
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
 attributes:
   check_mode:
@@ -43,10 +45,37 @@ storage_state:
   description: Sorted lines of text by section.
   returned: always
   type: dict
+  sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind).
   returned: always
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: VMware ESXi
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 8.0.2
+    build:
+      description: Its build.
+      returned: always
+      type: str
+      sample: "22380479"
+    api:
+      description: Version of its interface.
+      returned: always
+      type: str
+      sample: 8.0.2.0
+    kind:
+      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
+      returned: always
+      type: str
+      sample: HostAgent
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

@@ -153,8 +153,13 @@ options:
     type: int
     default: 0
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
 attributes:
+  idempotent:
+    description: Except for O(state=zeroed), which writes every time.
+    support: partial
   check_mode:
     description: Changes nothing; the steps are those that would be taken.
     support: full
@@ -226,6 +231,27 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 disks:
   description:
     - The disks that the testbed made, each C(name), C(path), C(controller), C(bus), C(unit), C(size_bytes), C(provisioning), C(datastore), C(uuid), and
@@ -234,18 +260,137 @@ disks:
   returned: when O(state=present), in check mode those that are there
   type: list
   elements: dict
+  contains:
+    name:
+      description: Name of the disk.
+      returned: always
+      type: str
+      sample: data
+    path:
+      description: Its file.
+      returned: always
+      type: str
+      sample: "[lab-ds1] guest01/data.vmdk"
+    controller:
+      description: Kind of its controller.
+      returned: always
+      type: str
+      sample: pvscsi
+    bus:
+      description: Number of the controller.
+      returned: always
+      type: int
+      sample: 1
+    unit:
+      description: Its place at the controller.
+      returned: always
+      type: int
+      sample: 0
+    size_bytes:
+      description: Its size.
+      returned: always
+      type: int
+      sample: 67108864
+    provisioning:
+      description: How its blocks are given.
+      returned: always
+      type: str
+      sample: eager
+    datastore:
+      description: Where it lies.
+      returned: always
+      type: str
+      sample: lab-ds1
+    uuid:
+      description: The UUID of its backing.
+      returned: always
+      type: str
+      sample: 6000C29f-0a1b-2c3d-4e5f-60718293a4b5
+    serial:
+      description: The serial number that the guest sees; null when that is not known.
+      returned: always
+      type: str
+      sample: 6000c29f0a1b2c3d4e5f60718293a4b5
 vm:
   description: The machine, C(name), C(power), C(path), C(uuid), C(guest_id), C(vcpus), C(memory_mib), C(memory_reserved).
   returned: when O(state=present) and it is there
   type: dict
+  contains:
+    name:
+      description: Its name.
+      returned: always
+      type: str
+      sample: guest01
+    power:
+      description: V(on) or V(off).
+      returned: always
+      type: str
+      sample: "on"
+    path:
+      description: Its file.
+      returned: always
+      type: str
+      sample: "[lab-ds1] guest01/guest01.vmx"
+    uuid:
+      description: Its UUID.
+      returned: always
+      type: str
+      sample: 564d1f0e-52a4-5c1e-9a57-73746f726c61
+    guest_id:
+      description: The kind of system that it is for.
+      returned: always
+      type: str
+      sample: debian12_64Guest
+    vcpus:
+      description: Its processors.
+      returned: always
+      type: int
+      sample: 2
+    memory_mib:
+      description: Its memory.
+      returned: always
+      type: int
+      sample: 2048
+    memory_reserved:
+      description: Whether all of its memory is reserved.
+      returned: always
+      type: bool
+      sample: true
 address:
   description: The address that the guest told.
   returned: when O(wait_for_address_s) is not 0
   type: str
+  sample: 192.0.2.21
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind).
   returned: always
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: VMware ESXi
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 8.0.2
+    build:
+      description: Its build.
+      returned: always
+      type: str
+      sample: "22380479"
+    api:
+      description: Version of its interface.
+      returned: always
+      type: str
+      sample: 8.0.2.0
+    kind:
+      description: V(HostAgent) for a host on its own, V(VirtualCenter) for a vCenter.
+      returned: always
+      type: str
+      sample: HostAgent
 """
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback

@@ -40,6 +40,9 @@ options:
     type: list
     elements: path
     default: []
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Only reads.
@@ -76,6 +79,72 @@ probe:
     - C(disks), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
   returned: always
   type: dict
+  contains:
+    addresses:
+      description: The addresses of the host.
+      returned: always
+      type: list
+      elements: str
+      sample: [192.0.2.11]
+    memory_mib:
+      description: Its memory.
+      returned: always
+      type: int
+      sample: 7960
+    missing_commands:
+      description: Commands that are not there.
+      returned: always
+      type: list
+      elements: str
+      sample: [fio]
+    missing_modules:
+      description: Kernel modules that are not there.
+      returned: always
+      type: list
+      elements: str
+      sample: []
+    package_manager:
+      description: What installs packages there.
+      returned: always
+      type: str
+      sample: apt
+    kvm:
+      description: Whether KVM can be used.
+      returned: always
+      type: bool
+      sample: true
+    root:
+      description: Whether the task ran as root.
+      returned: always
+      type: bool
+      sample: true
+    python:
+      description: The version of Python.
+      returned: always
+      type: str
+      sample: 3.11.2
+    kernel:
+      description: The release of the kernel.
+      returned: always
+      type: str
+      sample: 6.1.0-18-amd64
+    system:
+      description: The distribution.
+      returned: always
+      type: str
+      sample: Debian GNU/Linux 12 (bookworm)
+    peers:
+      description: What answered.
+      returned: always
+      type: list
+      elements: dict
+      sample: [{way: open, mtu_bytes: 9000, mtu_passes: true}]
+    disks:
+      description: All disks.
+      returned: always
+      type: list
+      elements: dict
+      sample: [{path: /dev/sdb, size_bytes: 67108864, sector_bytes: 512, serial: 9f4f0f7c, used: false}]
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -39,6 +39,9 @@ options:
   run_id:
     description: Name of the run. By default the name of O(path), as far as it is fit to name a folder.
     type: str
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Says what would be written or removed, and returns what was read, without writing.
@@ -72,32 +75,39 @@ run_dir:
   description: Folder of the run.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z
 testbed_id:
   description: The testbed that the run is stored under.
   returned: success
   type: str
+  sample: embedded
 run_id:
   description: Name of the run.
   returned: success
   type: str
+  sample: 20260301T101500Z
 layers:
   description: Names of the layers that were found.
   returned: success
   type: list
   elements: str
+  sample: [backing-bench]
 points:
   description: Number of points.
   returned: success
   type: int
+  sample: 12
 points_failed:
   description: Number of points whose measurement had failed.
   returned: success
   type: int
+  sample: 0
 imported:
   description: Files that were used, relative to O(path).
   returned: success
   type: list
   elements: str
+  sample: [job1.json]
 unread:
   description: Files that look like results and could not be used, or parts of them.
   returned: success
@@ -107,23 +117,28 @@ unread:
     file:
       description: The file, relative to O(path).
       type: str
+      sample: notes.txt
     reason:
       description: Why it could not be used.
       type: str
+      sample: it is no result of a known engine
 ignored:
   description: Number of other files.
   returned: success
   type: int
+  sample: 3
 written:
   description: Files of the run that were written, or would be in check mode, relative to RV(run_dir).
   returned: success
   type: list
   elements: str
+  sample: [run.json]
 removed:
   description: Files of an earlier import that were removed, or would be in check mode.
   returned: success
   type: list
   elements: str
+  sample: [points/old/result.json]
 failure:
   description: Stable code and facts of the failure.
   returned: failure
@@ -132,7 +147,9 @@ failure:
     code:
       description: One of V(nothing_imported), V(run_exists), V(run_unwritable), V(bad_value).
       type: str
+      sample: bad_value
     details:
       description: Facts for scripts.
       type: dict
+      sample: {variable: testbed_id}
 """

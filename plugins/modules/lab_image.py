@@ -27,6 +27,9 @@ options:
   recipe_dir:
     description: Folder with the recipe. Required with O(state=present).
     type: path
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Builds and removes nothing in check mode.
@@ -59,18 +62,22 @@ image:
       description: Folder of the image.
       type: str
       returned: always
+      sample: /var/cache/storlab/image/9f4f0f7c
     recipe_sha256:
       description: Hash of the recipe, also the folder's name.
       type: str
       returned: always
+      sample: 9f4f0f7c2a3b4c5d
     kernel:
       description: Kernel release.
       type: str
       returned: when the image is there
+      sample: 6.1.0-18-cloud-amd64
 build_s:
   description: Seconds the build took.
   returned: when an image was built
   type: float
+  sample: 94.2
 """
 
 from ansible.module_utils.basic import AnsibleModule

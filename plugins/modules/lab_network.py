@@ -31,6 +31,9 @@ options:
     type: list
     elements: str
     default: []
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Makes and removes nothing in check mode.
@@ -65,6 +68,7 @@ steps:
   returned: always
   type: list
   elements: str
+  sample: [add netns]
 """
 
 from ansible.module_utils.basic import AnsibleModule

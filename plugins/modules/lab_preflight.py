@@ -66,6 +66,9 @@ options:
     description: Whether missing packages are going to be installed and so are no reason to fail.
     type: bool
     default: false
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Only reads.
@@ -97,14 +100,17 @@ missing_packages:
   returned: always
   type: list
   elements: str
+  sample: [qemu-utils]
 disk_free_mib:
   description: Free space where the images are kept.
   returned: always
   type: int
+  sample: 20480
 memory_free_mib:
   description: Memory available.
   returned: always
   type: int
+  sample: 3072
 """
 
 from ansible.module_utils.basic import AnsibleModule

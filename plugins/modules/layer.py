@@ -41,6 +41,9 @@ options:
   state_dir:
     description: Folder on the controller that keeps the testbed's state. Without it layers live only as long as the playbook.
     type: path
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Writes nothing in check mode.
@@ -83,4 +86,5 @@ ansible_facts:
       description: All known layers, by name.
       type: dict
       returned: always
+      sample: {backing-bench: {name: backing-bench, kind: backing, host: target01, path: /dev/ram0, purpose: scratch}}
 """

@@ -14,6 +14,8 @@ description:
   - Backstores are called C(storlab-<testbed_id>-<lun name>). Targets and backstores of others are never touched.
   - CHAP secrets are written to and compared in configfs, where only root can read them; they are in no argument list and no result.
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
   - storlab.testbed.iscsi_targets
 attributes:
   check_mode:
@@ -60,11 +62,73 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: mkdir
+    path:
+      description: To what in configfs.
+      returned: always
+      type: str
+      sample: "iscsi/iqn.2026-01.lab.example:bench"
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: ""
 layers:
   description: The LUNs as layers to publish, without their host.
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 """
 
 from ansible.module_utils.basic import AnsibleModule

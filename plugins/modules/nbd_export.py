@@ -46,6 +46,9 @@ options:
     description: Seconds each way of ending the export may take.
     type: int
     default: 10
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Starts and ends nothing in check mode.
@@ -79,15 +82,18 @@ instance:
   description: Tells this start of the export from every other one; empty when it does not run.
   returned: always
   type: str
+  sample: "1b4e28ba-2fa1-11d2-883f-0016d3cca427:4711:90210"
 problem:
   description: Why the export was or would be started anew or ended.
   returned: when there was one
   type: str
+  sample: it serves a file that is no longer at its path
 steps:
   description: What was done, or would be done in check mode.
   returned: always
   type: list
   elements: str
+  sample: [start]
 """
 
 import os

@@ -136,6 +136,9 @@ options:
     description: Seconds each way of ending the machine may take.
     type: int
     default: 10
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Starts and ends nothing in check mode.
@@ -177,6 +180,7 @@ steps:
   returned: always
   type: list
   elements: str
+  sample: [start target01]
 vm:
   description: The machine.
   returned: O(state=present)
@@ -186,22 +190,27 @@ vm:
       description: V(kvm) or V(tcg).
       type: str
       returned: always
+      sample: kvm
     accel_reason:
       description: Why that one, one sentence.
       type: str
       returned: always
+      sample: KVM started the kernel in a trial
     emulated:
       description: Whether the processor is emulated, which makes figures from the machine slow.
       type: bool
       returned: always
+      sample: false
     pid:
       description: Process of the machine.
       type: int
       returned: when it runs
+      sample: 4711
     definition:
       description: Hash of what the machine was started from.
       type: str
       returned: always
+      sample: 9f4f0f7c2a3b4c5d
 """
 
 from ansible.module_utils.basic import AnsibleModule

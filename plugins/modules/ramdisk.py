@@ -53,6 +53,9 @@ options:
         type: str
         choices: [scratch, data]
         default: data
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Changes nothing, and returns the paths where they can be predicted.
@@ -101,6 +104,27 @@ steps:
   returned: always
   type: list
   elements: dict
+  contains:
+    op:
+      description: V(create) or V(remove).
+      returned: always
+      type: str
+      sample: create
+    disk:
+      description: Name of the disk.
+      returned: always
+      type: str
+      sample: bench
+    provider:
+      description: What makes it.
+      returned: always
+      type: str
+      sample: brd
+    size_bytes:
+      description: Its size.
+      returned: always
+      type: int
+      sample: 67108864
 layers:
   description: The disks as layers to publish, without their host.
   returned: when O(state=present)
@@ -115,6 +139,47 @@ layers:
       size_bytes: 67108864
       identity: {stamp: embedded/bench, size_bytes: 67108864, major_minor: "1:0"}
       detail: {provider: brd}
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 """
 
 from ansible.module_utils.basic import AnsibleModule

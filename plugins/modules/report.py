@@ -67,6 +67,9 @@ options:
     type: str
     choices: [present, absent]
     default: present
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Says which files would be written or removed, and returns the figures, without writing.
@@ -107,44 +110,54 @@ run_dir:
   description: Folder of the run.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z
 report_dir:
   description: Folder of the report.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z/report
 index:
   description: Path of the HTML file.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z/report/index.html
 runs:
   description: Path of the page of all runs of the testbed.
   returned: when O(index) and the run lies in the folder of its testbed
   type: str
+  sample: /srv/results/embedded/index.html
 files:
   description: Path of each file of the report, by name.
   returned: success
   type: dict
+  sample: {index.html: /srv/results/embedded/20260301T101500Z/report/index.html}
 written:
   description: Files that were written, or would be in check mode.
   returned: O(state=present)
   type: list
   elements: str
+  sample: [report/index.html]
 removed:
   description: Files that were removed, or would be in check mode.
   returned: O(state=absent)
   type: list
   elements: str
+  sample: [report/index.html]
 testbed_id:
   description: The testbed, as the results name it.
   returned: O(state=present)
   type: str
+  sample: embedded
 run_id:
   description: The run, as the results name it.
   returned: O(state=present)
   type: str
+  sample: 20260301T101500Z
 verdict:
   description: One sentence that names the most expensive step.
   returned: O(state=present)
   type: str
+  sample: Most of the time goes between initiator-bench and target-bench.
 summary:
   description:
     - One row a layer and workload. A metric that was not measured is absent, never 0.
@@ -160,14 +173,17 @@ table:
   returned: O(state=present)
   type: list
   elements: str
+  sample: ["| layer | IOPS |", "| backing-bench | 6958 |"]
 points:
   description: Number of points in the run.
   returned: O(state=present)
   type: int
+  sample: 12
 points_failed:
   description: Number of points that failed and count in no figure.
   returned: O(state=present)
   type: int
+  sample: 0
 damaged:
   description: Files of the run that could not be used.
   returned: O(state=present)
@@ -177,14 +193,27 @@ damaged:
     file:
       description: The file, relative to the folder of the run.
       type: str
+      sample: points/x/result.json
     reason:
       description: Why it could not be used.
       type: str
+      sample: it is no JSON
 flags:
   description: What a reader has to know before believing a figure, each with C(level) V(warning) or V(note) and C(text).
   returned: O(state=present)
   type: list
   elements: dict
+  contains:
+    level:
+      description: V(warning) or V(note).
+      returned: always
+      type: str
+      sample: warning
+    text:
+      description: What the reader has to know.
+      returned: always
+      type: str
+      sample: The processor of target01 is emulated.
 failure:
   description: Stable code and facts of the failure.
   returned: failure
@@ -193,7 +222,9 @@ failure:
     code:
       description: One of V(run_missing), V(run_empty), V(report_unwritable), V(browser_missing), V(browser_failed), V(bad_value).
       type: str
+      sample: bad_value
     details:
       description: Facts for scripts.
       type: dict
+      sample: {variable: testbed_id}
 """

@@ -48,6 +48,9 @@ options:
     description: Whole results with their histograms. Only for O(format=jsonl).
     type: bool
     default: false
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Says whether the file would change, without writing it.
@@ -83,27 +86,33 @@ dest:
   description: The file.
   returned: success
   type: str
+  sample: /srv/export/run.csv
 run_dir:
   description: Folder of the run.
   returned: success
   type: str
+  sample: /srv/results/embedded/20260301T101500Z
 points:
   description: Number of points in the file.
   returned: success
   type: int
+  sample: 12
 bytes:
   description: Size of the file.
   returned: success
   type: int
+  sample: 48211
 sha256:
   description: SHA-256 of the file.
   returned: success
   type: str
+  sample: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 left_out:
   description: Points that the format cannot hold, because they never ran and so have no time.
   returned: success
   type: list
   elements: str
+  sample: [guest-guest01.4k.r1]
 damaged:
   description: Results that could not be read.
   returned: success
@@ -113,9 +122,11 @@ damaged:
     file:
       description: The file, relative to the run's folder.
       type: str
+      sample: points/x/result.json
     reason:
       description: Why it cannot be read.
       type: str
+      sample: it is no JSON
 failure:
   description: What failed, for scripts.
   returned: failure
@@ -124,7 +135,9 @@ failure:
     code:
       description: Short name, V(run_missing), V(bad_value), V(package_missing), V(result_unreadable) or V(export_unwritable).
       type: str
+      sample: bad_value
     details:
       description: Facts about the failure.
       type: dict
+      sample: {variable: testbed_id}
 """

@@ -41,6 +41,9 @@ options:
     type: list
     elements: str
     default: []
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Writes nothing in check mode. Verifies as usual.
@@ -74,14 +77,27 @@ path:
   description: File on the controller that keeps the state.
   returned: success
   type: str
+  sample: /srv/testbed/state/baseline/target01.json
 strays:
   description: What differs from the state before the build, a sentence fragment each.
   returned: O(state=verified)
   type: list
   elements: str
+  sample: ["kernel modules: brd (was not there before)"]
 failure:
   description: Machine-readable cause.
   returned: failure
   type: dict
   sample: {code: not_clean, details: {strays: ["kernel modules: brd (was not there before)"]}}
+  contains:
+    code:
+      description: Stable name of the failure.
+      returned: always
+      type: str
+      sample: bad_value
+    details:
+      description: Facts for scripts.
+      returned: always
+      type: dict
+      sample: {}
 """

@@ -25,6 +25,9 @@ options:
     type: list
     elements: str
     default: []
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
 attributes:
   check_mode:
     description: Reads in check mode too.

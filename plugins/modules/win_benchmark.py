@@ -52,6 +52,8 @@ options:
             C(amd64\diskspd.exe) in diskspd's C(.zip), the file itself otherwise.
         type: str
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
 attributes:
   check_mode:
@@ -92,22 +94,67 @@ program:
   description: The program with its full path.
   returned: O(state=present), unless it is yet to be installed in check mode
   type: str
+  sample: "C:\\storlab\\diskspd.exe"
 version:
   description: Its version as its file tells.
   returned: when the file tells one
   type: str
+  sample: 2.2.0
 steps:
   description: What was changed, or would be in check mode.
   returned: success
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 about:
   description: What the host is, C(product) and C(version). A stand-in says so.
   returned: success
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: Windows Server 2022 Standard
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 10.0.20348
 failure:
   description: Machine-readable cause.
   returned: failure
   type: dict
   sample: {code: engine_missing, details: {}}
+  contains:
+    code:
+      description: Stable name of the failure.
+      returned: always
+      type: str
+      sample: bad_value
+    details:
+      description: Facts for scripts.
+      returned: always
+      type: dict
+      sample: {}
 """

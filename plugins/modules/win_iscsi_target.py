@@ -131,6 +131,8 @@ options:
             description: The secret the target gives in return; another one than O(targets[].initiators[].chap_password).
             type: str
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
 attributes:
   check_mode:
@@ -200,18 +202,102 @@ layers:
   returned: when O(state=present)
   type: list
   elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
 steps:
   description: What was changed, or would be in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 about:
   description: What the host is, C(product) and C(version). A stand-in says so.
   returned: success
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: Windows Server 2022 Standard
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 10.0.20348
 failure:
   description: Machine-readable cause.
   returned: failure
   type: dict
   sample: {code: foreign_target, details: {}}
+  contains:
+    code:
+      description: Stable name of the failure.
+      returned: always
+      type: str
+      sample: bad_value
+    details:
+      description: Facts for scripts.
+      returned: always
+      type: dict
+      sample: {}
 """

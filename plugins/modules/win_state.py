@@ -17,6 +17,9 @@ options:
     description: What another testbed of this collection has on the host is left out.
     type: str
     default: ""
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.
@@ -51,13 +54,36 @@ storage_state:
   description: Sections of sorted lines of text.
   returned: success
   type: dict
+  sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 about:
   description: What the host is, C(product) and C(version). A stand-in says so.
   returned: success
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: Windows Server 2022 Standard
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 10.0.20348
 failure:
   description: Machine-readable cause.
   returned: failure
   type: dict
   sample: {code: state_unreadable, details: {}}
+  contains:
+    code:
+      description: Stable name of the failure.
+      returned: always
+      type: str
+      sample: bad_value
+    details:
+      description: Facts for scripts.
+      returned: always
+      type: dict
+      sample: {}
 """

@@ -37,6 +37,8 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
 attributes:
   check_mode:
@@ -71,18 +73,62 @@ reboot_required:
   description: Whether the host must be restarted before the role can be used.
   returned: success
   type: bool
+  sample: false
 steps:
   description: What was changed, or would be in check mode; secrets are in none of them.
   returned: success
   type: list
   elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: create
+    target:
+      description: To what.
+      returned: always
+      type: str
+      sample: bench
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: 64 MiB
 about:
   description: What the host is, C(product) and C(version). A stand-in says so.
   returned: success
   type: dict
+  contains:
+    product:
+      description: What it is.
+      returned: always
+      type: str
+      sample: Windows Server 2022 Standard
+    version:
+      description: Its version.
+      returned: always
+      type: str
+      sample: 10.0.20348
 failure:
   description: Machine-readable cause.
   returned: failure
   type: dict
   sample: {code: not_a_server, details: {}}
+  contains:
+    code:
+      description: Stable name of the failure.
+      returned: always
+      type: str
+      sample: bad_value
+    details:
+      description: Facts for scripts.
+      returned: always
+      type: dict
+      sample: {}
 """

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import subprocess
 from pathlib import Path
@@ -14,24 +15,37 @@ import places
 import pytest
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from test_arguments import CHECKED
+from test_arguments import CHECKED, OF_THE_DESCRIPTION, PLUGINS, differences
 
 ROOT = places.ROOT
 MODULES = sorted(path for path in (ROOT / "plugins" / "modules").glob("*.py"))
+BLOCKS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 FILTERS = sorted((ROOT / "plugins" / "filter").glob("*.yml"))
+
+
+def blocks_of(path: Path) -> dict:
+    """The texts of YAML in a file, by the name they are assigned to: a module's blocks, or the sections of a fragment."""
+    return {
+        node.targets[0].id: yaml.safe_load(ast.literal_eval(node.value))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "").isupper() and is_text(node.value)
+    }
+
+
+def is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def documented(path: Path) -> dict:
     """The documentation blocks of a module with what its fragments add, read without importing it."""
-    blocks = {
-        node.targets[0].id: yaml.safe_load(ast.literal_eval(node.value))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Assign)
-        and getattr(node.targets[0], "id", "") in ("DOCUMENTATION", "EXAMPLES", "RETURN")
-    }
-    for fragment in blocks["DOCUMENTATION"].get("extends_documentation_fragment", []):
-        shared = documented(ROOT / "plugins" / "doc_fragments" / f"{fragment.rsplit('.', 1)[1]}.py")["DOCUMENTATION"]
-        blocks["DOCUMENTATION"]["options"] = {**shared["options"], **blocks["DOCUMENTATION"].get("options", {})}
+    blocks = {name: value for name, value in blocks_of(path).items() if name in BLOCKS}
+    own = blocks["DOCUMENTATION"]
+    for fragment in own.get("extends_documentation_fragment", []):
+        name, _, section = fragment.removeprefix("storlab.testbed.").partition(".")
+        shared = blocks_of(ROOT / "plugins" / "doc_fragments" / f"{name}.py")[section.upper() or "DOCUMENTATION"]
+        for part in ("options", "attributes"):
+            if part in shared:
+                own[part] = {**shared[part], **(own.get(part) or {})}
     return blocks
 
 
@@ -57,10 +71,10 @@ def example_tasks(path: Path):
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_module_documentation_is_complete(path):
     blocks = documented(path)
-    assert set(blocks) == {"DOCUMENTATION", "EXAMPLES", "RETURN"}
+    assert set(blocks) == set(BLOCKS)
     documentation = blocks["DOCUMENTATION"]
     assert documentation["module"] == path.stem
-    assert {"check_mode", "diff_mode"} <= set(documentation["attributes"])
+    assert {"check_mode", "diff_mode", "idempotent", "async"} <= set(documentation["attributes"])
     assert documentation["version_added"] and documentation["author"]
 
 
@@ -87,26 +101,57 @@ def test_module_is_in_the_action_group(path):
     assert path.stem in runtime["action_groups"]["testbed"]
 
 
+KINDS = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": list, "dict": dict, "raw": object}
+
+
+def untold(values: dict, above: str = "") -> list:
+    """What of return values a reader does not learn: dicts without keys, values without a sample, samples of another kind."""
+    found = []
+    for name, value in values.items():
+        where = above + name
+        of_dicts = value["type"] == "dict" or value.get("elements") == "dict"
+        if value["type"] == "list" and "elements" not in value:
+            found.append(f"{where}: no elements")
+        if not ("contains" in value and of_dicts) and "sample" not in value:
+            found.append(f"{where}: no sample")
+        if "sample" in value and value["sample"] is not None and not isinstance(value["sample"], KINDS[value["type"]]):
+            found.append(f"{where}: the sample is no {value['type']}")
+        found += untold(value.get("contains") or {}, f"{where}.")
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_what_a_module_returns_is_shown(path):
+    assert untold(documented(path)["RETURN"]) == []
+
+
+def test_what_is_not_shown_is_noticed():
+    values = {
+        "a": {"type": "dict", "contains": {"b": {"type": "str"}}},
+        "c": {"type": "int", "sample": "7"},
+        "d": {"type": "list", "sample": []},
+    }
+    assert untold(values) == ["a.b: no sample", "c: the sample is no int", "d: no elements"]
+
+
+class Taken(Exception):
+    """Stands in for a running module: carries what it would have been given."""
+
+
 @pytest.mark.parametrize("path", [path for path in MODULES if path.stem not in CHECKED], ids=lambda path: path.stem)
-def test_implementation_takes_exactly_what_is_documented(path):
-    """A module's argument_spec, or the _VALID_ARGS of the action plugin that stands before it; test_arguments.py has the actions with a specification."""
-    documented_names = set(documented(path)["DOCUMENTATION"].get("options") or {})
-    action = ROOT / "plugins" / "action" / path.name
-    accepted = [
-        ast.literal_eval(node.value.args[0])
-        for node in ast.walk(ast.parse(action.read_text(encoding="utf-8") if action.exists() else ""))
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_VALID_ARGS"
-    ]
-    if accepted:
-        assert set(accepted[0]) == documented_names
-        return
-    code = path.read_text(encoding="utf-8").split("EXAMPLES")[-1]
-    shared = "".join(
-        (ROOT / "plugins" / "module_utils" / path).read_text(encoding="utf-8")
-        for name, path in (("iscsi_target", "linux/iscsi_target.py"), ("esxi", "esxi/session.py"))
-        if f"{name}.SPEC" in code or f"{name}.spec(" in code
-    )
-    assert [name for name in documented_names if f'"{name}"' not in code + shared] == []
+def test_a_module_takes_exactly_what_is_documented(path, monkeypatch):
+    """Names, types, choices and defaults, the same below each option; test_arguments.py has the actions with a specification."""
+    if path.stem in OF_THE_DESCRIPTION:
+        return  # its options are read from the documentation
+    module = importlib.import_module(f"{PLUGINS}.modules.{path.stem}")
+
+    def take(**keywords):
+        raise Taken(keywords["argument_spec"])
+
+    monkeypatch.setattr(module, "AnsibleModule", take)
+    with pytest.raises(Taken) as taken:
+        module.main()
+    assert differences(taken.value.args[0], documented(path)["DOCUMENTATION"].get("options") or {}) == []
 
 
 def test_ansible_doc_shows_every_plugin():
