@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from html import escape
+from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from ...module_utils.core import units
 from . import plot
+from .markup import joined, shapes
 from .plot import CHARACTER
 
 
@@ -51,26 +54,19 @@ def _number(value: float) -> str:
 # -- bars of the waterfall -------------------------------------------------------------------------------------------
 
 
-def rate_mark(figure, ticks: list[float]) -> str:
+def rate_mark(figure, ticks: list[float]) -> Markup:
     """A dot on a log axis with the extremes of the repetitions: a bar would need a zero, and log axes have no zero."""
     at, low, high = (100 * log_position(value, ticks) for value in (figure.value, figure.low, figure.high))
-    spread = f'<line class="spread" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>' if high - low > 0.05 else ""
-    return (
-        f'<svg class="mark" aria-hidden="true"><line class="stem" x1="0" x2="{at:.2f}%" y1="50%" y2="50%"/>'
-        f'{spread}<circle class="dot" cx="{at:.2f}%" cy="50%" r="5"/></svg>'
-    )
+    return shapes().rate(f"{at:.2f}", f"{low:.2f}", f"{high:.2f}", high - low > 0.05)
 
 
-def added_mark(below: float, own: float, full: float, comparable: bool) -> str:
+def added_mark(below: float, own: float, full: float, comparable: bool) -> Markup:
     """A floating bar on a linear axis: what lies below, pale, and what this layer adds, in full colour."""
     start, end = 100 * min(below, own) / full, 100 * max(below, own) / full
     width = max(end - start, 0.4)
     classes = "added" + ("" if comparable else " pale") + (" faster" if own < below else "")
-    base = f'<rect class="base" x="0" y="35%" width="{start:.2f}%" height="30%"/>' if start > 0.05 else ""
-    return (
-        f'<svg class="mark" aria-hidden="true">{base}'
-        f'<rect class="{classes}" x="{min(start, 99.6):.2f}%" y="10%" width="{width:.2f}%" height="80%" rx="2"/></svg>'
-    )
+    base = f"{start:.2f}" if start > 0.05 else ""
+    return shapes().added(classes, base, f"{min(start, 99.6):.2f}", f"{width:.2f}")
 
 
 # -- latency distribution --------------------------------------------------------------------------------------------
@@ -104,10 +100,10 @@ def percentile_curve(bins: dict, room: int = 60) -> list[tuple]:
     return kept
 
 
-def percentile_chart(ident: str, title: str, series: list[tuple]) -> str:
+def percentile_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart | None:
     """series: [(name, css, percentile_curve)], drawn in that order, each named at the end of its line."""
     if not series:
-        return ""
+        return None
     y = plot.log_axis(
         [max(1, value) for _name, _css, curve in series for _share, value in (curve[0], curve[-1])],
         _tick_latency,
@@ -119,7 +115,7 @@ def percentile_chart(ident: str, title: str, series: list[tuple]) -> str:
     said = "Latency on a log axis against the percentile. " + " ".join(
         f"{name} ends at {units.latency(curve[-1][1])}." for name, _css, curve in series
     )
-    lines = "".join(plot.line(curve, x, y, css) for _name, css, curve in series)
+    lines = joined(plot.line(curve, x, y, css) for _name, css, curve in series)
     return plot.frame(
         ident, title, said, x, y, 320, lines, ends=[(name, css, plot.end_of(curve, y)) for name, css, curve in series]
     )
@@ -135,10 +131,10 @@ def histogram_columns(bins: dict) -> dict:
     return columns
 
 
-def histogram_chart(ident: str, title: str, series: list[tuple]) -> str:
+def histogram_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart | None:
     """series: [(name, css, bins, p50, p99)]. One lane a layer on a common latency axis, each lane filled to its own height; ticks at p50 and p99."""
     if not series:
-        return ""
+        return None
     columns = [histogram_columns(bins) for _name, _css, bins, _p50, _p99 in series]
     first, last = min(min(found) for found in columns), max(max(found) for found in columns)
     x = plot.log_axis([10 ** (first / COLUMNS), 10 ** ((last + 1) / COLUMNS)], _tick_latency, "latency", "ns")
@@ -151,30 +147,28 @@ def histogram_chart(ident: str, title: str, series: list[tuple]) -> str:
         tuple((line, "") for line in range(len(series))),
         "share of I/Os, each layer to its own height",
     )
-    shapes, marks = [], []
+    outlines, marks = [], []
     for index, ((name, css, _bins, p50, p99), found) in enumerate(zip(series, columns)):
         base, top = len(series) - 1 - index, max(found.values())
         steps = [
             (10 ** (column / COLUMNS), base + round(0.82 * found.get(column, 0) / top, 2))
             for column in range(min(found), max(found) + 2)
         ]
-        shapes.append(plot.steps([(10 ** (min(found) / COLUMNS), base), *steps], x, y, f"fill {css}"))
+        outlines.append(plot.steps([(10 ** (min(found) / COLUMNS), base), *steps], x, y, f"fill {css}"))
         ticks = "".join(
             f"M{round(plot.ACROSS * x.at(value))} {round(plot.UP * (index + 0.9) / len(series))}V{round(plot.UP * (index + 1) / len(series))}"
             for value in (p50, p99)
             if value
         )
-        shapes.append(f'<path class="median {css}" d="{ticks}"/>')
+        outlines.append(shapes().path(f"median {css}", ticks))
         # The name stands on the side where its shape does not.
         left = x.at(p50 or 1) > 0.5
-        marks.append(
-            f'<text class="lane {css}{"" if left else " far"}" x="{"1" if left else "99"}%" y="{index * lane + 16}">{escape(name)}</text>'
-        )
+        marks.append(shapes().lane_name(css, not left, index * lane + 16, name))
     said = " ".join(
         f"{name}: half below {units.latency(p50)}, 99 % below {units.latency(p99)}."
         for name, _css, _bins, p50, p99 in series
     )
-    return plot.frame(ident, title, said, x, y, height, "".join(shapes), "".join(marks), css="lanes")
+    return plot.frame(ident, title, said, x, y, height, joined(outlines), joined(marks), css="lanes")
 
 
 def _tick_latency(value: float) -> str:
@@ -198,20 +192,22 @@ def value_axis(values: list, label, title: str, unit: str, log: bool | None = No
 
 def sweep_chart(
     ident: str, title: str, x: plot.Axis, y: plot.Axis, series: list[tuple], word, height: int = 260
-) -> str:
+) -> plot.Chart:
     """series: [(name, css, [(x value, Figure)])]: a line, a dot a measurement, a bar over the repetitions. word(Figure) -> text."""
-    lines = "".join(
+    lines = joined(
         plot.line([(at, figure.value) for at, figure in points], x, y, css)
         + plot.bars([((at, at, at), (figure.value, figure.low, figure.high)) for at, figure in points], x, y, css)
         for _name, css, points in series
     )
     labels = dict(x.ticks)
-    marks = "".join(
-        f'<g class="{css}">'
-        + "".join(
-            plot.dot(at, figure.value, x, y, height, f"{name}, {labels[at]}: {word(figure)}") for at, figure in points
+    marks = joined(
+        shapes().group(
+            css,
+            [
+                plot.dot(at, figure.value, x, y, height, f"{name}, {labels[at]}: {word(figure)}")
+                for at, figure in points
+            ],
         )
-        + "</g>"
         for name, css, points in series
     )
     said = " ".join(
@@ -233,58 +229,59 @@ def sweep_chart(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Heat(plot.Chart):
+    """fields: [(left %, top, width %, middle %, opacity, best, text, text below)]; ups, ticks: as of a plot."""
+
+    x: plot.Axis
+    y: plot.Axis
+    ups: list
+    ticks: list
+    fields: list
+
+    @property
+    def body(self) -> Markup:
+        return shapes().fields(self)
+
+
+ROW = 46  # pixels of a row of a heat map
+
+
 def heat_map(
     ident: str, title: str, columns: list, rows: list, cells: dict, css: str, x_title: str, y_title: str
-) -> str:
+) -> plot.Chart:
     """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure."""
-    height = 46 * len(rows)
-    wide = 100 / len(columns)
-    low, high = (
-        min(value for value, _text, _below in cells.values()),
-        max(value for value, _text, _below in cells.values()),
-    )
-    out = [
-        f'<svg class="chart plot heat {css}" style="height:{height}px;--r:16px" role="img" aria-labelledby="{ident}-t {ident}-d">'
-        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">'
-    ]
-    out.append(
-        escape(
-            " ".join(
-                f"{x_title} {column}, {y_title} {row}: {cells[column, row][1]} {cells[column, row][2]}."
-                for row in rows
-                for column in columns
-                if (column, row) in cells
-            )
-        )
-    )
-    out.append(
-        f'</desc><g class="axis"><text class="up" x="-54" y="-9">{escape(y_title)}</text>'
-        f'<text x="50%" y="{height + 36}">{escape(x_title)}</text></g><g class="ups">'
-    )
-    out += [f'<text y="{46 * line + 27}">{escape(str(row))}</text>' for line, row in enumerate(reversed(rows))]
-    out.append('</g><g class="ticks">')
-    out += [
-        f'<text x="{(index + 0.5) * wide:.2f}%" y="{height + 18}">{escape(str(column))}</text>'
-        for index, column in enumerate(columns)
-    ]
-    out.append('</g><g class="fields">')
+    height, wide = ROW * len(rows), 100 / len(columns)
+    values = [value for value, _text, _below in cells.values()]
+    low, high = min(values), max(values)
+    fields = []
     for line, row in enumerate(reversed(rows)):
-        top = 46 * line
         for index, column in enumerate(columns):
-            if (column, row) not in cells:
-                continue
-            value, text, below = cells[column, row]
-            shade = 0.06 + 0.44 * (math.log(value / low) / math.log(high / low) if high > low > 0 else 0)
-            middle = f"{(index + 0.5) * wide:.2f}%"
-            out.append(
-                f'<rect class="field" x="{index * wide:.2f}%" y="{top}" width="{wide:.2f}%" height="46" fill-opacity="{shade:.2f}"/>'
-                f'<text class="cell{" best" if value == high else ""}" x="{middle}" y="{top + 21}">{escape(text)}</text>'
-                f'<text class="cell-below" x="{middle}" y="{top + 36}">{escape(below)}</text>'
-            )
-    return "".join(out) + "</g></svg>"
+            if (column, row) in cells:
+                value, text, below = cells[column, row]
+                shade = 0.06 + 0.44 * (math.log(value / low) / math.log(high / low) if high > low > 0 else 0)
+                left, middle = f"{index * wide:.2f}", f"{(index + 0.5) * wide:.2f}"
+                fields.append((left, ROW * line, f"{wide:.2f}", middle, f"{shade:.2f}", value == high, text, below))
+    return Heat(
+        ident,
+        title,
+        " ".join(
+            f"{x_title} {column}, {y_title} {row}: {cells[column, row][1]} {cells[column, row][2]}."
+            for row in rows
+            for column in columns
+            if (column, row) in cells
+        ),
+        f"plot heat {css}",
+        height,
+        x=plot.Axis("places", 0, len(columns), (), x_title),
+        y=plot.Axis("places", 0, len(rows), (), y_title),
+        ups=[(ROW * line + 27, row) for line, row in enumerate(reversed(rows))],
+        ticks=[(f"{(index + 0.5) * wide:.2f}", column, False) for index, column in enumerate(columns)],
+        fields=fields,
+    )
 
 
-def load_chart(ident: str, title: str, series: list[tuple]) -> str:
+def load_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart:
     """Latency against load. series: [(name, css, [(label, iops Figure, latency Figure)], index of the knee or None)]."""
     x = value_axis(
         [figure.high for _name, _css, points, _knee in series for _label, figure, _latency in points]
@@ -312,7 +309,7 @@ def load_chart(ident: str, title: str, series: list[tuple]) -> str:
             if index == knee:
                 inside.append(plot.dot(rate.value, wait.value, x, y, height, radius=9, css="knee"))
             inside.append(plot.dot(rate.value, wait.value, x, y, height, words + (" (knee)" if index == knee else "")))
-        marks.append(f'<g class="{css}">{"".join(inside)}</g>')
+        marks.append(shapes().group(css, inside))
         first, last = (
             f"{units.iops(rate.value)} IOPS, {units.latency(wait.value)} at {label}"
             for label, rate, wait in (points[0], points[-1])
@@ -321,7 +318,7 @@ def load_chart(ident: str, title: str, series: list[tuple]) -> str:
             f"{name}: from {first} to {last}; "
             + (f"knee at {points[knee][0]}." if knee is not None else "no knee within the loads.")
         )
-    lines = "".join(
+    lines = joined(
         plot.line([(rate.value, wait.value) for _label, rate, wait in points], x, y, css)
         + plot.bars(
             [((rate.value, rate.low, rate.high), (wait.value, wait.low, wait.high)) for _label, rate, wait in points],
@@ -341,7 +338,7 @@ def load_chart(ident: str, title: str, series: list[tuple]) -> str:
         y,
         height,
         lines,
-        "".join(marks),
+        joined(marks),
         right=plot.room_beside(ends, x),
         about=plot.ABOUT,
     )
@@ -354,26 +351,28 @@ SECONDS = "seconds since the point began"
 
 def time_chart(
     ident: str, title: str, y: plot.Axis, seconds: float, ramp: list, series: list[tuple], last: bool
-) -> str:
+) -> plot.Chart:
     """series: [(name, css, [[(t_s, value)] a piece], steady window (from, to) or None)]. A gap in the samples is a gap in the line."""
     height = 150
     # At least a second: a series of one sample has no length.
-    x = plot.linear_axis(max(seconds, 1.0), lambda value: f"{value:.5g}", SECONDS if last else "", "s")
-    stripes = "".join(plot.stripe(begin, end, x, "ramp", "ramp, not measured") for begin, end in ramp)
-    lines = "".join(
+    x = plot.linear_axis(max(seconds, 1.0), lambda value: f"{value:.5g}", SECONDS, "s")
+    stripes = joined(plot.stripe(begin, end, x, "ramp", "ramp, not measured") for begin, end in ramp)
+    lines = joined(
         plot.line(piece, x, y, css) for _name, css, pieces, _window in series for piece in pieces if len(piece) > 1
     )
-    marks = "".join(
-        plot.dot(t_s, value, x, y, height, radius=2)
-        for _name, _css, pieces, _window in series
-        for piece in pieces
-        if len(piece) == 1
-        for t_s, value in piece
+    marks = shapes().dots(
+        [
+            plot.dot(t_s, value, x, y, height, radius=2)
+            for _name, _css, pieces, _window in series
+            for piece in pieces
+            if len(piece) == 1
+            for t_s, value in piece
+        ]
     )
     windows = [(name, css, window) for name, css, _pieces, window in series if window]
     for index, (name, css, window) in enumerate(windows):
         up, (begin, end) = height - 3 - 5 * index, (100 * x.at(second) for second in window)
-        marks += f'<line class="window {css}" x1="{begin:.2f}%" x2="{end:.2f}%" y1="{up}" y2="{up}"><title>{escape(name)}: steady-state window</title></line>'
+        marks += shapes().window(css, f"{begin:.2f}", f"{end:.2f}", up, f"{name}: steady-state window")
     said = f"{y.title} over {seconds:g} s of " + ", ".join(name for name, _css, _pieces, _window in series) + "."
     ends = [(name, css, y.at(pieces[-1][-1][1])) for name, css, pieces, _window in series if pieces]
     return plot.frame(
@@ -388,10 +387,11 @@ def time_chart(
         ends,
         css="time" + ("" if last else " upper"),
         about=plot.ABOUT,
+        upper=not last,
     )
 
 
-def sparkline(values: list, low: float, high: float) -> str:
+def sparkline(values: list, low: float, high: float) -> Markup:
     """The rounds of a steady-state check between the limits low and high, which are drawn as a band."""
     floor, ceiling = min(*values, low), max(*values, high)
     room = (ceiling - floor) or 1.0
@@ -401,33 +401,44 @@ def sparkline(values: list, low: float, high: float) -> str:
 
     wide = 96 / max(1, len(values) - 1)
     dots = "".join(f"M{2 + index * wide:.0f} {up(value)}h0" for index, value in enumerate(values))
-    return (
-        f'<svg class="spark" viewBox="0 0 100 24" width="100" height="24" aria-hidden="true"><rect width="100" y="{up(high)}" '
-        f'height="{20 * (high - low) / room:.1f}"/><path d="{dots}"/></svg>'
-    )
+    return shapes().spark(up(high), f"{20 * (high - low) / room:.1f}", dots)
 
 
-def split_bar(parts: list, full: float) -> str:
+def split_bar(parts: list, full: float) -> Markup:
     """Stacked parts [(css, value)] of a whole that is at most ``full``."""
-    out, at = [], 0.0
+    placed, at = [], 0.0
     for css, value in parts:
         wide = 100 * value / full if full else 0
-        out.append(f'<rect class="{css}" x="{at:.2f}%" width="{wide:.2f}%" y="3" height="12"/>')
+        placed.append((css, f"{at:.2f}", f"{wide:.2f}"))
         at += wide
-    return f'<svg class="mark split" aria-hidden="true">{"".join(out)}</svg>'
+    return shapes().split(placed)
 
 
 # -- the chain -------------------------------------------------------------------------------------------------------
 
 
-def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Chain(plot.Chart):
+    """Frames of hosts [(x, y, width, height)] with their names [(x, y, name)], arrows [path] and nodes [{css, title, x, y, wide, high, texts}]."""
+
+    hosts: list
+    arrows: list
+    hostnames: list
+    nodes: list
+
+    @property
+    def body(self) -> Markup:
+        return shapes().chain(self)
+
+
+def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> plot.Chart | None:
     """The chain as it really is: one lane a chain of parents, one band a host, an arrow along each parent.
 
     layers: bottom first. measured: layer name -> one line of figures; the others are drawn dim and said to be unmeasured.
     Wide, the I/O runs from the guest on the right to the backing on the left; narrow, from top to bottom.
     """
     if not layers:
-        return ""
+        return None
     narrow = width < 500
     slots, lanes, bands = _layout(layers, narrow)
     count_slots, count_lanes = bands[-1][2] + 1, max(lanes.values()) + 1
@@ -487,24 +498,7 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
         + ("" if layer["name"] in measured else " (not measured)")
         for layer in layers
     )
-    out = [
-        f'<svg class="chart chain {"narrow" if narrow else "wide"}" viewBox="0 0 {width} {height:.0f}" role="img" aria-labelledby="{ident}-t {ident}-d">',
-        f'<title id="{ident}-t">The chain of layers</title><desc id="{ident}-d">{escape(names)}</desc>',
-        f'<defs><marker id="{ident}-a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path class="head" d="M0 0L8 4L0 8z"/></marker></defs>',
-    ]
-    for _host, left, top, wide, high in frames:
-        out.append(
-            f'<rect class="host" x="{left + 0.5:.1f}" y="{top + 0.5:.1f}" width="{wide - 1:.1f}" height="{high - 1:.1f}" rx="10"/>'
-        )
-    for layer in layers:
-        if layer.get("parent") in place:
-            out.append(_arrow(place[layer["name"]], place[layer["parent"]], box_w, box_h, ident, narrow))
-    # After the arrows: the name's halo keeps it readable where one passes.
-    for host, left, top, wide, _high in frames:
-        out.append(
-            f'<text class="hostname" x="{left + pad:.1f}" y="{top + 17:.1f}">{escape(_fit(host, wide - 2 * pad))}</text>'
-        )
+    nodes = []
     for layer in layers:
         left, top = place[layer["name"]]
         line = measured.get(layer["name"])
@@ -519,16 +513,44 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> s
             if made
             else _tail(str(path), box_w - 16)
         )
-        out.append(
-            f'<g class="node {tint(layer["kind"])}{"" if line else " dim"}"><title>{escape(layer["name"])}: {escape(str(path))}</title>'
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{box_w:.1f}" height="{box_h}" rx="7"/>'
-            f'<rect class="edge" x="{left:.1f}" y="{top:.1f}" width="4" height="{box_h}" rx="2"/>'
-            f'<text class="node-name" x="{left + 12:.1f}" y="{top + 19:.1f}">{escape(_fit(layer["name"], box_w - 16))}</text>'
-            f'<text class="node-path" x="{left + 12:.1f}" y="{top + 35:.1f}">{escape(_fit(where, box_w - 16))}</text>'
-            f'<text class="node-figure" x="{left + 12:.1f}" y="{top + 52:.1f}">{escape(_fit(line or "not measured", box_w - 14))}</text></g>'
+        texts = (
+            ("node-name", 19, _fit(layer["name"], box_w - 16)),
+            ("node-path", 35, _fit(where, box_w - 16)),
+            ("node-figure", 52, _fit(line or "not measured", box_w - 14)),
         )
-    out.append("</svg>")
-    return "".join(out)
+        nodes.append(
+            {
+                "css": tint(layer["kind"]) + ("" if line else " dim"),
+                "title": f"{layer['name']}: {path}",
+                "x": f"{left:.1f}",
+                "y": f"{top:.1f}",
+                "wide": f"{box_w:.1f}",
+                "high": box_h,
+                "texts": [(css, f"{left + 12:.1f}", f"{top + down:.1f}", text) for css, down, text in texts],
+            }
+        )
+    return Chain(
+        ident,
+        "The chain of layers",
+        names,
+        f"chain {'narrow' if narrow else 'wide'}",
+        round(height),
+        width,
+        hosts=[
+            (f"{left + 0.5:.1f}", f"{top + 0.5:.1f}", f"{wide - 1:.1f}", f"{high - 1:.1f}")
+            for _host, left, top, wide, high in frames
+        ],
+        arrows=[
+            _arrow(place[layer["name"]], place[layer["parent"]], box_w, box_h, narrow)
+            for layer in layers
+            if layer.get("parent") in place
+        ],
+        hostnames=[
+            (f"{left + pad:.1f}", f"{top + 17:.1f}", _fit(host, wide - 2 * pad))
+            for host, left, top, wide, _high in frames
+        ],
+        nodes=nodes,
+    )
 
 
 def _layout(layers: list[dict], narrow: bool) -> tuple[dict, dict, list]:
@@ -605,13 +627,12 @@ def _lanes(devices: list[dict], slots: dict) -> tuple[dict, set]:
     return lanes, taken
 
 
-def _arrow(child: tuple, parent: tuple, box_w: float, box_h: float, ident: str, narrow: bool) -> str:
+def _arrow(child: tuple, parent: tuple, box_w: float, box_h: float, narrow: bool) -> str:
+    """The path of an arrow."""
     if narrow:
         x1, y1, x2, y2 = child[0] + box_w / 2, child[1] + box_h, parent[0] + box_w / 2, parent[1] - 2
         middle = (y1 + y2) / 2
-        path = f"M{x1:.1f} {y1:.1f}C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
-    else:
-        x1, y1, x2, y2 = child[0], child[1] + box_h / 2, parent[0] + box_w + 2, parent[1] + box_h / 2
-        middle = (x1 + x2) / 2
-        path = f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
-    return f'<path class="arrow" d="{path}" marker-end="url(#{ident}-a)"/>'
+        return f"M{x1:.1f} {y1:.1f}C{x1:.1f} {middle:.1f} {x2:.1f} {middle:.1f} {x2:.1f} {y2:.1f}"
+    x1, y1, x2, y2 = child[0], child[1] + box_h / 2, parent[0] + box_w + 2, parent[1] + box_h / 2
+    middle = (x1 + x2) / 2
+    return f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"

@@ -11,13 +11,13 @@ import json
 import math
 from xml.sax.saxutils import escape
 
-import jinja2
+from markupsafe import Markup
 
 from ...module_utils.core import units
 from ..compare import points
 from ..compare import words as wording
 from .junit import attribute, printable
-from .render import TEMPLATES, asset, code, plain
+from .markup import asset, fill, shapes
 
 FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
 VERDICT_TITLES = {
@@ -207,12 +207,11 @@ def _objection(hits: list) -> str:
 def markdown(found: dict) -> str:
     said = [row for row in found["rows"] if row["verdict"] != "no_difference"]
     alike = [row for row in found["rows"] if row["verdict"] == "no_difference"]
-    return (
-        _environment()
-        .get_template("compare.md.j2")
-        .render(
-            found=found, tables=[(said, ""), (alike, f"{len(alike)} without a difference")], left_out=left_out(found)
-        )
+    return _filled(
+        "compare.md.j2",
+        found=found,
+        tables=[(said, ""), (alike, f"{len(alike)} without a difference")],
+        left_out=left_out(found),
     )
 
 
@@ -220,18 +219,15 @@ def html(found: dict) -> str:
     matrix: dict = {}
     for row in found["rows"]:
         matrix.setdefault(row["point"], {})[row["metric"]] = row
-    return (
-        _environment()
-        .get_template("compare.html.j2")
-        .render(
-            found=found,
-            sections=_sections(found),
-            matrix=matrix,
-            left_out=left_out(found),
-            tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
-            style=asset("style.css") + asset("compare.css"),
-            script=asset("script.js"),
-        )
+    return _filled(
+        "compare.html.j2",
+        found=found,
+        sections=_sections(found),
+        matrix=matrix,
+        left_out=left_out(found),
+        tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
+        style=asset("style.css") + asset("compare.css"),
+        script=asset("script.js"),
     )
 
 
@@ -254,26 +250,21 @@ def _shown(counts: dict) -> list:
     ]
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(
-        plain=plain,
-        code=code,
+def _filled(name: str, **content) -> str:
+    """The template with what both forms of a comparison say alike."""
+    return fill(
+        name,
+        **content,
         signed=signed,
         probability=probability,
         amount=wording.amount,
         title=wording.title,
         margin=wording.margin_words,
+        value=value,
+        words=words,
+        interval=_interval,
+        absent=units.ABSENT,
     )
-    environment.globals.update(value=value, words=words, interval=_interval, absent=units.ABSENT)
-    return environment
 
 
 def _sections(found: dict) -> list[dict]:
@@ -318,20 +309,17 @@ def _ticks(span: float) -> list[float]:
     return sorted([*kept, 0])
 
 
-def effect_mark(row: dict, margin_percent: float, span: float) -> str:
+def effect_mark(row: dict, margin_percent: float, span: float) -> Markup:
     """A line of a forest plot: the margin as a band, the estimate as a dot, its interval as a line."""
 
     def at(percent: float) -> float:
         return 50 + 50 * _log(percent) / span
 
-    band = f'<rect class="band" x="{at(-margin_percent):.2f}%" width="{at(margin_percent) - at(-margin_percent):.2f}%" y="0" height="100%"/>'
-    zero = '<line class="zero" x1="50%" x2="50%" y1="0" y2="100%"/>'
-    if "change_percent" not in row:
-        return f'<svg class="mark" aria-hidden="true" focusable="false">{band}{zero}</svg>'
-    low, high, own = at(row["change_low_percent"]), at(row["change_high_percent"]), at(row["change_percent"])
-    return (
-        f'<svg class="mark v-{row["verdict"]}" aria-hidden="true" focusable="false">{band}{zero}'
-        f'<line class="interval" x1="{low:.2f}%" x2="{high:.2f}%" y1="50%" y2="50%"/>'
-        + "".join(f'<line class="interval" x1="{end:.2f}%" x2="{end:.2f}%" y1="28%" y2="72%"/>' for end in (low, high))
-        + f'<circle class="estimate" cx="{own:.2f}%" cy="50%" r="5"/></svg>'
+    judged = "change_percent" in row
+    keys = ("change_low_percent", "change_high_percent", "change_percent")
+    return shapes().effect(
+        row["verdict"] if judged else "",
+        f"{at(-margin_percent):.2f}",
+        f"{at(margin_percent) - at(-margin_percent):.2f}",
+        *(f"{at(row[key]):.2f}" if judged else "" for key in keys),
     )

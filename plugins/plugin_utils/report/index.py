@@ -23,6 +23,8 @@ from ..store import load, store
 from ..store.cells import Figure
 from ..store.flatten import flatten
 from . import charts, model, plot, render, views
+from .markup import asset, fill, joined, shapes
+from .tables import Table, cell, words
 
 SCHEMA = "storlab.runs/1"
 FILES = ("index.html", "index.json")
@@ -143,25 +145,22 @@ def html(index: dict) -> str:
         "chosen": chosen,
         "trends": _embedded(index, chosen),
     }
-    return (
-        render.templates()
-        .get_template("index.html.j2")
-        .render(
-            index=index,
-            runs=runs,
-            readable=[run for run in runs if "verdict" in run],
-            marks=marks,
-            chosen=chosen,
-            chart=_chart(index, chosen, marks) if chosen else "",
-            table=_table(index, chosen) if chosen else "",
-            title=f"Runs of {index['testbed_id']}",
-            metric_words=views.METRIC_WORDS,
-            data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
-            complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))),
-            moment=units.moment,
-            style=render.asset("style.css") + render.asset("index.css"),
-            script=render.asset("script.js") + render.asset("index.js"),
-        )
+    return fill(
+        "index.html.j2",
+        index=index,
+        runs=runs,
+        readable=[run for run in runs if "verdict" in run],
+        marks=marks,
+        chosen=chosen,
+        chart=_chart(index, chosen, marks) if chosen else None,
+        table=_table(index, chosen) if chosen else None,
+        title=f"Runs of {index['testbed_id']}",
+        metric_words=views.METRIC_WORDS,
+        data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
+        complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))),
+        moment=units.moment,
+        style=asset("style.css") + asset("index.css"),
+        script=asset("script.js") + asset("index.js"),
     )
 
 
@@ -245,7 +244,7 @@ def _line(index: dict, chosen: tuple) -> tuple:
     return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.METRICS[metric][2]
 
 
-def _chart(index: dict, chosen: tuple, marks: list) -> str:
+def _chart(index: dict, chosen: tuple, marks: list) -> plot.Chart:
     line, word = _line(index, chosen)
     runs, labels = index["runs"], _labels(index["runs"])
     x = plot.Axis("linear", -0.5, len(runs) - 0.5, tuple(enumerate(labels)), "runs, oldest first")
@@ -255,15 +254,11 @@ def _chart(index: dict, chosen: tuple, marks: list) -> str:
     drawn = plot.line([(at, figure.value) for at, figure in line], x, y, "c0") + plot.bars(
         [((at, at, at), (figure.value, figure.low, figure.high)) for at, figure in line], x, y, "c0"
     )
-    changed = "".join(
-        f'<g class="changed"><line x1="{100 * x.at(mark["run"] - 0.5):.2f}%" x2="{100 * x.at(mark["run"] - 0.5):.2f}%" y1="0" y2="{height}"/>'
-        f'<text x="{100 * x.at(mark["run"] - 0.5):.2f}%" y="-4">{mark["number"]}</text></g>'
-        for mark in marks
-    )
-    dots = "".join(
+    changed = joined(shapes().changed(f"{100 * x.at(mark['run'] - 0.5):.2f}", height, mark["number"]) for mark in marks)
+    dots = [
         plot.dot(at, figure.value, x, y, height, f"{labels[at] or runs[at]['name']}: {views.spread(figure, word)}")
         for at, figure in line
-    )
+    ]
     said = f"{len(line)} runs, from {word(line[0][1].value)} to {word(line[-1][1].value)}; the environment changed {len(marks)} times."
     return plot.frame(
         "trend",
@@ -273,28 +268,28 @@ def _chart(index: dict, chosen: tuple, marks: list) -> str:
         y,
         height,
         drawn,
-        f'{changed}<g class="c0">{dots}</g>',
+        changed + shapes().group("c0", dots),
         css="trend",
         about=plot.ABOUT,
     )
 
 
-def _table(index: dict, chosen: tuple) -> str:
+def _table(index: dict, chosen: tuple) -> Table:
     line, word = _line(index, chosen)
     rows = [
         (
             "",
             index["runs"][at]["name"],
             [
-                views.words(units.moment(index["runs"][at].get("started_utc"))),
-                views.cell(figure.value, word(figure.value)),
-                views.cell(figure.low, word(figure.low)),
-                views.cell(figure.high, word(figure.high)),
+                words(units.moment(index["runs"][at].get("started_utc"))),
+                cell(figure.value, word(figure.value)),
+                cell(figure.low, word(figure.low)),
+                cell(figure.high, word(figure.high)),
             ],
         )
         for at, figure in line
     ]
-    return views.grid(
+    return Table(
         "The trend's figures",
         [
             ("Run", False),

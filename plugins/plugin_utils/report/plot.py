@@ -11,8 +11,12 @@ picture is exactly the plot area and its labels reach beyond it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from markupsafe import Markup
+
+from .markup import NOTHING, shapes
 
 ACROSS, UP = 1000, 9999  # units of the nested picture: whole numbers fine enough for three digits on four decades
 CHARACTER = 6.9  # width of a character of the 12 px label text, measured in Chromium
@@ -35,10 +39,12 @@ class Axis:
 
     def at(self, value: float) -> float:
         """0..1 along the axis; what lies beyond an end is drawn at the end."""
-        position = (_scale(self.kind, value) - _scale(self.kind, self.low)) / (
-            _scale(self.kind, self.high) - _scale(self.kind, self.low)
-        )
-        return min(1.0, max(0.0, position))
+        low, high = self._ends
+        return min(1.0, max(0.0, (_scale(self.kind, value) - low) / (high - low)))
+
+    @cached_property
+    def _ends(self) -> tuple:
+        return _scale(self.kind, self.low), _scale(self.kind, self.high)
 
 
 def _scale(kind: str, value: float) -> float:
@@ -109,13 +115,13 @@ def nines_axis(end: float, title: str) -> Axis:
 # -- what stands in a chart ------------------------------------------------------------------------------------------
 
 
-def line(points: list, x: Axis, y: Axis, css: str) -> str:
+def line(points: list, x: Axis, y: Axis, css: str) -> Markup:
     """A polyline of [(x, y)] for the stretching part of a chart."""
     drawn = " ".join(f"{round(ACROSS * x.at(left))},{UP - round(UP * y.at(value))}" for left, value in points)
-    return f'<polyline class="line {css}" points="{drawn}"/>'
+    return shapes().line(css, drawn)
 
 
-def steps(points: list, x: Axis, y: Axis, css: str) -> str:
+def steps(points: list, x: Axis, y: Axis, css: str) -> Markup:
     """A staircase of [(x, y)]: each value holds up to the next x; the first point is where it starts from, the last where it comes down to."""
     left, value = points[0]
     drawn, level = f"M{round(ACROSS * x.at(left))} {UP - round(UP * y.at(value))}", value
@@ -123,16 +129,16 @@ def steps(points: list, x: Axis, y: Axis, css: str) -> str:
         if value != level:
             drawn += f"H{round(ACROSS * x.at(left))}V{UP - round(UP * y.at(value))}"
             level = value
-    return f'<path class="line {css}" d="{drawn}"/>'
+    return shapes().path(f"line {css}", drawn)
 
 
-def stripe(begin: float, end: float, x: Axis, css: str, title: str) -> str:
+def stripe(begin: float, end: float, x: Axis, css: str, title: str) -> Markup:
     """A part of the x axis marked over the full height, for the stretching part of a chart."""
     left, right = round(ACROSS * x.at(begin)), round(ACROSS * x.at(end))
-    return f'<rect class="{css}" x="{left}" width="{right - left}" y="0" height="{UP}"><title>{escape(title)}</title></rect>'
+    return shapes().stripe(css, left, right - left, UP, title)
 
 
-def bars(points: list, x: Axis, y: Axis, css: str) -> str:
+def bars(points: list, x: Axis, y: Axis, css: str) -> Markup:
     """Bars over the repetitions, for the stretching part. points: [((x, low, high), (y, low, high))]."""
     drawn = ""
     for (left, first, last), (value, low, high) in points:
@@ -140,28 +146,27 @@ def bars(points: list, x: Axis, y: Axis, css: str) -> str:
             drawn += f"M{round(ACROSS * x.at(left))} {UP - round(UP * y.at(low))}V{UP - round(UP * y.at(high))}"
         if first != last:
             drawn += f"M{round(ACROSS * x.at(first))} {UP - round(UP * y.at(value))}H{round(ACROSS * x.at(last))}"
-    return f'<path class="bars {css}" d="{drawn}"/>' if drawn else ""
+    return shapes().path(f"bars {css}", drawn) if drawn else NOTHING
 
 
 def dot(
     left: float, value: float, x: Axis, y: Axis, height: int, text: str = "", radius: float = 4, css: str = "dot"
-) -> str:
-    """A dot with its words, which the page's script shows under the pointer and a browser without it after a while."""
-    title = f"<title>{escape(text)}</title>" if text else ""
-    return f'<circle class="{css}" cx="{_percent(x.at(left))}%" cy="{_pixels((1 - y.at(value)) * height)}" r="{radius:g}">{title}</circle>'
+) -> tuple:
+    """A dot for shapes().dots or group, with its words, which the page's script shows under the pointer and a browser without it after a while."""
+    return css, percent(x.at(left)), _pixels((1 - y.at(value)) * height), f"{radius:g}", text
 
 
-def beside(ends: list, x: Axis, y: Axis, height: int) -> str:
+def beside(ends: list, x: Axis, y: Axis, height: int) -> Markup:
     """The names of lines at their last points, for lines that do not end at the edge. ends: [(x value, y value, name, css)]."""
-    out, taken = [], []
+    placed, taken = [], []
     for left, value, name, css in sorted(ends, key=lambda end: (end[1], end[2])):
         at, up, wide = x.at(left) * ABOUT, (1 - y.at(value)) * height + 4, CHARACTER * len(name)
         # Upwards, until it stands free of those below it.
         while any(abs(up - other) < LABEL_GAP and at < right and begin < at + wide for begin, right, other in taken):
             up -= 1
         taken.append((at, at + wide, up))
-        out.append(f'<text class="name {css}" x="{_percent(x.at(left))}%" y="{up:.0f}" dx="11">{escape(name)}</text>')
-    return "".join(out)
+        placed.append((css, percent(x.at(left)), f"{up:.0f}", name))
+    return shapes().names(placed)
 
 
 def room_beside(ends: list, x: Axis) -> float:
@@ -169,12 +174,88 @@ def room_beside(ends: list, x: Axis) -> float:
     return max(16.0, *(20 + CHARACTER * len(name) - (1 - x.at(left)) * ABOUT for left, _value, name, _css in ends))
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.2f}".rstrip("0").rstrip(".")
 
 
 def _pixels(value: float) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What every chart has, wherever it is drawn. width: in pixels, None where the chart is as wide as its place; right: pixels right of the plot area."""
+
+    ident: str
+    title: str
+    said: str
+    css: str
+    height: int
+    width: int | None = None
+    right: str = "16"
+    scales: tuple | None = None  # of the axes, for the page's script
+
+    @property
+    def body(self) -> Markup:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot(Chart):
+    """lines: what stretches; marks: what keeps its size; about: how wide it will be; upper: another stands below it that names their common axis.
+
+    ends: [(name, css, y position 0..1 from the bottom)], labels at the right edge, which make their own room.
+    """
+
+    ACROSS, UP = ACROSS, UP
+    x: Axis
+    y: Axis
+    lines: Markup = NOTHING
+    marks: Markup = NOTHING
+    ends: list = field(default_factory=list)
+    about: int = PAIRED
+    upper: bool = False
+
+    @property
+    def body(self) -> Markup:
+        return shapes().plot(self)
+
+    @property
+    def rules(self) -> str:
+        """The lines at the ticks, as one path of the stretching part."""
+        across = "".join(f"M0 {UP - round(UP * self.y.at(value))}H{ACROSS}" for value, _label in self.y.ticks)
+        return across + "".join(f"M{round(ACROSS * self.x.at(value))} 0V{UP}" for value, _label in self.x.ticks)
+
+    @property
+    def ups(self) -> list:
+        """[(pixels from the top, label)] of the ticks of y that have room."""
+        found, last = [], math.inf
+        for up, label in [((1 - self.y.at(value)) * self.height, label) for value, label in self.y.ticks]:
+            if label and last - up >= LABEL_GAP - 2:
+                found.append((_pixels(up + 4), label))
+                last = up
+        return found
+
+    @property
+    def ticks(self) -> list:
+        """[(percent from the left, label, whether a phone has no room for it)] of the ticks of x."""
+        kept = _thinned([(self.x.at(value), label) for value, label in self.x.ticks], self.about)
+        slim = _thinned(kept, PHONE)
+        return [(percent(at), label, (at, label) not in slim) for at, label in kept]
+
+    @property
+    def leaders(self) -> list:
+        """[(css, y of the line's end, y of the leader's, y of the text, name)]: names beside the line ends, pushed apart."""
+        placed, previous = [], -LABEL_GAP * 0.5
+        for name, css, at in sorted(self.ends, key=lambda end: (-end[2], end[0])):
+            up = (1 - at) * self.height
+            previous = max(up, previous + LABEL_GAP)
+            placed.append([name, css, up, previous])
+        limit = self.height + 4.0
+        for entry in reversed(placed):
+            entry[3] = min(entry[3], limit)
+            limit = entry[3] - LABEL_GAP
+        return [(css, f"{up:.0f}", f"{label:.0f}", f"{label + 4:.0f}", name) for name, css, up, label in placed]
 
 
 def frame(
@@ -184,49 +265,35 @@ def frame(
     x: Axis,
     y: Axis,
     height: int,
-    lines: str,
-    marks: str = "",
+    lines: Markup,
+    marks: Markup = NOTHING,
     ends: list | None = None,
     css: str = "",
     right: float = 16.0,
     about: int = PAIRED,
-) -> str:
-    """The whole chart. lines: what stretches; marks: what keeps its size; about: how wide it will be.
-
-    ends: [(name, css, y position 0..1 from the bottom)], labels at the right edge, which make their own room; right: pixels of room otherwise.
-    """
+    upper: bool = False,
+) -> Plot:
+    """The whole chart; right: pixels of room where no ends make their own."""
     if ends:
         right = min(200.0, 24 + CHARACTER * max(len(name) for name, _css, _at in ends))
-    return (
-        f'<svg class="chart plot {css}" style="height:{height}px;--r:{right:.0f}px" role="img" aria-labelledby="{ident}-t {ident}-d" '
-        f'data-x="{x.kind} {x.low:.6g} {x.high:.9g} {x.unit}" data-y="{y.kind} {y.low:.6g} {y.high:.6g} {y.unit}">'
-        f'<title id="{ident}-t">{escape(title)}</title><desc id="{ident}-d">{escape(said)}</desc>{labels(x, y, height, about)}'
-        f'<svg class="area" viewBox="0 0 {ACROSS} {UP}" preserveAspectRatio="none" width="100%" height="{height}">{rules(x, y)}{lines}</svg>'
-        f"{marks}{_ends(ends or [], height)}</svg>"
-    )
-
-
-def rules(x: Axis, y: Axis) -> str:
-    """The lines at the ticks, as one path of the stretching part."""
-    across = "".join(f"M0 {UP - round(UP * y.at(value))}H{ACROSS}" for value, _label in y.ticks)
-    return f'<path class="grid" d="{across}{"".join(f"M{round(ACROSS * x.at(value))} 0V{UP}" for value, _label in x.ticks)}"/>'
-
-
-def labels(x: Axis, y: Axis, height: int, about: int) -> str:
-    """Titles of the axes and the labels of their ticks; those that a phone has no room for are of the class roomy."""
-    kept = _thinned([(x.at(value), label) for value, label in x.ticks], about)
-    slim = _thinned(kept, PHONE)
-    ups, last = "", math.inf
-    for up, label in [((1 - y.at(value)) * height, label) for value, label in y.ticks]:
-        if label and last - up >= LABEL_GAP - 2:
-            ups, last = ups + f'<text y="{_pixels(up + 4)}">{escape(label)}</text>', up
-    acrosses = "".join(
-        f'<text x="{_percent(at)}%" y="{height + 18}"{"" if (at, label) in slim else " class=" + chr(34) + "roomy" + chr(34)}>{escape(label)}</text>'
-        for at, label in kept
-    )
-    return (
-        f'<g class="axis"><text class="up" x="-54" y="-9">{escape(y.title)}</text><text x="50%" y="{height + 36}">{escape(x.title)}</text></g>'
-        f'<g class="ups">{ups}</g><g class="ticks">{acrosses}</g>'
+    return Plot(
+        ident,
+        title,
+        said,
+        f"plot {css}",
+        height,
+        right=f"{right:.0f}",
+        scales=(
+            f"{x.kind} {x.low:.6g} {x.high:.9g} {x.unit}",
+            f"{y.kind} {y.low:.6g} {y.high:.6g} {y.unit}",
+        ),
+        x=x,
+        y=y,
+        lines=lines,
+        marks=marks,
+        ends=ends or [],
+        about=about,
+        upper=upper,
     )
 
 
@@ -244,29 +311,6 @@ def _thinned(labels: list, width: int) -> list:
             kept.pop()
         kept.append(labels[-1])
     return kept
-
-
-def _ends(ends: list, height: int) -> str:
-    """Names beside the line ends, pushed apart, joined to their line by a thin leader."""
-    if not ends:
-        return ""
-    placed, previous = [], -LABEL_GAP * 0.5
-    for name, css, at in sorted(ends, key=lambda end: (-end[2], end[0])):
-        up = (1 - at) * height
-        previous = max(up, previous + LABEL_GAP)
-        placed.append([name, css, up, previous])
-    limit = height + 4.0
-    for entry in reversed(placed):
-        entry[3] = min(entry[3], limit)
-        limit = entry[3] - LABEL_GAP
-    return (
-        '<svg class="ends" x="100%" overflow="visible">'
-        + "".join(
-            f'<g class="{css}"><path d="M2 {up:.0f}L13 {label:.0f}"/><text x="17" y="{label + 4:.0f}">{escape(name)}</text></g>'
-            for name, css, up, label in placed
-        )
-        + "</svg>"
-    )
 
 
 def end_of(points: list, y: Axis) -> float:

@@ -8,20 +8,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-import re
-from html import escape
 from urllib.parse import quote
-
-import jinja2
 
 from ...module_utils.core import units
 from ...module_utils.result.result import PERCENTILES
 from ..store.cells import Cell, bounds_of
 from . import charts, views
+from .markup import asset, fill, templates
 from .model import SAMPLED, Report, Step, Waterfall, workload_words
+from .tables import Field, Table, bounds, cell, words
 
-TEMPLATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 FILES = ("index.html", "report.md", "results.csv", "results.json")
 METRICS = (
     "ios",
@@ -301,25 +297,15 @@ def _without_histograms(point: dict) -> dict:
 # -- Markdown --------------------------------------------------------------------------------------------------------
 
 
-def plain(text) -> str:
-    """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
-    return (
-        re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split()))
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-    )
-
-
-def code(text) -> str:
-    return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
-
-
 def markdown(report: Report) -> str:
-    environment = templates()
-    environment.filters.update(plain=plain, code=code)
-    return environment.get_template("report.md.j2").render(
-        report=report, latency=latency, takes_away=takes_away, not_measured=not_measured, lanes=_lanes_in_words(report)
+    return fill(
+        "report.md.j2",
+        report=report,
+        latency=latency,
+        takes_away=takes_away,
+        not_measured=not_measured,
+        lanes=_lanes_in_words(report),
+        words=workload_words,
     )
 
 
@@ -343,8 +329,6 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
 
 
 def html(report: Report) -> str:
-    environment = templates()
-    environment.globals.update({"iops": units.iops, "bandwidth": units.bandwidth, "latency": units.latency})
     choices = views.Choices(report)
     pictured, apart = views.drawn(report, views.DISTRIBUTIONS), views.drawn(report, views.SECTIONS)
     sections = [
@@ -352,61 +336,64 @@ def html(report: Report) -> str:
         for index, waterfall in enumerate(report.waterfalls)
         if waterfall.workload_id in apart
     ]
+    grouped = len(report.points) > views.POINTS_APART
     # The workload measured at the most layers is what the report is about; the others follow after what they say together.
     first = next((section for section in sections if section["waterfall"] is report.headline), None)
-    return environment.get_template("report.html.j2").render(
+    content = {
+        "first": first,
+        "others": [section for section in sections if section is not first],
+        "views": views.of_run(report, choices),
+        "steady": views.steady_states(report, choices),
+        "clients": views.clients(report, choices),
+        "published": views.published(report, choices),
+        "installations": _installations(report),
+        "overview": _overview(report),
+    }
+    return fill(
+        "report.html.j2",
+        iops=units.iops,
+        latency=units.latency,
+        tint=charts.tint,
+        words=workload_words,
         report=report,
-        first=first,
-        others=[section for section in sections if section is not first],
-        views=views.of_run(report, choices),
+        **content,
+        sections=_sections(content),
         choices=choices,
         metric_words=views.METRIC_WORDS,
-        steady=views.steady_states(report, choices),
         checks=views.checks(report),
-        clients=views.clients(report, choices),
-        published=views.published(report, choices),
         profiles=views.profiles(report),
-        installations=_installations(report),
         chain=_chain(report),
         tiles=_tiles(report),
-        overview=_overview(report),
         further=_further(report, choices, apart),
-        points=_points(report, choices),
-        grouped=len(report.points) > views.POINTS_APART,
+        points=(_points_grouped if grouped else _points)(report, choices),
+        grouped=grouped,
         style=asset("style.css") + choices.style(),
         script=asset("script.js"),
     )
 
 
-def templates() -> jinja2.Environment:
-    """HTML is escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(
-        iops=units.iops,
-        latency=units.latency,
-        between=units.latency_between,
-        added=units.added_latency,
-        bandwidth=units.bandwidth,
-        ratio=units.ratio,
-        percent=units.percent,
-        moment=units.moment,
-        exact=units.exact,
-        words=workload_words,
-        tint=charts.tint,
-    )
-    return environment
-
-
-def asset(name: str) -> str:
-    with open(os.path.join(TEMPLATES, name), encoding="utf-8") as handle:
-        return handle.read()
+def _sections(content: dict) -> list[tuple]:
+    """[(id, name)] of the sections that the page has, as its navigation names them."""
+    first = content["first"]
+    return [
+        ("chain", "Chain"),
+        *([("overview", "Workloads")] if content["overview"] else []),
+        *([(first["id"], "Layers")] if first else []),
+        *((view["id"], view["title"]) for view in content["views"]),
+        *(
+            (name, words)
+            for name, words in (
+                ("installations", "Installations"),
+                ("published", "Published"),
+                ("clients", "Clients"),
+                ("steady", "Steady state"),
+            )
+            if content[name]
+        ),
+        ("findings", "Findings"),
+        ("environment", "Environment"),
+        ("points", "Points"),
+    ]
 
 
 def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
@@ -419,16 +406,16 @@ def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
         for number, step in enumerate(waterfall.steps):
             found = step.cell
             # Where the list of all workloads leads to.
-            named = f'<td id="w{index + 1}">' if not number else "<td>"
+            ident = f"w{index + 1}" if not number else ""
             fields = [
-                _bounded(limits) if (limits := found.between(metric)) else _field(found.value(metric), word)
+                bounds(limits) if (limits := found.between(metric)) else _field(found.value(metric), word)
                 for metric, word in POINT_METRICS
             ]
             rows.append(
                 (
                     f"{choices.only(found.layer)} {choices.pattern(waterfall.workload)}",
                     found.layer,
-                    [f"{named}{escape(waterfall.workload_id)}", *fields, views.words(takes_away(step))],
+                    [Field(waterfall.workload_id, ident=ident), *fields, words(takes_away(step))],
                 )
             )
     head = [
@@ -441,10 +428,10 @@ def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
         ("p99", True),
         ("Takes away", False),
     ]
-    return {"workloads": len(waterfalls), "table": views.grid("Further workloads", head, rows)} if rows else None
+    return {"workloads": len(waterfalls), "table": Table("Further workloads", head, rows)} if rows else None
 
 
-def _installations(report: Report) -> str:
+def _installations(report: Report) -> Table | None:
     """A row an installation: how long it took, and how many commands a second its datastore served meanwhile."""
     rows = []
     for timed in report.installations:
@@ -456,13 +443,13 @@ def _installations(report: Report) -> str:
                 "",
                 f"{timed['guest']}{simulated}",
                 [
-                    views.words(timed["datastore"]),
-                    views.cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),
+                    words(timed["datastore"]),
+                    cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),
                     *(_field(rates.get(key), units.iops) for key in ("mean", "p95", "max")),
                     _field(found.get("samples"), str),
-                    views.words(timed["iso"]),
-                    views.words(timed["ended_by"].replace("_", " ")),
-                    f"<td>{''.join(_trace(kind, file) for kind, file in timed['files'].items())}",
+                    words(timed["iso"]),
+                    words(timed["ended_by"].replace("_", " ")),
+                    Field(templates().get_template("table.html.j2").module.traces(_traces(timed["files"]))),
                 ],
             )
         )
@@ -478,7 +465,7 @@ def _installations(report: Report) -> str:
         ("Ended by", False),
         ("Their file and SHA-256", False),
     ]
-    return views.grid("Installations", head, rows) if rows else ""
+    return Table("Installations", head, rows) if rows else None
 
 
 POINT_METRICS = (
@@ -490,76 +477,82 @@ POINT_METRICS = (
 )
 
 
-def _field(value, word) -> str:
-    return views.cell(value, "" if value is None else word(value))
+def _field(value, word) -> Field:
+    return cell(value, "" if value is None else word(value))
 
 
-def _bounded(limits: tuple) -> str:
-    return f'<td class="n bounds">{escape(units.latency_between(limits))}'
-
-
-def _points(report: Report, choices: views.Choices) -> str:
-    """One row a point. Written here and not in the template, and without what HTML allows to leave out: there may be ten thousand."""
-    # Only what something points at needs a name: the first point of each cell, and those that failed or did not pass.
-    linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
-    linked |= {point["point_id"] for point in report.points if point["status"] != "measured" or not views.passed(point)}
-    if len(report.points) > views.POINTS_APART:
-        return _points_grouped(report, choices, linked)
-    rows, absent = [], '<td class="absent">–'
+def _points(report: Report, choices: views.Choices) -> list[tuple]:
+    """A row a point: (name that links lead to, css, layer, fields, why it failed, kinds of files beside it, other files)."""
+    linked = _linked(report)
+    rows, absent = [], Field(units.ABSENT, css="absent")
     for point in report.points:
         layer, total = point["layer"], point.get("total") or point.get("read") or point.get("write") or {}
         failed = point["status"] != "measured"
         only = choices.only(layer)
-        css = f"{only} bad" if failed else only
-        ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
-        row = [
-            f'<tr{ident} class="{css}"><th>{escape(layer)}{views.words(point["workload_id"])}{views.words(point["repetition"])}'
-        ]
-        if failed:
-            row.append(f'<td colspan="5">failed: {escape(_reasons(point))}')
-        else:
-            row += [
-                f'<td><data value="{units.exact(value)}">{escape(word(value))}</data>'
+        fields = [words(point["workload_id"]), words(point["repetition"])]
+        if not failed:
+            fields += [
+                Field(word(value), value)
                 if (value := total.get(metric)) is not None
-                else _bounded(limits)
+                else bounds(limits)
                 if (limits := bounds_of([total], metric))
                 else absent
                 for metric, word in POINT_METRICS
             ]
         cpu = [point["cpu"].get(key) for key in ("user_percent", "system_percent")]
-        row.append(
-            "<td>" + "+".join(f"{value:.0f}" for value in cpu) + " %"
-            if all(isinstance(value, (int, float)) for value in cpu)
-            else absent
+        known = all(isinstance(value, (int, float)) for value in cpu)
+        fields += [
+            words("+".join(f"{value:.0f}" for value in cpu) + " %") if known else absent,
+            words(_started(point, report.started_utc)),
+        ]
+        rows.append(
+            (
+                point["point_id"] if point["point_id"] in linked else "",
+                f"{only} bad" if failed else only,
+                layer,
+                fields,
+                _reasons(point) if failed else "",
+                " ".join(kind for kind, file in point["files"].items() if _usual(kind, file)),
+                _traces(point["files"]),
+            )
         )
-        row.append(views.words(_started(point, report.started_utc)))
-        beside = " ".join(kind for kind, file in point["files"].items() if _usual(kind, file))
-        row.append(f'<td class="{beside}">{"".join(_trace(kind, file) for kind, file in point["files"].items())}')
-        rows.append("".join(row))
-    return "\n".join(rows)
+    return rows
 
 
-def _points_grouped(report: Report, choices: views.Choices, linked: set) -> str:
-    """One row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data."""
-    groups: dict = {}
+def _points_grouped(report: Report, choices: views.Choices) -> list[tuple]:
+    """A row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data.
+
+    (css, layer, workload, [(name that links lead to, words, path, state)]).
+    """
+    linked, groups = _linked(report), {}
     for point in report.points:
         groups.setdefault((point["workload_id"], point["layer"]), []).append(point)
-    rows = []
-    for (workload, layer), points in groups.items():
-        files = []
-        for point in points:
-            raw = point["files"].get("raw") or {}
-            ident = f' id="p-{escape(point["point_id"])}"' if point["point_id"] in linked else ""
-            words = f"{point['repetition']}{'' if point['status'] == 'measured' else ' failed'}"
-            state = f' <em class="{raw["state"]}">{raw["state"]}</em>' if raw and raw["state"] != "matches" else ""
-            path = raw.get("path")
-            files.append(
-                (f'<a{ident} href="../{quote(path)}">{words}</a>' if path else f"<span{ident}>{words}</span>") + state
-            )
-        rows.append(
-            f'<tr class="{choices.only(layer)}"><th>{escape(layer)}{views.words(workload)}<td>{" ".join(files)}'
+    return [
+        (
+            choices.only(layer),
+            layer,
+            workload,
+            [
+                (
+                    point["point_id"] if point["point_id"] in linked else "",
+                    f"{point['repetition']}{'' if point['status'] == 'measured' else ' failed'}",
+                    quote(raw["path"]) if raw and raw["path"] else "",
+                    raw["state"] if raw else "matches",
+                )
+                for point in points
+                for raw in [point["files"].get("raw")]
+            ],
         )
-    return "\n".join(rows)
+        for (workload, layer), points in groups.items()
+    ]
+
+
+def _linked(report: Report) -> set:
+    """Only what something points at needs a name: the first point of each cell, and those that failed or did not pass."""
+    linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
+    return linked | {
+        point["point_id"] for point in report.points if point["status"] != "measured" or not views.passed(point)
+    }
 
 
 def _started(point: dict, run_began: str) -> str:
@@ -583,18 +576,22 @@ def _usual(kind: str, file: dict) -> bool:
     return file["name"] == BESIDE.get(kind) and file["state"] == "matches"
 
 
-def _trace(kind: str, file: dict) -> str:
-    """The raw file with its checksum; of the files beside it only those that are not as usual."""
-    if _usual(kind, file):
-        return ""
-    # Seen from report/index.html.
-    name = f'<a href="../{quote(file["path"])}">{escape(file["name"])}</a>' if file["path"] else escape(file["name"])
-    state = "" if file["state"] == "matches" else f' <em class="{file["state"]}">{file["state"]}</em>'
-    checksum = f" <code>{escape(str(file['sha256'] or 'no checksum'))}</code>" if kind == "raw" else ""
-    return f"{name}{checksum}{state} "
+def _traces(files: dict) -> list[tuple]:
+    """[(name, path, checksum, state)] of the raw file, and of the files beside it only of those that are not as usual."""
+    return [
+        (
+            file["name"],
+            quote(file["path"]) if file["path"] else "",
+            str(file["sha256"] or "no checksum") if kind == "raw" else "",
+            file["state"],
+        )
+        for kind, file in files.items()
+        if not _usual(kind, file)
+    ]
 
 
-def _chain(report: Report) -> str:
+def _chain(report: Report) -> list[charts.Chain]:
+    """The chain, wide and narrow."""
     figures = {}
     for step in report.headline.steps if report.headline else []:
         figures[step.cell.layer] = (
@@ -603,9 +600,11 @@ def _chain(report: Report) -> str:
     for waterfall in report.waterfalls:
         for step in waterfall.steps:
             figures.setdefault(step.cell.layer, "measured")
-    return charts.chain_chart("chain-w", report.layers, figures, WIDE) + charts.chain_chart(
-        "chain-n", report.layers, figures, NARROW
+    drawn = (
+        charts.chain_chart(ident, report.layers, figures, width)
+        for ident, width in (("chain-w", WIDE), ("chain-n", NARROW))
     )
+    return [chart for chart in drawn if chart]
 
 
 def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices, pictured: bool) -> dict:
@@ -649,6 +648,7 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         "rows": rows,
         "full": full,
         "not_measured": not_measured(waterfall),
+        "conditions": _conditions(waterfall.workload),
         "pattern": choices.pattern(waterfall.workload),
         "ticks": [(100 * charts.log_position(tick, ticks), units.tick(units.iops(tick))) for tick in ticks],
         "mixed": any("read" in step.cell.figures and "write" in step.cell.figures for step in waterfall.steps),
@@ -660,6 +660,23 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         "cpu": views.cpu_cost(waterfall, choices),
         "esxi": views.esxi_split(waterfall, choices),
     }
+
+
+def _conditions(workload: dict) -> list[str]:
+    """How a workload was run: time, ramp, cache, and what kept I/Os in flight."""
+    said = []
+    if "runtime_s" in workload:
+        ramp = f" after {workload['ramp_s']} s of ramp" if "ramp_s" in workload else ""
+        said.append(f"{workload['runtime_s']} s per repetition{ramp}")
+    if "direct" in workload:
+        said.append(f"{'direct' if workload['direct'] else 'buffered'} I/O")
+    depth = workload.get("queue_depth")
+    if "rate_iops" in workload:
+        said.append(f"a rate of {workload['rate_iops']} IOPS asked for")
+    elif depth is not None:
+        waits = ", so waiting in the queue is part of every latency" if depth > 1 else ""
+        said.append(f"closed loop: {depth} I/O{'' if depth == 1 else 's'} in flight a worker{waits}")
+    return said
 
 
 def _tiles(report: Report) -> list[dict]:

@@ -161,7 +161,7 @@ def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> str:
 
 
 def _placed(mark: str, left: float, top: float) -> str:
-    return mark.replace(
+    return str(mark).replace(
         'aria-hidden="true"', f'x="{left}" y="{top + 4}" width="{MARK}" height="22" overflow="visible"', 1
     )
 

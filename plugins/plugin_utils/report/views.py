@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which views a run has: each appears only when the workloads have its shape. Charts come from charts.py, tables carry the exact figures.
 
-A view is {id, title, lead, panels}; a panel {title, css, charts: [svg], legend: [(name, css)], table: html, note}. css holds the classes by which
+A view is {id, title, lead, panels}; a panel {title, css, charts: [{css, title, chart}], legend: [(name, css)], table, note}. css holds the classes by which
 the page's script chooses: L<n> a layer, P<n> a pattern, M-<metric> a metric.
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-from html import escape
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
@@ -19,7 +18,9 @@ from ...module_utils.result.derived import power
 from ..store.cells import ESXI, Cell, Figure, bounds_of
 from ..store.flatten import flatten
 from . import charts, plot
+from .markup import NOTHING, shapes
 from .model import Report, Waterfall, ranked, workload_words
+from .tables import Field, Table, bounds, cell, words
 
 LEAST_STEPS = 3  # measured values of a key that make a sweep
 LEAST_FIELDS = 6  # measured pairs that make a map
@@ -32,38 +33,6 @@ POINTS_APART = 2_000  # up to so many points each has a row with its figures; be
 CLIENTS_SHOWN = 240  # beyond that a row a point
 CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
-
-
-# -- tables ----------------------------------------------------------------------------------------------------------
-
-
-def cell(value, text: str) -> str:
-    """One field: the exact figure for programs, the rounded one for readers."""
-    return (
-        f'<td class="n"><data value="{units.exact(value)}">{escape(text)}</data>'
-        if value is not None
-        else '<td class="n absent">–'
-    )
-
-
-def words(text, css: str = "") -> str:
-    return f'<td class="{css}">{escape(str(text))}' if css else f"<td>{escape(str(text))}"
-
-
-def grid(name: str, head: list, rows: list, css: str = "") -> str:
-    """A table that scrolls, sorts and copies. head: [(text, is a number)]; rows: [(css, first text, [field html])].
-
-    End tags that HTML allows to leave out are left out.
-    """
-    heads = "".join(f'<th scope="col"{" class=n" if number else ""}>{escape(text)}' for text, number in head)
-    body = "".join(
-        f'<tr{f" class={chr(34)}{classes}{chr(34)}" if classes else ""}><th scope="row">{escape(first)}{"".join(fields)}'
-        for classes, first, fields in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}"><table class="grid-table sortable {css}"><thead><tr>{heads}'
-        f"<tbody>{body}</table></div>"
-    )
 
 
 # -- names, colours, choices -----------------------------------------------------------------------------------------
@@ -268,7 +237,7 @@ def _sweep(
                     {
                         "css": f"M-{metric}",
                         "title": name,
-                        "svg": charts.sweep_chart(
+                        "chart": charts.sweep_chart(
                             f"{ident}{index}-{metric[:4]}{metric[-4:-3]}",
                             f"{name} against {x_title}: {heading}",
                             x,
@@ -307,7 +276,7 @@ def _sweep(
                 "css": choices.pattern(common) if common is not None else "",
                 "charts": drawn,
                 "legend": [(line, css) for line, css, _layer, _cells_of in lines],
-                "table": grid(f"{title}: {heading}", head, rows),
+                "table": Table(f"{title}: {heading}", head, rows),
                 "note": "",
             }
         )
@@ -405,11 +374,11 @@ def matrix(report: Report, choices: Choices) -> dict | None:
                     "title": heading,
                     "css": f"{choices.only(layer)} {choices.pattern(common)}",
                     "charts": [
-                        {"css": "M-iops M-latency_mean_ns", "title": "IOPS and mean latency", "svg": heat},
-                        {"css": "M-iops", "title": "The surface from its side", "svg": lines},
+                        {"css": "M-iops M-latency_mean_ns", "title": "IOPS and mean latency", "chart": heat},
+                        {"css": "M-iops", "title": "The surface from its side", "chart": lines},
                     ],
                     "legend": [(name, css) for name, css, _line in series],
-                    "table": grid(
+                    "table": Table(
                         f"Queue depth and workers: {heading}",
                         [("Workers", True), ("Queue depth", True), ("IOPS", True), ("mean", True), ("p99", True)],
                         rows,
@@ -544,10 +513,10 @@ def _load_panel(number: int, heading: str, css: str, lines: list, layered: str) 
             {
                 "css": "M-iops M-latency_mean_ns",
                 "title": "",
-                "svg": charts.load_chart(f"load{number}", f"Mean latency against IOPS: {heading}", series),
+                "chart": charts.load_chart(f"load{number}", f"Mean latency against IOPS: {heading}", series),
             }
         ],
-        "table": grid(
+        "table": Table(
             f"Latency against load: {heading}",
             [("Line", False), ("Load", False), ("IOPS", True), ("mean latency", True), ("Knee", False)],
             rows,
@@ -606,7 +575,7 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         {
             "css": f"M-{name}",
             "title": "",
-            "svg": charts.time_chart(
+            "chart": charts.time_chart(
                 f"{ident}-s{index}",
                 f"{title} over time, {workload_words(waterfall.workload)}",
                 y,
@@ -680,8 +649,8 @@ def _pieces(samples: list, room: int) -> list:
 # -- CPU and the hypervisor ------------------------------------------------------------------------------------------
 
 
-def cpu_cost(waterfall: Waterfall, choices: Choices) -> str:
-    """What an I/O costs in processor time at each end; empty when nothing was counted."""
+def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
+    """What an I/O costs in processor time at each end; None when nothing was counted."""
     ends = []
     for step in waterfall.steps:
         own = step.cell
@@ -689,15 +658,15 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> str:
             ends.append((own.layer, own.host, own.cpu))
         ends += [(own.layer, host, figures) for host, figures in own.others.items()]
     if not ends:
-        return ""
+        return None
     full = max((figures["us_per_io"].value for _layer, _host, figures in ends if "us_per_io" in figures), default=0)
     rows = []
     for layer, host, figures in ends:
         cost = figures.get("us_per_io")
-        bar = f'<i class="share-bar" style="width:{100 * cost.value / full:.1f}%"></i>' if cost and full else ""
+        bar = shapes().share(f"{100 * cost.value / full:.1f}") if cost and full else NOTHING
         fields = [
             words(host),
-            f'<td class="c-bar">{bar}',
+            Field(bar, css="c-bar"),
             cell(cost.value if cost else None, spread(cost, units.microseconds) if cost else ""),
         ]
         for metric, word in (
@@ -710,14 +679,14 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> str:
         rows.append((choices.only(layer), layer, fields))
     numbers = ("CPU an I/O", "MHz an IOPS", "host busy", "busiest core")
     head = [*((text, False) for text in ("Layer", "CPU of host", "relative")), *((text, True) for text in numbers)]
-    return grid(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
+    return Table(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
 
 
-def esxi_split(waterfall: Waterfall, choices: Choices) -> str:
-    """Where the hypervisor says the time goes: device, kernel, and in the kernel the queue; empty without its counters."""
+def esxi_split(waterfall: Waterfall, choices: Choices) -> Table | None:
+    """Where the hypervisor says the time goes: device, kernel, and in the kernel the queue; None without its counters."""
     found = [step.cell for step in waterfall.steps if step.cell.esxi or step.cell.esxi_below]
     if not found:
-        return ""
+        return None
     full = max((own.esxi["gavg_ns"].value for own in found if "gavg_ns" in own.esxi), default=0)
     rows = []
     for own in found:
@@ -734,12 +703,12 @@ def esxi_split(waterfall: Waterfall, choices: Choices) -> str:
                 choices.only(own.layer),
                 f"{own.layer} (simulated)" if own.esxi_simulated else own.layer,
                 [
-                    f'<td class="c-bar">{mark}',
+                    Field(mark, css="c-bar"),
                     *(
                         cell(figures[metric].value, spread(figures[metric], units.latency))
                         if metric in figures
                         # The hypervisor counts whole milliseconds.
-                        else '<td class="n">&lt; 1 ms'
+                        else words("< 1 ms", "n")
                         if metric in own.esxi_below
                         else cell(None, "")
                         for metric in ESXI
@@ -747,7 +716,7 @@ def esxi_split(waterfall: Waterfall, choices: Choices) -> str:
                 ],
             )
         )
-    return grid(
+    return Table(
         f"Kernel, device and queue, {waterfall.workload_id}",
         [
             ("Layer", False),
@@ -781,7 +750,7 @@ def steady_states(report: Report, choices: Choices) -> dict | None:
     for point, verdict in shown:
         rounds = [value for value in verdict.get("rounds") or [] if isinstance(value, (int, float))]
         limits = verdict.get("limits") if isinstance(verdict.get("limits"), dict) else {}
-        mark = ""
+        mark = NOTHING
         if rounds:
             window = (
                 rounds[-verdict["window"] :]
@@ -797,8 +766,8 @@ def steady_states(report: Report, choices: Choices) -> dict | None:
                 [
                     words(point["workload_id"]),
                     cell(point["repetition"], str(point["repetition"])),
-                    f'<td class="{"good" if verdict.get("steady") else "warn"}">{"steady" if verdict.get("steady") else "not steady"}',
-                    f'<td class="c-bar">{mark}',
+                    words("steady", "good") if verdict.get("steady") else words("not steady", "warn"),
+                    Field(mark, css="c-bar"),
                     cell(len(rounds), str(len(rounds))),
                     *(
                         _against_limit(verdict.get(key), limits.get(key))
@@ -826,11 +795,11 @@ def steady_states(report: Report, choices: Choices) -> dict | None:
                 {METRIC_WORDS.get(str(verdict.get("metric")), str(verdict.get("metric"))) for _point, verdict in judged}
             )
         ),
-        "table": grid("Steady state", head, rows) if rows else "",
+        "table": Table("Steady state", head, rows) if rows else None,
     }
 
 
-def _against_limit(value, limit) -> str:
+def _against_limit(value, limit) -> Field:
     if not isinstance(value, (int, float)):
         return cell(None, "")
     return cell(
@@ -911,10 +880,7 @@ def clients(report: Report, choices: Choices) -> dict | None:
                 if isinstance(figures.get("iops"), (int, float))
             )
             failed = sum(part.get("status", "measured") != "measured" for part in parts)
-            ends = [
-                f'<td class="n">{escape(host)} <data value="{units.exact(rate)}">{units.iops(rate)}</data>'
-                for rate, host in (rates[:1] + rates[-1:])
-            ]
+            ends = [Field(units.iops(rate), rate, "n", before=f"{host} ") for rate, host in (rates[:1] + rates[-1:])]
             rows.append(
                 (
                     choices.only(point["layer"]),
@@ -931,10 +897,10 @@ def clients(report: Report, choices: Choices) -> dict | None:
         *((text, False) for text in names),
         *((text, True) for text in numbers),
     ]
-    return {"table": grid("Clients", head, rows), "all": everyone}
+    return {"table": Table("Clients", head, rows), "all": everyone}
 
 
-def _client_state(part: dict) -> str:
+def _client_state(part: dict) -> Field:
     reasons = [
         str(failure.get("message") or failure.get("code"))
         for failure in part.get("failures") or []
@@ -944,11 +910,11 @@ def _client_state(part: dict) -> str:
     return words(": ".join([status, *reasons]), "" if status == "measured" else "warn")
 
 
-def _rate(figures: dict, metric: str) -> str:
+def _rate(figures: dict, metric: str) -> Field:
     value = figures.get(metric)
     if not isinstance(value, (int, float)):
         limits = bounds_of([figures], metric)
-        return f'<td class="n bounds">{escape(units.latency_between(limits))}' if limits else cell(None, "")
+        return bounds(limits) if limits else cell(None, "")
     return cell(value, METRICS[metric][2](value))
 
 
@@ -985,7 +951,7 @@ def profiles(report: Report) -> list:
     return list(found.values())
 
 
-def published(report: Report, choices: Choices) -> str:
+def published(report: Report, choices: Choices) -> Table | None:
     """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
     figures = [
         figure for profile in profiles(report) for figure in profile.get("published") or [] if isinstance(figure, dict)
@@ -1022,9 +988,7 @@ def published(report: Report, choices: Choices) -> str:
                     words(figure.get("where") or ""),
                     words(f"{figure.get('value')}"),
                     *(
-                        cell(value, units.significant(value) if value is not None else "").replace(
-                            'class="n', f'class="n {only}', 1
-                        )
+                        cell(value, units.significant(value) if value is not None else "", only)
                         for value, only in fields
                     ),
                 ],
@@ -1037,7 +1001,7 @@ def published(report: Report, choices: Choices) -> str:
         ("Published", True),
         *((layer, True) for layer in layers),
     ]
-    return grid("Published figures", head, rows, "published") if rows else ""
+    return Table("Published figures", head, rows, "published") if rows else None
 
 
 # -- all of them -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where HTML, SVG and Markdown come from: the templates beside this file. What is put into HTML and SVG is escaped by Jinja2 itself.
+
+Python works out figures and places; whatever has a tag in it is written by a template, or by a macro of ``chart.svg.j2`` that is called from here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+
+import jinja2
+from markupsafe import Markup
+
+from ...module_utils.core import units
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
+NOTHING = Markup("")
+
+
+def plain(text) -> str:
+    """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
+    return (
+        re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split()))
+        .replace("&", "&amp;")
+        .replace("<", "&lt;")
+        .replace(">", "&gt;")
+    )
+
+
+def code(text) -> str:
+    return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
+
+
+@functools.cache
+def templates() -> jinja2.Environment:
+    """HTML and SVG are escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=jinja2.select_autoescape(["html.j2", "svg.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        # Each template is compiled once a process: what folding its constants takes it never spares.
+        optimized=False,
+    )
+    environment.filters.update(
+        plain=plain,
+        code=code,
+        iops=units.iops,
+        latency=units.latency,
+        between=units.latency_between,
+        added=units.added_latency,
+        bandwidth=units.bandwidth,
+        ratio=units.ratio,
+        percent=units.percent,
+        moment=units.moment,
+        exact=units.exact,
+    )
+    return environment
+
+
+def fill(name: str, **content) -> str:
+    """The template of this name with its content."""
+    return templates().get_template(name).render(content)
+
+
+@functools.cache
+def shapes():
+    """The macros of chart.svg.j2 as functions that return Markup."""
+    return templates().get_template("chart.svg.j2").module
+
+
+def joined(parts) -> Markup:
+    return NOTHING.join(parts)
+
+
+def asset(name: str) -> str:
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as handle:
+        return handle.read()
