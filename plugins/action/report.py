@@ -59,7 +59,7 @@ class ActionModule(CollectionAction):
                 else model.build(run, title)
             )
             desired = {**render.render(report), "junit.xml": junit.junit(report)}
-            drawn = static.pictures(report, desired["index.html"]) if formats else {}
+            drawn = static.pictures(report) if formats else {}
             desired.update(
                 {f"{os.path.splitext(name)[0]}.{form}": text for name, text in drawn.items() for form in formats}
             )

@@ -17,7 +17,7 @@ from ...module_utils.core import units
 from ..compare import points
 from ..compare import words as wording
 from .junit import attribute, printable
-from .markup import asset, fill, shapes
+from .markup import asset, fill, shapes, style
 
 FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
 VERDICT_TITLES = {
@@ -226,7 +226,7 @@ def html(found: dict) -> str:
         matrix=matrix,
         left_out=left_out(found),
         tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
-        style=asset("style.css") + asset("compare.css"),
+        style=style((), "compare.css"),
         script=asset("script.js"),
     )
 

@@ -23,7 +23,7 @@ from ..store import load, store
 from ..store.cells import Figure
 from ..store.flatten import flatten
 from . import charts, model, plot, render, views
-from .markup import asset, fill, joined, shapes
+from .markup import asset, fill, joined, shapes, style
 from .tables import Table, cell, words
 
 SCHEMA = "storlab.runs/1"
@@ -159,7 +159,7 @@ def html(index: dict) -> str:
         data=json.dumps(data, sort_keys=True).replace("<", "\\u003c"),
         complete=sum(map(len, _series(data["trends"]))) == sum(map(len, _series(index["trends"]))),
         moment=units.moment,
-        style=asset("style.css") + asset("index.css"),
+        style=style((), "index.css"),
         script=asset("script.js") + asset("index.js"),
     )
 

@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 
 from ...module_utils.core import units
+from . import theme
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 NOTHING = Markup("")
@@ -77,6 +78,14 @@ def shapes():
 
 def joined(parts) -> Markup:
     return NOTHING.join(parts)
+
+
+def style(coloured=(), *more: str) -> str:
+    """The style sheet of a page. coloured: [(class, name of its colour)] beside those that every page has; more: sheets of its own."""
+    colours = (*theme.COLOURED, *coloured)
+    return fill("style.css.j2", theme=theme, c=theme.VARIABLES, alone=False, coloured=colours) + "".join(
+        map(asset, more)
+    )
 
 
 def asset(name: str) -> str:

@@ -14,7 +14,7 @@ from ...module_utils.core import units
 from ...module_utils.result.result import PERCENTILES
 from ..store.cells import Cell, bounds_of
 from . import charts, views
-from .markup import asset, fill, templates
+from .markup import asset, fill, style, templates
 from .model import SAMPLED, Report, Step, Waterfall, workload_words
 from .tables import Field, Table, bounds, cell, words
 
@@ -329,6 +329,11 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
 
 
 def html(report: Report) -> str:
+    return fill("report.html.j2", **content(report))
+
+
+def content(report: Report) -> dict:
+    """What the page's template fills in."""
     choices = views.Choices(report)
     pictured, apart = views.drawn(report, views.DISTRIBUTIONS), views.drawn(report, views.SECTIONS)
     sections = [
@@ -339,7 +344,7 @@ def html(report: Report) -> str:
     grouped = len(report.points) > views.POINTS_APART
     # The workload measured at the most layers is what the report is about; the others follow after what they say together.
     first = next((section for section in sections if section["waterfall"] is report.headline), None)
-    content = {
+    parts = {
         "first": first,
         "others": [section for section in sections if section is not first],
         "views": views.of_run(report, choices),
@@ -349,37 +354,50 @@ def html(report: Report) -> str:
         "installations": _installations(report),
         "overview": _overview(report),
     }
-    return fill(
-        "report.html.j2",
-        iops=units.iops,
-        latency=units.latency,
-        tint=charts.tint,
-        words=workload_words,
-        report=report,
-        **content,
-        sections=_sections(content),
-        choices=choices,
-        metric_words=views.METRIC_WORDS,
-        checks=views.checks(report),
-        profiles=views.profiles(report),
-        chain=_chain(report),
-        tiles=_tiles(report),
-        further=_further(report, choices, apart),
-        points=(_points_grouped if grouped else _points)(report, choices),
-        grouped=grouped,
-        style=asset("style.css") + choices.style(),
-        script=asset("script.js"),
-    )
+    return {
+        **parts,
+        "iops": units.iops,
+        "latency": units.latency,
+        "tint": charts.tint,
+        "words": workload_words,
+        "report": report,
+        "sections": _sections(parts),
+        "choices": choices,
+        "metric_words": views.METRIC_WORDS,
+        "checks": views.checks(report),
+        "profiles": views.profiles(report),
+        "chain": _chain(report),
+        "tiles": _tiles(report),
+        "further": _further(report, choices, apart),
+        "points": (_points_grouped if grouped else _points)(report, choices),
+        "grouped": grouped,
+        "style": style(choices.coloured()),
+        "script": asset("script.js"),
+    }
 
 
-def _sections(content: dict) -> list[tuple]:
+def drawn(content: dict) -> list:
+    """Every chart of a page, in its order."""
+    found = [*content["chain"], *(_drawn_of(content["first"]) if content["first"] else [])]
+    found += [one["chart"] for view in content["views"] for panel in view["panels"] for one in panel["charts"]]
+    return found + [chart for section in content["others"] for chart in _drawn_of(section)]
+
+
+def _drawn_of(section: dict) -> list:
+    times = section["time"]["charts"] if section["time"] else []
+    return [
+        chart for chart in (section["distribution"], section["histogram"], *(one["chart"] for one in times)) if chart
+    ]
+
+
+def _sections(parts: dict) -> list[tuple]:
     """[(id, name)] of the sections that the page has, as its navigation names them."""
-    first = content["first"]
+    first = parts["first"]
     return [
         ("chain", "Chain"),
-        *([("overview", "Workloads")] if content["overview"] else []),
+        *([("overview", "Workloads")] if parts["overview"] else []),
         *([(first["id"], "Layers")] if first else []),
-        *((view["id"], view["title"]) for view in content["views"]),
+        *((view["id"], view["title"]) for view in parts["views"]),
         *(
             (name, words)
             for name, words in (
@@ -388,7 +406,7 @@ def _sections(content: dict) -> list[tuple]:
                 ("clients", "Clients"),
                 ("steady", "Steady state"),
             )
-            if content[name]
+            if parts[name]
         ),
         ("findings", "Findings"),
         ("environment", "Environment"),

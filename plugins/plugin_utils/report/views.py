@@ -60,13 +60,13 @@ class Choices:
     def only(self, name: str) -> str:
         return f"L{self.layers[name]}" if name in self.layers else ""
 
-    def style(self) -> str:
-        """The colour of each layer, as CSS; a kind that the page does not know stays grey."""
-        return "".join(
-            f".L{index}{{--k:var(--{self.kinds[name]})}}"
+    def coloured(self) -> list:
+        """[(class of a layer, name of its colour)]; a kind that the page does not know stays grey."""
+        return [
+            (f"L{index}", self.kinds[name])
             for name, index in self.layers.items()
             if self.kinds[name] in (*KINDS, "imported")
-        )
+        ]
 
     def pattern(self, workload: dict) -> str:
         return f"P{self.patterns[pattern_of(workload)]}"

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, model, render
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, markup, model, render, theme
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
 from fixtures.report import make_fixture
@@ -399,7 +399,9 @@ def test_percentile_curve_is_thin_enough_for_a_page():
     assert len(bins) > 250 and len(charts.percentile_curve(bins)) < 110
 
 
-def parsed(svg: str) -> ElementTree.Element:
+def parsed(chart) -> ElementTree.Element:
+    """A chart as it stands in a page, or a mark."""
+    svg = chart if isinstance(chart, str) else markup.shapes().chart(chart)
     return ElementTree.fromstring(svg)  # noqa: S314 - it was drawn a line ago
 
 
@@ -513,13 +515,7 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other():
 
 def test_text_on_colours_can_be_read():
     """WCAG AA: 4.5 for text; the colours of layers also name lines, so they count as text."""
-    style = (Path(render.TEMPLATES) / "style.css").read_text(encoding="utf-8")
-    themes = [
-        dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
-        for block in re.findall(r":root[^{]*\{([^}]*--page[^}]*)\}", style)
-    ]
-    assert len(themes) == 4
-    for theme in themes[:3]:
+    for colours in (theme.LIGHT, theme.DARK):
         for ink in (
             "ink",
             "dim",
@@ -535,8 +531,8 @@ def test_text_on_colours_can_be_read():
             "guest",
         ):
             for ground in ("page", "panel"):
-                assert contrast(theme[ink], theme[ground]) >= 4.5, (ink, ground)
-        assert contrast(theme["warn"], theme["warn-bg"]) >= 4.5
+                assert contrast(colours[ink], colours[ground]) >= 4.5, (ink, ground)
+        assert contrast(colours["warn"], colours["warn-bg"]) >= 4.5
 
 
 def contrast(first: str, second: str) -> float:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, model, plot, render, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import charts, markup, model, plot, render, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import Figure
 
@@ -97,13 +97,15 @@ def test_a_family_differs_in_nothing_but_its_key(report):
 # -- charts stand where the figures are ------------------------------------------------------------------------------
 
 
-def parsed(svg: str) -> ElementTree.Element:
+def parsed(chart) -> ElementTree.Element:
+    """A chart as it stands in a page, or a mark."""
+    svg = chart if isinstance(chart, str) else markup.shapes().chart(chart)
     return ElementTree.fromstring(svg)  # noqa: S314 - it was drawn a line ago
 
 
 def test_dots_of_a_sweep_stand_at_their_values(report, choices):
     panel = next(panel for panel in views.block_sweeps(report, choices)["panels"] if "random read" in panel["title"])
-    svg = parsed(next(chart["svg"] for chart in panel["charts"] if chart["css"] == "M-iops"))
+    svg = parsed(next(chart["chart"] for chart in panel["charts"] if chart["css"] == "M-iops"))
     kind, low, high, _unit = svg.get("data-y").split(" ")
     assert kind == "log"
     height = float(re.search(r"height:(\d+)px", svg.get("style")).group(1))
@@ -121,7 +123,7 @@ def test_dots_of_a_sweep_stand_at_their_values(report, choices):
 def test_a_heat_map_has_a_field_a_pair_and_marks_the_most(report, choices):
     panels = views.matrix(report, choices)["panels"]
     assert [panel["title"].split(":")[0] for panel in panels] == ["backing-bench", "target-bench"]
-    svg = parsed(panels[0]["charts"][0]["svg"])
+    svg = parsed(panels[0]["charts"][0]["chart"])
     texts = [
         text.text
         for text in svg.iter("text")
@@ -204,7 +206,7 @@ def test_series_show_the_ramp_the_stall_and_the_gap(report, choices):
         and found["window"]
         and [chart["css"] for chart in found["charts"]] == ["M-iops", "M-latency_mean_ns", "M-cpu_busy_percent"]
     )
-    svg = parsed(found["charts"][0]["svg"])
+    svg = parsed(found["charts"][0]["chart"])
     ramp = next(rect for rect in svg.iter("rect") if rect.get("class") == "ramp")
     assert (float(ramp.get("x")), float(ramp.get("width"))) == (0, pytest.approx(1000 * 5 / 25, abs=1))
     lines = [
@@ -238,7 +240,7 @@ def test_the_ceiling_has_no_latency_against_load(report, choices):
     called = views.Choices(report)
     called.kinds = {**called.kinds, layer: "ceiling"}
     found = views.loads(report, called)["panels"]
-    assert found and not any(layer in panel["title"] or layer in panel["table"] for panel in found)
+    assert found and not any(layer in panel["title"] or layer in written(panel["table"]) for panel in found)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,13 @@ def test_samples_that_are_not_numbers_are_gaps():
 # -- CPU, hypervisor, verdicts, published ----------------------------------------------------------------------------
 
 
-def numbers(table: str) -> list:
+def written(table) -> str:
+    """A table as it stands in a page."""
+    return markup.templates().get_template("table.html.j2").module.grid(table)
+
+
+def numbers(table) -> list:
+    table = table if isinstance(table, str) else written(table)
     return [float(value) for value in re.findall(r'<data value="([^"]+)"', table)]
 
 
@@ -289,8 +297,8 @@ def test_what_the_hypervisor_counts_is_shown_and_absent_without_it(run, report, 
         result["cpu"] = {}
     built = model.build(bare)
     assert (
-        views.esxi_split(built.headline, views.Choices(built)) == ""
-        and views.cpu_cost(built.headline, views.Choices(built)) == ""
+        views.esxi_split(built.headline, views.Choices(built)) is None
+        and views.cpu_cost(built.headline, views.Choices(built)) is None
     )
 
 
@@ -303,7 +311,7 @@ def test_a_simulated_hypervisor_is_named_as_one_and_what_is_below_its_millisecon
             del told["qavg_ns"]
             result["counters"]["hosts"]["esxi01"] = {"simulated": True, "cpu": {"mhz_per_iops": 0.0375}}
     built = model.build(changed)
-    split, cost = (view(built.headline, views.Choices(built)) for view in (views.esxi_split, views.cpu_cost))
+    split, cost = (written(view(built.headline, views.Choices(built))) for view in (views.esxi_split, views.cpu_cost))
     assert "guest-guest01 (simulated)" in split and split.count("&lt; 1 ms") == 1
     assert "esxi01 (simulated)" in cost and 0.0375 in numbers(cost) and "target01 (simulated)" not in cost
 
@@ -322,7 +330,7 @@ def test_verdicts_and_checks_are_counted(run, report, choices):
 
 
 def test_published_figures_stand_beside_those_of_their_workload(report, choices):
-    table = views.published(report, choices)
+    table = written(views.published(report, choices))
     rows = table.split("<tr")[2:]
     step = next(step for step in report.headline.steps if step.cell.layer == "target-bench")
     assert report.headline.workload_id == "4k-r70-rnd100-qd8-w1"
@@ -351,7 +359,7 @@ def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
         }
     )
     built = model.build(odd)
-    table = views.published(built, views.Choices(built))
+    table = written(views.published(built, views.Choices(built)))
     assert "17790" in table and "&lt;b&gt;lab" in table and numbers(table) == []
 
 
