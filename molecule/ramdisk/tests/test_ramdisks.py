@@ -51,7 +51,7 @@ def test_layers_say_whether_the_loop_devices_use_direct_io(host):
     """Kernels before 6.6 have no direct I/O on tmpfs: the page cache is then part of what is measured, and the report must know."""
     home = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
     for name in ("t1", "t2"):
-        layer = json.loads((home / f".cache/testbeds/molecule/ramdisk/layers/backing-{name}.json").read_text())
+        layer = json.loads((home / f".cache/testbeds/molecule/ramdisk/tmpfs/layers/backing-{name}.json").read_text())
         shown = host.file(f"/sys/block/{layer['path'].rsplit('/', 1)[1]}/loop/dio").content_string.strip()
         assert layer["detail"]["direct_io"] is (shown == "1")
 

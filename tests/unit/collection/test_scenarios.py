@@ -18,7 +18,10 @@ MACHINES = "default"
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
 # Still call roles in a sequence of their own. This list only shrinks: who is on it without need fails, too.
-OWN_SEQUENCE = {"engine", "iscsi", "ramdisk"}
+OWN_SEQUENCE = {"engine", "iscsi"}
+# What a scenario must run in whatever step; and, also only to shrink, which scenarios do not yet.
+ANYWHERE = {"lab_check.yml"}
+WITHOUT_LAB_CHECK = {"chain", "engine", "iscsi"}
 
 
 def plays(path: Path) -> list:
@@ -68,6 +71,12 @@ def deviations(folder: Path) -> list:
     return found
 
 
+def missing(folder: Path) -> list:
+    """The shipped playbooks that no step of a scenario runs."""
+    run = {name for path in folder.glob("*.yml") for name in shipped(path)}
+    return [f"no step runs {name}" for name in sorted(ANYWHERE - run)]
+
+
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
 def test_scenarios_drive_the_shipped_playbooks(scenario):
     own = deviations(MOLECULE / scenario)
@@ -77,17 +86,25 @@ def test_scenarios_drive_the_shipped_playbooks(scenario):
         assert own == []
 
 
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
+def test_scenarios_run_the_lab_check(scenario):
+    left_out = missing(MOLECULE / scenario)
+    if scenario in WITHOUT_LAB_CHECK:
+        assert left_out, f"{scenario} needs no exception any more: take it off WITHOUT_LAB_CHECK"
+    else:
+        assert left_out == []
+
+
 def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
     driven = set()
     for path in MOLECULE.glob("*/*.yml"):
-        if path.name != "molecule.yml" and path.name not in ("vars.yml", "hosts.yml"):
-            driven |= shipped(path)
+        driven |= shipped(path)
     needed = {"build.yml", "teardown.yml", "rebuild.yml", "verify_clean.yml", "lab_check.yml", "embedded_lab.yml"}
     assert needed - driven == set()
 
 
 def test_exceptions_are_scenarios():
-    assert set(SCENARIOS) >= OWN_SEQUENCE | {MACHINES, "chain", "windows"}
+    assert set(SCENARIOS) >= OWN_SEQUENCE | WITHOUT_LAB_CHECK | {MACHINES, "esxi", "ramdisk", "windows"}
 
 
 def test_a_scenario_with_a_sequence_of_its_own_is_noticed(tmp_path):
@@ -101,3 +118,17 @@ def test_a_scenario_with_a_sequence_of_its_own_is_noticed(tmp_path):
         "converge.yml calls the role storlab.testbed.raid",
         "cleanup.yml does not run verify_clean.yml",
     ]
+    assert missing(tmp_path) == ["no step runs lab_check.yml"]
+
+
+def test_a_scenario_may_share_a_playbook_with_others(tmp_path):
+    scenario, common = tmp_path / "one", tmp_path / "common"
+    scenario.mkdir()
+    common.mkdir()
+    shared = ["build.yml", "teardown.yml", "verify_clean.yml", "lab_check.yml"]
+    (common / "all.yml").write_text(
+        "".join(f"- ansible.builtin.import_playbook: ../../playbooks/{name}\n" for name in shared)
+    )
+    for step in ("converge.yml", "cleanup.yml"):
+        (scenario / step).write_text("- ansible.builtin.import_playbook: ../common/all.yml\n")
+    assert deviations(scenario) == missing(scenario) == []
