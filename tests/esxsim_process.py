@@ -14,12 +14,15 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +103,27 @@ def stop(home: Path) -> None:
             while (home / "ready.json").exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
     shutil.rmtree(home)
+
+
+# Calls that look, or have the host look, and leave everything as it is.
+LOOKS = re.compile(
+    "Login|Logout|Fetch|Retrieve|Query|Search|CurrentTime|Create(ContainerView|CollectorForEvents|ImportSpec)|Destroy(View|Collector|PropertyFilter)|"
+    "SetCollectorPageSize|ResetCollector|RewindCollector|Rescan|Refresh|CreateFilter|WaitForUpdates"
+)
+
+
+def changes(ready: dict) -> Callable[[], dict]:
+    """A reader for tests of refusals: which changing calls the simulator has had since it was read first, {method: times}."""
+    begun = False
+
+    def counted() -> dict:
+        nonlocal begun
+        with urllib.request.urlopen(f"http://{ready['control']}/calls", timeout=PATIENCE_S) as answer:
+            calls = json.loads(answer.read())
+        begun, first = True, not begun
+        return {} if first else {method: times for method, times in calls.items() if not LOOKS.match(method)}
+
+    return counted
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -38,6 +38,15 @@ def backing_file(path: str) -> str | None:
     except FileNotFoundError:
         return None
     return text.rstrip("\n").removesuffix(" (deleted)")
+
+
+def bytes_of(*layers: dict) -> Callable[[], list]:
+    """For tests of what must not write: reads all that the devices of these layers hold."""
+
+    def contents() -> list:
+        return [Path(layer["path"]).read_bytes() for layer in layers]
+
+    return contents
 
 
 def attach_again(path: str, image: Path) -> None:

@@ -258,13 +258,7 @@ class ActionModule(CollectionAction):
 
     def _measure(self, points: list, host_plan: dict, expected_s: float) -> dict:
         # Before anything runs: results that cannot be kept need not be measured.
-        run_folder.add_request(
-            self.run_dir,
-            {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
-            plan.request(self.asked, self.profile),
-            self.host,
-        )
-        run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
+        run_folder.refuse_unfit(self.run_dir)
         begun = time.monotonic()
         results = (self._on_windows if self.windows else self._on_linux)(points, host_plan, expected_s)
         good = sum(found["status"] == "measured" for found in results.values())
@@ -274,9 +268,20 @@ class ActionModule(CollectionAction):
             )
         return results
 
+    def _keep_request(self) -> None:
+        """What was asked for, once the host has agreed to measure it: a run that was refused leaves nothing that looks like one."""
+        run_folder.add_request(
+            self.run_dir,
+            {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
+            plan.request(self.asked, self.profile),
+            self.host,
+        )
+        run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
+
     def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
         """All points are handed over at once, and what they left is taken at the end."""
         started = self._module({"action": "start", "plan": host_plan})
+        self._keep_request()
         self._watch(started["state_dir"], expected_s)
         files, preparations, environment = unpack(self._collect(), {point["point_id"] for point in points})
         run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
@@ -302,7 +307,9 @@ class ActionModule(CollectionAction):
             say,
             display.warning,
         )
-        run_folder.write_host(self.run_dir, self.host, run.begin(host_plan), self.asked["variant"])
+        environment = run.begin(host_plan)
+        self._keep_request()
+        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
         results: dict = {}
         for files, preparations in run.measure():
             results.update(self._keep([point for point in points if point["point_id"] in files], files, preparations))

@@ -26,6 +26,7 @@ from pyVmomi import vim
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import esxsim_process
 import tgt_process
+from unchanged import Watch
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-1101", "secret-in-1102", "secret-out-1103"
 IQN = "iqn.2026-11.test.storlab:contents"
@@ -113,11 +114,11 @@ class Lab:
 
     def refused(self, *arguments, **changes) -> dict:
         """The failure, the same in check mode, after which host and LUN are as they were."""
-        before = self.everything()
+        watch = Watch(self.everything)
         answers = [self.datastore(*arguments, check=check, **changes) for check in (True, False)]
         assert [answer.get("failed") for answer in answers] == [True, True], answers
         assert answers[0]["failure"] == answers[1]["failure"]
-        assert self.everything() == before
+        watch.assert_unchanged()
         return {**answers[1]["failure"], "msg": answers[1]["msg"]}
 
     def everything(self) -> tuple:

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
 import esxsim_process  # noqa: E402
 from fixtures.report import make_fixture  # noqa: E402
+from unchanged import unchanged  # noqa: E402
 
 PASSWORD = "sl-esxsim-pw-4711"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
@@ -351,21 +352,20 @@ def test_any_time_can_be_asked_for(lab):
 )
 @pytest.mark.parametrize("lab", ["esx"], indirect=True)
 def test_what_cannot_be_done_is_a_failure_with_a_remedy(lab, arguments, code):
-    told = lab.task(**arguments)
+    with unchanged(lab.run_dir, esxsim_process.changes(lab.ready)):
+        told = lab.task(**arguments)
     assert told["failed"] and told["failure"]["code"] == code and "Traceback" not in json.dumps(told)
 
 
 @pytest.mark.parametrize("lab", ["esx"], indirect=True)
 def test_what_the_host_refuses_is_said_and_nothing_is_written(lab):
-    before = lab.contents()
     fault = json.dumps({"method": "QueryPerf", "fault": "NoPermission", "times": 1}).encode()
     urllib.request.urlopen(
         urllib.request.Request(f"http://{lab.ready['control']}/fault", data=fault, method="POST")
     ).close()
-    told = lab.task(run_dir=str(lab.run_dir), state="recorded")
-    assert (
-        told["failure"]["code"] == "no_permission" and "read its counters" in told["msg"] and lab.contents() == before
-    )
+    with unchanged(lab.run_dir, esxsim_process.changes(lab.ready)):
+        told = lab.task(run_dir=str(lab.run_dir), state="recorded")
+    assert told["failure"]["code"] == "no_permission" and "read its counters" in told["msg"]
 
 
 def test_one_session_and_one_request_do(lab):

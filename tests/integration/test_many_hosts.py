@@ -22,16 +22,16 @@ from pathlib import Path
 import jsonschema
 import places
 import pytest
+from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio, fio_distributed
 from ansible_collections.storlab.testbed.plugins.module_utils.run import fio_server, runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive
-from loop_device import attached
+from loop_device import attached, bytes_of
 from loop_device import layer as layer_of
-from task_arguments import checked
+from unchanged import refused
 from waiting import until
 
 FIO = shutil.which("fio")
@@ -169,7 +169,7 @@ def test_nobody_can_claim_the_layer_while_it_is_served(base, loop):
     ],
 )
 def test_addresses_that_are_not_one_of_this_host_are_refused(base, loop, address, code):
-    with pytest.raises(Failure) as failure:
+    with refused(Path(base), bytes_of(loop)) as failure:
         fio_server.start(asked(loop, address=address), FIO, base)
     assert failure.value.code == code
     assert repr(address) in str(failure.value) or address in str(failure.value)
@@ -186,14 +186,14 @@ def test_a_port_that_others_use_is_refused(base, loop):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(Failure) as failure:
+        with refused(Path(base), bytes_of(loop)) as failure:
             fio_server.start(asked(loop, port=other.getsockname()[1]), FIO, base)
     assert failure.value.code == "port_in_use"
 
 
 def test_a_device_that_is_not_the_layers_is_refused_and_nothing_listens(base, loop):
     wanted = asked({**loop, "size_bytes": SIZE + 512})
-    with pytest.raises(Failure) as failure:
+    with refused(Path(base), bytes_of(loop)) as failure:
         fio_server.start(wanted, FIO, base)
     assert failure.value.code == "wrong_size"
     assert not reachable("127.0.0.1", wanted["port"])
@@ -202,7 +202,9 @@ def test_a_device_that_is_not_the_layers_is_refused_and_nothing_listens(base, lo
 def test_another_layer_on_the_same_port_is_refused(base, loop):
     wanted = asked(loop)
     fio_server.start(wanted, FIO, base)
-    with pytest.raises(Failure) as failure:
+    with refused(
+        bytes_of(loop), lambda: [path.read_text(encoding="utf-8") for path in Path(base).rglob("server.json")]
+    ) as failure:
         fio_server.start({**wanted, "layer": {**loop, "name": "backing-y"}}, FIO, base)
     assert failure.value.code == "server_exists"
     assert "backing-x" in str(failure.value)
@@ -427,7 +429,7 @@ def test_stopping_the_run_ends_the_jobs_on_the_servers(base, two):
 def test_another_version_is_refused_before_anything_runs(base, two):
     servers = serve(base, two)
     servers[1]["version"] = "fio-3.1"
-    with pytest.raises(Failure) as failure:
+    with refused(bytes_of(*two), lambda: sorted(Path(base, "t").glob("bench*/*"))) as failure:
         runner.start(distributed_plan(two, servers), base)
     assert failure.value.code == "engine_version_differs"
     assert "host02 has fio-3.1" in str(failure.value)
@@ -435,9 +437,9 @@ def test_another_version_is_refused_before_anything_runs(base, two):
 
 def test_layers_that_cannot_be_one_group_are_refused(two):
     first, second = two
-    with pytest.raises(Failure, match=r"backing, initiator"):
+    with refused(two, match=r"backing, initiator"):
         fio_distributed.group_layer("many", [first, {**second, "kind": "initiator"}], "here")
-    with pytest.raises(Failure, match=r"backing-other"):
+    with refused(two, match=r"backing-other"):
         fio_distributed.group_layer("many", [first, {**second, "purpose": "data"}], "here")
     assert fio_distributed.group_layer("many", two, "here")["size_bytes"] == 8 << 20
 
@@ -501,11 +503,11 @@ def test_a_point_is_the_same_wherever_its_servers_listen_but_not_on_another_devi
 
 
 def test_what_cannot_be_had_of_many_hosts_is_refused(two):
-    with pytest.raises(Failure, match="steady_state"):
+    with refused(two, match="steady_state"):
         asked_many(servers_of(two), steady_state=True)
-    with pytest.raises(Failure, match="nope"):
+    with refused(two, match="nope"):
         plan.choose_servers([{**servers_of(two)[0], "layer": "nope"}], None, two, {}, "here")
-    with pytest.raises(Failure, match="backing-one"):
+    with refused(two, match="backing-one"):
         plan.choose_servers(servers_of(two), "backing-one", two, {}, "here")
 
 

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import memor
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
-from loop_device import attach_again, attached, backing_file
+from loop_device import attach_again, attached, backing_file, bytes_of
 from loop_device import layer as layer_of
+from unchanged import refused
 from waiting import until
 
 SIZE = 2 << 20
@@ -170,7 +172,7 @@ def test_without_fill_the_result_says_so(base, loop):
 
 
 def test_one_refused_layer_stops_everything_before_any_io(base, loop):
-    with pytest.raises(Failure) as caught:
+    with refused(Path(base), bytes_of(loop)) as caught:
         runner.start(make_plan(CEILING, {**loop, "size_bytes": SIZE * 2}), base)
     assert caught.value.code == "wrong_size"
     assert not os.path.exists(base)
@@ -178,7 +180,7 @@ def test_one_refused_layer_stops_everything_before_any_io(base, loop):
 
 def test_missing_path_makes_no_file(base, loop, tmp_path):
     missing = str(tmp_path / "ram7")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         runner.start(make_plan({**loop, "path": missing}), base)
     assert caught.value.code == "device_missing"
     assert not os.path.exists(missing)
@@ -186,7 +188,7 @@ def test_missing_path_makes_no_file(base, loop, tmp_path):
 
 def test_missing_engine_is_one_sentence(base, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(Failure, match="Install the package fio") as caught:
+    with refused(Path(base), match="Install the package fio") as caught:
         runner.start(make_plan(CEILING), base)
     assert caught.value.code == "engine_missing"
 
@@ -268,13 +270,19 @@ def test_the_same_plan_joins_the_run_and_another_is_refused(base):
     plan = make_plan(CEILING, workloads=({"runtime_s": 60},))
     first = runner.start(plan, base)
     assert runner.start(plan, base) == {"state_dir": first["state_dir"], "pid": first["pid"], "joined": True}
-    with pytest.raises(Failure) as caught:
+
+    def plans() -> dict:
+        """All that was ever begun; what a run that goes on writes of itself changes all the time."""
+        return {str(path): path.read_text(encoding="utf-8") for path in Path(base).rglob("plan.json")}
+
+    assert len(plans()) == 1
+    with refused(plans) as caught:
         runner.start(make_plan(CEILING, workloads=({"runtime_s": 59},)), base)
     assert caught.value.code == "run_exists"
-    with pytest.raises(Failure) as caught:
+    with refused(plans) as caught:
         runner.start(make_plan(CEILING, run_id="two"), base)
     assert caught.value.code == "run_active"
-    with pytest.raises(Failure) as caught:
+    with refused(plans) as caught:
         runner.collect("t", "one", base=base)
     assert caught.value.code == "run_active"
 

@@ -26,8 +26,8 @@ def results(text: str) -> list:
     try:
         parser.feed(text)
         parser.close()
-    except AssertionError as error:
-        # What html.parser raises at a broken declaration.
+    except (AssertionError, NotImplementedError) as error:
+        # What html.parser raises at a broken declaration, and what it raised before Python 3.10.
         raise _unreadable(f"it is no HTML: {error}") from error
     if not any(_OVERALL in report["values"] for report in parser.reports):
         raise Failure(

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
+import tempfile
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
@@ -110,6 +111,18 @@ def write_host(run_dir: str, host: str, environment: dict, variant: str | None =
     if variant:
         variants[variant] = environment
     _write_json(path, {"host": host, **environment, **({"variants": variants} if variants else {})})
+
+
+def refuse_unfit(run_dir: str) -> None:
+    """Failure 'results_unwritable' when nothing can be kept there, which is tried and leaves nothing; 'run_damaged' when what is there cannot be read."""
+    for name in ("run.json", "layers.json"):
+        _read(os.path.join(run_dir, name))
+    folder = run_dir
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    with _writing(run_dir), tempfile.TemporaryFile(dir=folder) as trial:
+        trial.write(b"x" * 4096)
+        trial.flush()
 
 
 def add_layers(run_dir: str, layers: dict) -> None:

@@ -12,13 +12,14 @@ import tarfile
 
 import places
 import pytest
+from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plans
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import progress
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive as left
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
-from task_arguments import checked
+from unchanged import refused, unchanged
 
 FIXTURES = places.FIXTURES / "fio"
 
@@ -236,7 +237,7 @@ def test_failed_points_are_measured_again(tmp_path):
 def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
     found, point = read(point_files())
     run_folder.write_point(str(tmp_path), point["point_id"], found, point_files())
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         run_folder.stored(str(tmp_path), [{**point, "fingerprint": "other"}])
     assert caught.value.code == "run_exists"
 
@@ -257,18 +258,50 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(run_folder.os, "replace", full)
-    with pytest.raises(
-        Failure, match=r"fio.json cannot be written: No space left on device. Make room there"
-    ) as caught:
+    (tmp_path / "points" / point["point_id"]).mkdir(parents=True)
+    with refused(tmp_path, match=r"fio.json cannot be written: No space left on device. Make room there") as caught:
         run_folder.write_point(str(tmp_path), point["point_id"], {}, point_files())
     assert caught.value.code == "results_unwritable"
-    assert list((tmp_path / "points" / point["point_id"]).iterdir()) == []
 
 
 def test_a_results_dir_that_is_no_folder_is_said(tmp_path):
     (tmp_path / "file").write_text("", encoding="ascii")
-    with pytest.raises(Failure, match=r"file/run cannot be written: Not a directory"):
+    with refused(tmp_path, match=r"file/run cannot be written: Not a directory"):
         run_folder.add_layers(str(tmp_path / "file" / "run"), {"x": {"name": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("prepare", "code"),
+    [
+        (lambda folder: (folder / "lab").write_text("", encoding="ascii"), "results_unwritable"),
+        (lambda folder: folder.joinpath("lab").symlink_to("nowhere"), "results_unwritable"),
+        (lambda folder: (folder / "lab" / "run").mkdir(parents=True) or damage(folder / "lab" / "run"), "run_damaged"),
+    ],
+    ids=["a file", "a dangling link", "damaged"],
+)
+def test_a_run_that_could_not_be_kept_is_refused_beforehand(tmp_path, prepare, code):
+    prepare(tmp_path)
+    with refused(tmp_path) as caught:
+        run_folder.refuse_unfit(str(tmp_path / "lab" / "run"))
+    assert caught.value.code == code
+
+
+def damage(run) -> None:
+    (run / "run.json").write_text("{", encoding="ascii")
+
+
+def test_a_full_disk_is_noticed_beforehand(tmp_path, monkeypatch):
+    def full(*_arguments, **_named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(run_folder.tempfile, "TemporaryFile", full)
+    with refused(tmp_path, match="No space left on device"):
+        run_folder.refuse_unfit(str(tmp_path / "lab" / "run"))
+
+
+def test_whether_a_run_can_be_kept_is_tried_without_a_trace(tmp_path):
+    with unchanged(tmp_path):
+        run_folder.refuse_unfit(str(tmp_path / "lab" / "run"))
 
 
 def test_hosts_add_to_the_layers_of_a_run(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from actions import checked
 from ansible_collections.storlab.testbed.plugins.action import benchmark
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines.catalogue import ENGINES
@@ -16,7 +17,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import p
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import search as searches
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import engines as windows_engines
-from task_arguments import checked
+from unchanged import refused
 
 BENCH = {
     "name": "backing-bench",
@@ -504,7 +505,7 @@ def test_hosts_that_were_asked_the_same_share_a_request(tmp_path):
 
 def test_a_damaged_run_json_is_said(tmp_path):
     (tmp_path / "run.json").write_text('{"requests": [', encoding="utf-8")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         run_folder.add_request(str(tmp_path), {}, {}, "a")
     assert caught.value.code == "run_damaged"
 

@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from types import SimpleNamespace
-
+import actions
 import pytest
-from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import layer as publish
 from ansible_collections.storlab.testbed.plugins.module_utils.core import layers
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
@@ -96,12 +94,9 @@ def test_validate_names_missing_keys():
 
 
 @pytest.mark.parametrize(("check_mode", "path"), [(True, None), (False, "/dev/sdb")])
-def test_check_mode_goes_by_what_would_be_published(tmp_path, monkeypatch, check_mode, path):
-    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
-
+def test_check_mode_goes_by_what_would_be_published(tmp_path, check_mode, path):
     def run(check: bool, facts: dict, **arguments) -> dict:
-        action = publish.ActionModule.__new__(publish.ActionModule)
-        action._task = SimpleNamespace(args={"state_dir": str(tmp_path), **arguments}, check_mode=check)
+        action = actions.make(publish, {"state_dir": str(tmp_path), **arguments}, check)
         return action.run(task_vars={"ansible_facts": facts})["ansible_facts"]
 
     kept = layer("initiator-bench", "initiator", path="/dev/sdb")

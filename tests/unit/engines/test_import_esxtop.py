@@ -18,6 +18,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import esxtop
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unchanged import refused
 
 SAMPLE = (places.FIXTURES / "esxtop" / "SYNTHETIC_batch.csv").read_text(encoding="utf-8")
 DEVICE = r"\\esx7\Physical Disk SCSI Device(naa.1)"
@@ -146,7 +147,7 @@ def test_a_file_is_read_as_its_text(tmp_path, encoding):
     (tmp_path / "counters.csv").write_text(written(COLUMNS), encoding=encoding)
     read = FilterModule().filters()["esxtop_results"]
     assert read(str(tmp_path / "counters.csv"), file=True) == esxtop.read(written(COLUMNS))
-    with pytest.raises(AnsibleFilterError, match=r"none\.csv"):
+    with refused(tmp_path, kind=AnsibleFilterError, match=r"none\.csv"):
         read(str(tmp_path / "none.csv"), file=True)
 
 

@@ -19,6 +19,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.files import 
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import counters as esxi_counters
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import additions, run_folder
 from fixtures.report import make_fixture
+from unchanged import refused
 
 SCHEMA = json.loads((places.ROOT / "docs" / "schema" / "storlab.result-1.schema.json").read_text(encoding="utf-8"))
 NAA = "60000000000000000e00000000010001"
@@ -472,6 +473,6 @@ def test_points_get_their_figures_once_and_by_the_clocks_of_all(run_dir):
 
 def test_damaged_records_are_said_to_be(tmp_path):
     (tmp_path / "x.json").write_text("{", encoding="utf-8")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         read_json(str(tmp_path / "x.json"))
     assert caught.value.code == "record_damaged" and read_json(str(tmp_path / "none.json")) is None

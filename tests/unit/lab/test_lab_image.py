@@ -15,6 +15,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.lab import (
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import (
     preflight as lab_preflight,
 )
+from unchanged import refused
 
 RECIPE = {"init": b"a", "packages.txt": b"fio\n"}
 
@@ -32,7 +33,7 @@ def test_an_image_is_named_by_all_of_its_recipe():
 
 
 def test_a_recipe_that_lacks_a_file_is_refused(tmp_path):
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         lab_image.read_recipe(str(tmp_path))
     assert caught.value.code == "recipe_missing"
 
@@ -138,10 +139,11 @@ def test_a_folder_with_a_mount_in_it_is_not_removed():
 
 
 def test_a_build_waits_for_the_lock_and_says_so(tmp_path):
+    (tmp_path / "progress").write_text("", encoding="ascii")
     progress = lab_image.Progress(str(tmp_path / "progress"))
     with (
         lab_image.locked(str(tmp_path), progress),
-        pytest.raises(Failure) as caught,
+        refused(tmp_path) as caught,
         lab_image.locked(str(tmp_path), progress, timeout_s=0),
     ):
         pass

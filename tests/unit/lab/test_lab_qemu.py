@@ -8,6 +8,7 @@ import json
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import qemu
+from unchanged import refused
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_the_plan_leads_from_what_is_to_what_is_wanted(current, desired, steps):
     ],
 )
 def test_what_qemu_would_misread_is_refused_by_name(vm, change, variable):
-    with pytest.raises(Failure) as caught:
+    with refused(vm) as caught:
         qemu.check_definition({**vm, **change})
     assert caught.value.code == "bad_value"
     assert caught.value.details["variable"] == variable

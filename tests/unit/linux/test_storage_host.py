@@ -13,6 +13,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.core.names import check_testbed_id
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, host, iscsi_target
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
+from unchanged import refused
 
 
 def test_a_record_is_private_kept_and_removed_with_its_folder(tmp_path):
@@ -57,7 +58,7 @@ def test_what_two_testbeds_share_is_left_to_the_other(tmp_path):
 def test_a_damaged_record_is_said_to_be_one(tmp_path):
     (tmp_path / "tb").mkdir()
     (tmp_path / "tb/one.json").write_text("{")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         Record("tb", "one", str(tmp_path))
     assert caught.value.code == "record_damaged"
 

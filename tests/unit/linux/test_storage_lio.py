@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import unit_serial
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import lio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.lio import DIR, Link
+from unchanged import refused
 
 IQN, ONE, TWO = "iqn.2026-01.t:target", "iqn.2026-01.t:one", "iqn.2026-01.t:two"
 TPG = f"iscsi/{IQN}/tpgt_1"
@@ -168,7 +169,7 @@ def test_absent_removes_everything_target_first_disabled():
     }
 
 
-def refused(current, existing, recorded=()):
+def refusal(current, existing, recorded=()):
     """Code of the refusal of the target with LUNs a and b; None when nothing is foreign."""
     try:
         lio.refuse_foreign({"targets": [], "stores": [], **existing}, current, [target()], "tb", list(recorded))
@@ -178,18 +179,18 @@ def refused(current, existing, recorded=()):
 
 
 def test_a_target_that_the_record_does_not_hold_is_foreign_whatever_it_exports():
-    assert refused({}, {}) is None
-    assert refused({}, {"targets": [IQN]}, [IQN]) is None
-    assert refused({}, {"targets": [IQN]}) == "foreign_target"
-    assert refused(built(target()), {"targets": [IQN]}) == "foreign_target"
+    assert refusal({}, {}) is None
+    assert refusal({}, {"targets": [IQN]}, [IQN]) is None
+    assert refusal({}, {"targets": [IQN]}) == "foreign_target"
+    assert refusal(built(target()), {"targets": [IQN]}) == "foreign_target"
     # Another name, however alike, is nobody's business.
-    assert refused({}, {"targets": [f"{IQN}-2", IQN[:-1]]}) is None
+    assert refusal({}, {"targets": [f"{IQN}-2", IQN[:-1]]}) is None
 
 
 def test_a_backstore_of_a_wanted_name_that_is_not_ours_is_refused():
-    assert refused(built(target()), {"stores": ["storlab-tb-a", "storlab-tb-b"]}) is None
-    assert refused({}, {"stores": ["storlab-tb-b"]}) == "foreign_backstore"
-    assert refused({}, {"stores": ["storlab-tb-b2", "storlab-tb", "storlab-tb-2-b"]}) is None
+    assert refusal(built(target()), {"stores": ["storlab-tb-a", "storlab-tb-b"]}) is None
+    assert refusal({}, {"stores": ["storlab-tb-b"]}) == "foreign_backstore"
+    assert refusal({}, {"stores": ["storlab-tb-b2", "storlab-tb", "storlab-tb-2-b"]}) is None
 
 
 def test_the_guard_sees_every_device_that_is_newly_exported():
@@ -369,6 +370,6 @@ def test_a_plan_without_secrets_in_it_still_writes_them(tmp_path):
 
 
 def test_a_refused_portal_is_explained(tmp_path):
-    with pytest.raises(lio.Failure) as caught:
+    with refused(tmp_path) as caught:
         lio.Configfs(str(tmp_path)).apply([{"op": "mkdir", "path": "iscsi/x/tpgt_1/np/10.9.9.9:3260", "will": DIR}], [])
     assert caught.value.code == "portal_unavailable" and "10.9.9.9:3260" in str(caught.value)

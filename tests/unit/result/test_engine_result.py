@@ -9,10 +9,10 @@ import json
 import statistics
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.result import histogram, result
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import additions
+from unchanged import refused
 
 ENGINE = {"name": "fio", "version": "3.33", "ioengine": "libaio", "latency": "total"}
 
@@ -542,6 +542,6 @@ def test_stored_results_are_read_back(tmp_path):
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"schema": "storlab.result/0"}'])
 def test_damaged_results_are_refused(tmp_path, content):
     (tmp_path / "result.json").write_text(content, encoding="utf-8")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         result.load(str(tmp_path / "result.json"))
     assert caught.value.code == "result_unreadable"

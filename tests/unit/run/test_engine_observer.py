@@ -19,6 +19,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemo
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema
 from ansible_collections.storlab.testbed.plugins.module_utils.run import observer
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from unchanged import refused
 from waiting import until
 
 # The clock of the samples began to count at BOOT.
@@ -243,7 +244,7 @@ def test_it_counts_once_a_second_until_it_is_stopped(base):
     assert observer.stop("t", base) == {"changed": True}
     assert daemon.start_ticks(pid) is None and not os.path.exists(base)
     assert observer.stop("t", base) == {"changed": False}
-    with pytest.raises(Failure) as failure:
+    with refused(Path(base)) as failure:
         observer.collect("t", {}, 0.0, base)
     assert failure.value.code == "observer_missing"
 
@@ -290,5 +291,5 @@ def test_what_is_kept_is_bounded(base, tmp_path, monkeypatch):
 
 
 def test_a_device_that_is_not_there_is_refused(base):
-    with pytest.raises(Failure, match="/dev/nope"):
+    with refused(Path(base), match="/dev/nope"):
         observer.start("t", "/dev/nope", 60, base)

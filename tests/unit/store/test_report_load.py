@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import pool
 from fixtures.report import make_fixture
+from unchanged import refused
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_raw_file_outside_the_run_is_no_link(run, name):
 def test_a_run_without_results_fails_with_a_remedy(run):
     shutil.rmtree(run / "points")
     (run / "points" / "a").mkdir(parents=True)
-    with pytest.raises(Failure) as caught:
+    with refused(run) as caught:
         load.read_run(str(run))
     assert caught.value.code == "run_empty" and caught.value.details["damaged"][0]["reason"] == "it is missing"
 
@@ -124,7 +124,7 @@ def test_latest_is_the_run_that_started_last_whatever_its_name(tmp_path):
 
 def test_an_unknown_run_names_those_there_are(tmp_path):
     make_fixture.write_run(str(tmp_path), 1, 1)
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         load.find_run(str(tmp_path), "embedded", "yesterday")
     assert caught.value.code == "run_missing" and "20261121T133616Z" in str(caught.value)
 
@@ -135,13 +135,13 @@ def test_an_unknown_run_names_those_there_are(tmp_path):
 )
 def test_names_are_not_paths(tmp_path, testbed, run_id, named):
     make_fixture.write_run(str(tmp_path), 1, 1)
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         load.find_run(str(tmp_path), testbed, run_id)
     assert caught.value.code == "bad_value" and caught.value.details["variable"] == named
 
 
 def test_no_run_at_all(tmp_path):
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         load.find_run(str(tmp_path), "embedded", "latest")
     assert caught.value.code == "run_missing" and "Run benchmark first" in str(caught.value)
 

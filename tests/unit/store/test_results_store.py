@@ -13,9 +13,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import store
 from fixtures.report import make_fixture
+from unchanged import refused
 
 OLD_NS = 1_700_000_000_123_456_789
 
@@ -226,8 +226,9 @@ def test_full_brings_the_histograms(run):
 
 @pytest.mark.parametrize("point", ["nowhere", "../../etc", "", ".."])
 def test_full_of_what_is_not_a_point(run, point):
-    with pytest.raises(Failure) as caught:
-        store.open_run(str(run)).full(point)
+    opened = store.open_run(str(run))
+    with refused(run) as caught:
+        opened.full(point)
     assert caught.value.code == "result_unreadable"
 
 
@@ -277,6 +278,6 @@ def test_the_manual_shows_what_works(tmp_path, root, monkeypatch):
 
 
 def test_a_folder_that_is_no_run(tmp_path):
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         store.open_run(str(tmp_path))
     assert caught.value.code == "run_missing"

@@ -9,11 +9,10 @@ import copy
 import json
 from itertools import islice
 from pathlib import Path
-from types import SimpleNamespace
 
+import actions
 import pytest
 from ansible.errors import AnsibleError
-from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import (
     win_datastore,
     win_iscsi_session,
@@ -31,6 +30,8 @@ CLIENT = "iqn.1991-05.com.microsoft:client"
 IQN = "iqn.2026-11.test.storlab:box:one"
 NAME = "storlab-t1-box-one"
 PORTAL = {"address": "192.0.2.11", "port": 3260}
+# Failures of a step that was begun. All others are refusals, after which everything is as it was.
+BROKE_OFF = ("aim_failed", "feature_failed", "firewall_failed", "restart_failed", "windows_script_failed")
 
 
 class Bench:
@@ -93,28 +94,28 @@ class Bench:
         ]
         self.datastores = [{"name": "ds1", "layer": "initiator-ds1", "mount_point": "T:\\", "benchmark_file_mib": 60}]
 
+    def hosts(self) -> dict:
+        """What a refusal must not change."""
+        return self.world.data["hosts"]
+
     def host(self, name: str = "server") -> dict:
         """A host's own data; change it within ``with bench.world.open()``."""
         return self.world.data["hosts"][name]
 
     def run(self, host: str, module, check: bool = False, testbed_id: str = "t1", **arguments) -> dict:
-        action = module.ActionModule.__new__(module.ActionModule)
         if module is not win_state:
             arguments = {"state_dir": str(self.folder / "state"), **arguments}
         arguments["testbed_id"] = testbed_id
-        action._task = SimpleNamespace(
-            args=copy.deepcopy(arguments),
-            check_mode=check,
-            action=f"storlab.testbed.{module.__name__.rpartition('.')[2]}",
-        )
-        action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=True))
+        action = actions.make(module, copy.deepcopy(arguments), check, windows=True)
 
         def answer(name: str, given: dict) -> dict:
             with self.world.open():
                 return Host(self.world, host).module(name, json.loads(json.dumps(given)), check)
 
         action.module = answer
-        result = action.run(task_vars={"inventory_hostname": host})
+        result = actions.answer(
+            action, {"inventory_hostname": host}, self.hosts, self.folder / "state", broke_off=BROKE_OFF
+        )
         assert not any(secret in json.dumps(result) for secret in (IN, OUT, OTHER))
         self.layers.update({layer["name"]: {"host": host, **layer} for layer in result.get("layers", [])})
         return result
@@ -152,8 +153,7 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path, monkeypatch) -> Bench:
-    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
+def bench(tmp_path) -> Bench:
     return Bench(tmp_path)
 
 
@@ -704,16 +704,12 @@ def test_stand_in_refuses_scripts_that_are_not_the_collections(bench, text):
 
 
 def test_host_that_is_not_reached_as_windows_is_refused(bench):
-    action = win_state.ActionModule.__new__(win_state.ActionModule)
-    action._task = SimpleNamespace(args={}, check_mode=False, action="storlab.testbed.win_state")
-    action._connection = SimpleNamespace(_shell=SimpleNamespace())
+    action = actions.make(win_state, {})
     assert code(action.run(task_vars={"inventory_hostname": "linux01"})) == "not_windows"
 
 
 def test_missing_collection_is_named(bench):
-    action = win_state.ActionModule.__new__(win_state.ActionModule)
-    action._task = SimpleNamespace(args={}, check_mode=False, action="storlab.testbed.win_state")
-    action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=True))
+    action = actions.make(win_state, {}, windows=True)
 
     def nothing(**_arguments):
         raise AnsibleError("The module ansible.windows.win_powershell was not found in configured module paths.")

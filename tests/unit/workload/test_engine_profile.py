@@ -13,6 +13,7 @@ import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import describe, workload_id
+from unchanged import refused
 
 SHIPPED = places.ROOT / "roles" / "benchmark" / "files" / "profiles"
 NAMES = sorted(path.stem for path in SHIPPED.glob("*.yml"))
@@ -137,10 +138,9 @@ def test_a_day_without_quotes_is_a_day(tmp_path):
 
 
 def test_an_unknown_name_is_told_the_known_ones(tmp_path):
-    with pytest.raises(
-        Failure, match=r"no profile other\. Use one of mine, or put other\.yml into a directory"
-    ) as caught:
-        profile.find("other", [write(tmp_path, MINE)], yaml.safe_load)
+    folder = write(tmp_path, MINE)
+    with refused(tmp_path, match=r"no profile other\. Use one of mine, or put other\.yml into a directory") as caught:
+        profile.find("other", [folder], yaml.safe_load)
     assert caught.value.code == "profile_unknown"
 
 
@@ -153,8 +153,9 @@ def test_a_name_is_no_path(name):
 
 @pytest.mark.parametrize("text", ["name: [", "\tname: x", "a: b: c", "name: !!python/object:os.system x"])
 def test_a_damaged_file_is_one_sentence(tmp_path, text):
-    with pytest.raises(Failure) as caught:
-        profile.find("mine", [write(tmp_path, text)], yaml.safe_load)
+    folder = write(tmp_path, text)
+    with refused(tmp_path) as caught:
+        profile.find("mine", [folder], yaml.safe_load)
     assert caught.value.code == "profile_unreadable"
     assert "mine.yml cannot be read as YAML" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -162,7 +163,7 @@ def test_a_damaged_file_is_one_sentence(tmp_path, text):
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "mine.yml").write_bytes(b"name: \xff\xfe")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         profile.find("mine", [str(tmp_path)], yaml.safe_load)
     assert caught.value.code == "profile_unreadable"
 
@@ -213,14 +214,16 @@ def test_bytes_that_are_no_text(tmp_path):
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, change, variable):
-    with pytest.raises(Failure) as caught:
-        profile.find("mine", [write(tmp_path, {**MINE, **change})], yaml.safe_load)
+    folder = write(tmp_path, {**MINE, **change})
+    with refused(tmp_path) as caught:
+        profile.find("mine", [folder], yaml.safe_load)
     assert (caught.value.code, caught.value.details["variable"]) == ("bad_profile", variable)
     assert str(tmp_path / "mine.yml") in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "- 1", "text", "5"])
 def test_what_is_no_mapping_is_refused(tmp_path, content):
-    with pytest.raises(Failure) as caught:
-        profile.find("mine", [write(tmp_path, content)], yaml.safe_load)
+    folder = write(tmp_path, content)
+    with refused(tmp_path) as caught:
+        profile.find("mine", [folder], yaml.safe_load)
     assert caught.value.code == "bad_profile"

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tests of refusals look at more than the words: a test that hands the code something it could change says that it did not.
+
+What a test hands over are its fixtures: a folder, a host, a simulator. A test that has none, or only patches, calls a function with values; there
+is nothing that this function could change, and `pytest.raises(Failure)` is enough.
+"""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from places import ROOT
+
+TESTS = sorted([*(ROOT / "tests" / "unit").rglob("*.py"), *(ROOT / "tests" / "integration").rglob("*.py")])
+# Fixtures that are values.
+VALUES = {"self", "root", "monkeypatch"}
+# Tests of what broke off when it had begun, which is no refusal, and of text that a fixture names.
+OTHERS = {
+    "test_a_tool_that_fails_is_quoted_with_its_last_words",
+    "test_a_tool_that_is_not_there_is_named",
+    "test_mmdebstrap_mounts_where_the_host_does_not_see_it",
+    "test_what_a_spreadsheet_saved_is_refused",
+}
+FAILURES = {"Failure", "lio.Failure", "AnsibleFilterError"}
+
+
+def parameters(function: ast.FunctionDef) -> set:
+    """Names that decorators give values to."""
+    names: set = set()
+    for decorator in function.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func).endswith("parametrize"):
+            given = ast.literal_eval(decorator.args[0])
+            names |= {name.strip() for name in given.split(",")} if isinstance(given, str) else set(given)
+    return names
+
+
+def careless(source: str) -> list:
+    """Names of tests that have something which can change, expect a failure, and do not look whether it changed."""
+    found = []
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef) or not function.name.startswith("test_"):
+            continue
+        handed = {argument.arg for argument in function.args.args} - parameters(function) - VALUES
+        expects = any(
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) == "pytest.raises"
+            and node.args
+            and ast.unparse(node.args[0]) in FAILURES
+            for node in ast.walk(function)
+        )
+        if handed and expects and function.name not in OTHERS:
+            found.append(function.name)
+    return found
+
+
+def bypasses(source: str) -> list:
+    """Lines that make an action without its constructor, or replace what Ansible itself checks."""
+    return [
+        line.strip()
+        for line in source.splitlines()
+        if "ActionModule.__new__" in line or ('ActionBase, "run"' in line) or "validate_argument_spec =" in line
+    ]
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT / "tests")))
+def test_refusals_are_followed_by_a_look_at_what_could_change(path):
+    assert careless(path.read_text(encoding="utf-8")) == []
+
+
+def test_arguments_of_actions_are_checked_as_ansible_does():
+    found = {
+        str(path.relative_to(ROOT)): bypasses(path.read_text(encoding="utf-8"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.name != "test_refusals.py"
+    }
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_a_careless_test_is_noticed():
+    body = "    with pytest.raises(Failure):\n        work()\n"
+    assert careless(f"def test_it(tmp_path):\n{body}") == ["test_it"]
+    assert careless(f"@pytest.mark.parametrize('x', [1])\ndef test_it(host, x):\n{body}") == ["test_it"]
+    assert careless(f"@pytest.mark.parametrize(('x', 'y'), [(1, 2)])\ndef test_it(x, y, monkeypatch):\n{body}") == []
+    assert careless(f"def test_it():\n{body}") == careless(f"def helper(host):\n{body}") == []
+    assert careless("def test_it(tmp_path):\n    with refused(tmp_path):\n        work()\n") == []
+    assert bypasses("action = x.ActionModule.__new__(x.ActionModule)\n") != []
