@@ -73,7 +73,7 @@ def main() -> None:
             time.sleep(options.runtime_s)
             spent, wall = processor_s(pid) - before, time.monotonic() - begun
         finally:
-            runner.stop("metering", remove=True, base=base)
+            runner.stop("metering", remove=True, base=base, discard=True)
     print(
         f"runner beside fio with {options.workers} threads: {1000 * spent / wall:.1f} ms of processor time a second, {100 * spent / wall:.2f} % of a core"
     )

@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
-import shlex
 import sys
 import time
 
 import yaml
-from ansible.errors import AnsibleConnectionFailure
 from ansible.utils.display import Display
 
 from ..module_utils.core.failure import Failure
@@ -25,6 +21,7 @@ from ..module_utils.run import duration, preparation
 from ..module_utils.workload import profile
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.benchmark import plan, progress, search
+from ..plugin_utils.benchmark.linux_runner import LinuxRun
 from ..plugin_utils.benchmark.windows_runner import WindowsRun
 from ..plugin_utils.store import run_folder
 from ..plugin_utils.store.archive import read_point, unpack
@@ -60,13 +57,6 @@ ARGUMENTS = {
 }
 RUN_MODULE = "storlab.testbed.benchmark_run"
 COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ENDED = ("finished", "stopped", "crashed")
-POLL_S = 2.0
-LAST_POLL_S = 0.2
-# The supervisor speaks every second; after this silence it is asked whether it lives.
-SILENCE_S = 20.0
-# A connection may be gone for so long before the task gives up. The run itself goes on.
-CONNECTION_PATIENCE_S = 120.0
 # Asked when Ansible loads this, in the main process: the processes that run tasks have no terminal.
 TERMINAL = bool(sys.stdout and sys.stdout.isatty())
 
@@ -279,19 +269,56 @@ class ActionModule(CollectionAction):
         run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
 
     def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
-        """All points are handed over at once, and what they left is taken at the end."""
-        started = self._module({"action": "start", "plan": host_plan})
-        self._keep_request()
-        self._watch(started["state_dir"], expected_s)
-        files, preparations, environment = unpack(self._collect(), {point["point_id"] for point in points})
-        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
-        results = self._keep(points, files, preparations)
-        # Only now: until the results are on the controller's disk, the host has the only copy.
-        folder, above = shlex.quote(started["state_dir"]), shlex.quote(os.path.dirname(started["state_dir"]))
-        self._low_level_execute_command(
-            f"rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}", sudoable=True
+        """All points are handed over at once, and each is taken as soon as it is finished."""
+        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
+        results: dict = {}
+
+        def take(archive: bytes, theirs: dict | None) -> None:
+            results.update(self._take(archive, theirs, points))
+
+        run = LinuxRun(
+            self.host,
+            self.run_dir,
+            self._module,
+            self._keep_request,
+            lambda text: self._low_level_execute_command(text, sudoable=True),
+            lambda: None,
+            take,
+            lambda state: lines.show(state, time.monotonic()),
         )
-        return results
+        while run.run(host_plan, expected_s):
+            # It was begun by another call, so something else may be missing.
+            missing = [point for point in points if point["point_id"] not in results]
+            if not missing:
+                return results
+            host_plan = plan.for_host(self.asked, self.layers, missing, run_folder.prepared(self.run_dir))
+            expected_s = duration.plan_s(host_plan)
+        # The run was stopped before these.
+        return {**results, **self._keep([point for point in points if point["point_id"] not in results], {}, {})}
+
+    def _take(self, archive: bytes, theirs: dict | None, points: list) -> dict:
+        """Keep what a packed part of a run has, and return the results of these points. theirs: the host's plan when another call made it.
+
+        Its points may be none of these, or others of the same name: they are kept as what they were measured as, and never written over a measured one.
+        """
+        layers = {layer["name"]: layer for layer in self.layers["measured"]}
+        known = {point["point_id"]: point for point in points}
+        if theirs is not None:
+            layers.update({layer["name"]: layer for layer in theirs["layers"]})
+            known = {point["point_id"]: point for point in theirs["points"]}
+        files, preparations, environment = unpack(archive, set(known))
+        taken = [known[name] for name in files]
+        if theirs is not None:
+            run_folder.add_layers(self.run_dir, layers)
+            run_folder.stored(self.run_dir, taken)
+        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
+        results = self._keep(taken, files, preparations, layers)
+        wanted = {point["point_id"]: point["fingerprint"] for point in points}
+        return {
+            point["point_id"]: results[point["point_id"]]
+            for point in taken
+            if wanted.get(point["point_id"]) == point["fingerprint"]
+        }
 
     def _on_windows(self, points: list, host_plan: dict, _expected_s: float) -> dict:
         """One run of the engine after another, each kept before the next begins."""
@@ -315,9 +342,9 @@ class ActionModule(CollectionAction):
             results.update(self._keep([point for point in points if point["point_id"] in files], files, preparations))
         return results
 
-    def _keep(self, points: list, files: dict, preparations: dict) -> dict:
+    def _keep(self, points: list, files: dict, preparations: dict, layers: dict | None = None) -> dict:
         """The results of these points, once they and the files they were made of are on the controller's disk."""
-        layers = {layer["name"]: layer for layer in self.layers["measured"]}
+        layers = layers or {layer["name"]: layer for layer in self.layers["measured"]}
         results = {
             point["point_id"]: read_point(point, layers[point["layer"]], self.asked, files.get(point["point_id"], {}))
             for point in points
@@ -338,67 +365,6 @@ class ActionModule(CollectionAction):
         if done.get("failed"):
             raise Failure.of_result(done)
         return done
-
-    def _watch(self, state_dir: str, expected_s: float) -> None:
-        """Until the run has ended: read its state now and then, and say it."""
-        interval = max(POLL_S, expected_s / 200)
-        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
-        spoken, heard = None, time.monotonic()
-        while True:
-            state = self._state(state_dir)
-            if state["status"] in ENDED:
-                return
-            lines.show(state, time.monotonic())
-            if state.get("updated") != spoken:
-                spoken, heard = state.get("updated"), time.monotonic()
-            elif time.monotonic() - heard > SILENCE_S:
-                if not self._module({"action": "status"})["alive"]:
-                    return
-                heard = time.monotonic()
-            # Not beyond the expected end, so that a short run is not waited for.
-            left = state.get("remaining_s", 0) - (time.monotonic() - heard)
-            time.sleep(min(interval, max(left, LAST_POLL_S)))
-
-    def _state(self, state_dir: str) -> dict:
-        deadline = time.monotonic() + CONNECTION_PATIENCE_S
-        while True:
-            try:
-                done = self._low_level_execute_command(
-                    "cat " + shlex.quote(os.path.join(state_dir, "state.json")), sudoable=True
-                )
-            except AnsibleConnectionFailure as error:
-                if time.monotonic() > deadline:
-                    raise Failure(
-                        "host_unreachable",
-                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
-                        "The run goes on there; run the same task again to pick it up.",
-                        state_dir=state_dir,
-                    ) from error
-                time.sleep(POLL_S)
-                continue
-            if done["rc"]:
-                raise Failure(
-                    "run_lost",
-                    f"The run on {self.host} is gone ({done['stderr'].strip()}).",
-                    "The host was restarted or cleaned; run the task again.",
-                    state_dir=state_dir,
-                )
-            return json.loads(done["stdout"])
-
-    def _collect(self) -> bytes:
-        pieces, offset, digest = [], 0, None
-        while offset is not None:
-            done = self._module({"action": "collect", "offset": offset})
-            pieces.append(base64.b64decode(done["content"]))
-            digest, offset = digest or done.get("sha256"), done.get("next_offset")
-        archive = b"".join(pieces)
-        if hashlib.sha256(archive).hexdigest() != digest:
-            raise Failure(
-                "transfer_damaged",
-                "The results arrived damaged: the archive's checksum is another.",
-                "Run the task again; the host still has them.",
-            )
-        return archive
 
 
 def collection_version() -> str | None:

@@ -43,6 +43,8 @@ class ActionModule(WindowsAction):
     def absent(self, params: dict, state: dict) -> dict:
         install.check(params)
         runs = self.script("engine_list", {"Root": params["root"], "TestbedId": params["testbed_id"]})["runs"]
+        if not params["discard"]:
+            install.refuse_uncollected(runs)
         ends = install.ends(runs)
         left = [] if self._task.check_mode else self.ended(ends)
         calls, steps = install.absent_plan(self.memory.data, state)

@@ -44,7 +44,13 @@ options:
     type: int
     default: 0
   remove:
-    description: Whether O(action=stop) also removes the folders of the runs, measured points included.
+    description:
+      - Whether O(action=stop) also removes the folders of the runs. It refuses (C(run_uncollected)) while one of them has finished points
+        that no controller has taken; the same M(storlab.testbed.benchmark) again takes them.
+    type: bool
+    default: false
+  discard:
+    description: Whether O(remove) deletes such points as well.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -91,13 +97,18 @@ pid:
   type: int
   sample: 4711
 joined:
-  description: Whether the run was there already.
+  description: Whether the run was there already. One that has ended (RV(alive=false)) was not started again; it has points to take.
   returned: start
   type: bool
   sample: false
+boot_id:
+  description: Tells the start of the host on which the run was begun from every other one.
+  returned: start
+  type: str
+  sample: 5a8a19bd-5c4c-4d25-8e07-9fd6d6ac3b7c
 alive:
   description: Whether the supervisor is running.
-  returned: status
+  returned: start, status
   type: bool
   sample: true
 state:
@@ -186,6 +197,7 @@ def main():
             "plan": {"type": "dict"},
             "offset": {"type": "int", "default": 0},
             "remove": {"type": "bool", "default": False},
+            "discard": {"type": "bool", "default": False},
         },
         required_if=[
             ("action", "start", ["run_id", "plan"]),
@@ -201,7 +213,7 @@ def main():
             plan = {**asked["plan"], **names}
             result = {"changed": True, **(_try(plan) if module.check_mode else runner.start(plan))}
         elif asked["action"] == "stop":
-            result = runner.stop(**names, remove=asked["remove"], dry_run=module.check_mode)
+            result = runner.stop(**names, remove=asked["remove"], discard=asked["discard"], dry_run=module.check_mode)
         elif asked["action"] == "collect":
             result = runner.collect(**names, offset=asked["offset"])
         else:

@@ -35,6 +35,12 @@ options:
     description: Folder on the host for everything that is run; administrators alone may write there. No blanks, because of IOMeter.
     type: str
     default: C:\storlab
+  discard:
+    description:
+      - Whether O(state=absent) removes runs that have ended and whose results no controller has taken. Without it that is refused
+        (C(run_uncollected)); the same M(storlab.testbed.benchmark) again takes them.
+    type: bool
+    default: false
   download:
     description: Where the engine comes from when the host does not have it.
     type: dict

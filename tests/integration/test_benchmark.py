@@ -42,7 +42,8 @@ def place(tmp_path):
     """A folder for one test and a testbed of its own; what still runs of it is ended."""
     testbed = f"test-{uuid.uuid4().hex[:8]}"
     yield tmp_path, testbed
-    play(tmp_path, [{"storlab.testbed.benchmark_run": {"action": "stop", "testbed_id": testbed, "remove": True}}])
+    gone = {"action": "stop", "testbed_id": testbed, "remove": True, "discard": True}
+    play(tmp_path, [{"storlab.testbed.benchmark_run": gone}])
 
 
 @pytest.fixture
@@ -344,13 +345,51 @@ def interrupted(place, tasks, point) -> None:
 def test_after_ctrl_c_the_run_goes_on_and_every_point_is_measured_once(place):
     tasks = [task(place, workload={**SHORT, "runtime_s": 2, "queue_depth": [1, 2, 4]})]
     interrupted(place, tasks, 2)
-    first = (state_dir(place) / "points" / "ceiling-localhost.4k-r100-rnd100-qd1-w1.r1" / "fio.json").read_bytes()
+    here, there = (
+        folder / "points" / "ceiling-localhost.4k-r100-rnd100-qd1-w1.r1" / "fio.json"
+        for folder in (run_dir(place), state_dir(place))
+    )
+    # Of what is finished the controller has one part by now, and the host the rest.
+    first = (here if here.exists() else there).read_bytes()
     [answer], _shown = play(place[0], tasks)
     assert [point["status"] for point in answer["points"]] == ["measured"] * 3
     found = results(place)
     assert (run_dir(place) / "points" / "ceiling-localhost.4k-r100-rnd100-qd1-w1.r1" / "fio.json").read_bytes() == first
     spans = sorted((one["started_utc"], one["finished_utc"]) for one in found.values())
     assert all(early[1] <= late[0] for early, late in zip(spans, spans[1:]))
+    assert not state_dir(place).exists()
+
+
+def test_a_host_that_dies_takes_only_what_it_was_measuring(place):
+    """The supervisor is killed and its folder in memory is gone, as after a reset, while the third of four points is measured."""
+    tasks = [task(place, workload={**SHORT, "runtime_s": 3, "queue_depth": [1, 2, 4, 8]})]
+    process = subprocess.Popen(command(place[0], tasks), cwd=Path(__file__).parents[2], stdout=subprocess.DEVNULL)
+    until(lambda: len(results(place)) == 2)
+    os.kill(json.loads((state_dir(place) / "supervisor.json").read_text(encoding="utf-8"))["pid"], signal.SIGKILL)
+    shutil.rmtree(state_dir(place))
+    assert process.wait(60) == 0
+    answer = json.loads((place[0] / "answer-0.json").read_text(encoding="utf-8"))
+    assert (answer["failure"]["code"], answer["failure"]["details"]["taken"]) == ("run_lost", 2)
+    before = results(place)
+    assert [one["status"] for one in before.values()] == ["measured"] * 2
+    [answer], _shown = play(place[0], tasks)
+    after = results(place)
+    assert len(after) == 4
+    assert {name: after[name] for name in before} == before
+    assert all(
+        after[name]["started_utc"] > max(one["finished_utc"] for one in before.values())
+        for name in set(after) - set(before)
+    )
+
+
+def test_a_changed_plan_takes_what_the_earlier_one_left(place):
+    """Ctrl-C, then another workload under the same run id: the finished points of the first are kept as what they are."""
+    interrupted(place, [task(place, workload={**SHORT, "queue_depth": [1, 2]})], 1)
+    until(lambda: not daemon.alive(str(state_dir(place))))
+    play(place[0], [task(place, workload={**SHORT, "queue_depth": 4})])
+    found = results(place)
+    assert sorted(one["workload"]["queue_depth"] for one in found.values()) == [1, 2, 4]
+    assert {one["status"] for one in found.values()} == {"measured"}
     assert not state_dir(place).exists()
 
 
@@ -485,3 +524,44 @@ def test_variants_take_turns(place, loop):
         "short": "64",
         "long": "512",
     }
+
+
+# ---------------------------------------------------------------- rounds
+
+
+def test_hosts_take_turns_in_every_round(place):
+    """Three hosts that are this machine, each with its ceiling, one of which loses its engine in the first round."""
+    folder, testbed = place
+    names = ["one", "two", "three"]
+    role = {
+        "ansible.builtin.include_role": {"name": "storlab.testbed.benchmark"},
+        "throttle": 1,
+        "vars": {
+            "benchmark_testbed_id": testbed,
+            "benchmark_run_id": "one",
+            "benchmark_results_dir": str(folder / "results"),
+            "benchmark_workloads": [SHORT],
+            "benchmark_repetitions": 3,
+            "benchmark_progress": "none",
+        },
+    }
+    argv = command(folder, [role])
+    play_file = Path(argv[-1])
+    play_file.write_text(
+        play_file.read_text(encoding="utf-8").replace("hosts: localhost", "hosts: all"), encoding="utf-8"
+    )
+    argv[argv.index("localhost,")] = ",".join(names) + ","
+    process = subprocess.Popen(argv, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
+    until(lambda: engine(place) is not None)
+    os.kill(engine(place), signal.SIGKILL)
+    shown, _nothing = process.communicate()
+    found = sorted(results(place).values(), key=lambda one: one["started_utc"])
+    assert [one["repetition"] for one in found] == [1] * 3 + [2] * 3 + [3] * 3
+    spans = [(one["started_utc"], one["finished_utc"]) for one in found]
+    assert all(early[1] <= late[0] for early, late in zip(spans, spans[1:])), "two were measured at once"
+    rounds = [[one["host"] for one in found[at : at + 3]] for at in (0, 3, 6)]
+    assert all(sorted(one) == sorted(names) for one in rounds)
+    # The order of the hosts is turned, not shuffled.
+    assert all(one in ([*names[at:], *names[:at]] for at in range(3)) for one in rounds)
+    assert [one["status"] for one in found] == ["failed"] + ["measured"] * 8
+    assert f"1 of 1 points on {found[0]['host']} failed" in shown

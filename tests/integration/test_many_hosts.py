@@ -62,7 +62,7 @@ def two(tmp_path):
 def base(tmp_path):
     folder = tmp_path / "state"
     yield str(folder)
-    runner.stop("t", remove=True, base=str(folder))
+    runner.stop("t", remove=True, base=str(folder), discard=True)
     fio_server.stop("t", base=str(folder))
 
 

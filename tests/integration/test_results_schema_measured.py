@@ -85,7 +85,7 @@ def measured(tmp_path_factory) -> list:
             )
             for point in points
         ]
-        runner.stop("t", remove=True, base=base)
+        runner.stop("t", remove=True, base=base, discard=True)
         return json.loads(json.dumps(found))
 
 

@@ -62,7 +62,7 @@ def base(tmp_path, monkeypatch):
     folder = tmp_path / "state"
     yield str(folder)
     for testbed in os.listdir(folder) if folder.exists() else ():
-        runner.stop(testbed, remove=True, base=str(folder))
+        runner.stop(testbed, remove=True, base=str(folder), discard=True)
 
 
 def make_plan(*layers, run_id="one", prepare=None, workloads=({},), grace_s=20, repetitions=1, **more):
@@ -152,7 +152,7 @@ def test_points_are_measured_and_collected(base, loop):
         ]
         == SIZE
     )
-    assert runner.stop("t", remove=True, base=base)["removed"] == [started["state_dir"]]
+    assert runner.stop("t", remove=True, base=base, discard=True)["removed"] == [started["state_dir"]]
     assert not os.path.exists(base)
 
 
@@ -269,7 +269,9 @@ def test_engine_that_does_not_end_is_ended_at_the_deadline(base, tmp_path, monke
 def test_the_same_plan_joins_the_run_and_another_is_refused(base):
     plan = make_plan(CEILING, workloads=({"runtime_s": 60},))
     first = runner.start(plan, base)
-    assert runner.start(plan, base) == {"state_dir": first["state_dir"], "pid": first["pid"], "joined": True}
+    assert runner.start(plan, base) == {**first, "joined": True}
+    # The controller asks for fewer points the more of them it has.
+    assert runner.start({**plan, "points": [], "prepared": {"x": {}}}, base)["joined"]
 
     def plans() -> dict:
         """All that was ever begun; what a run that goes on writes of itself changes all the time."""
@@ -291,7 +293,90 @@ def test_a_finished_run_is_joined_for_its_results(base):
     plan = make_plan(CEILING)
     runner.start(plan, base)
     finished(base)
-    assert runner.start(plan, base)["joined"]
+    again = runner.start(plan, base)
+    assert (again["joined"], again["alive"]) == (True, False)
+
+
+def packed(state_dir, number):
+    """{name: content} of a finished point as it lies there for the controller."""
+    text = Path(state_dir, "done", str(number)).read_bytes()
+    with tarfile.open(fileobj=io.BytesIO(base64.b64decode(text))) as archive:
+        return {one.name: archive.extractfile(one).read() for one in archive if one.isfile()}
+
+
+def test_each_finished_point_lies_there_by_itself(base, loop):
+    plan = make_plan(loop, CEILING, prepare={"fill": True}, workloads=({"runtime_s": 1},))
+    started = runner.start(plan, base)
+    assert finished(base)["done"] == 2
+    assert runner.uncollected(started["state_dir"]) == [1, 2]
+    first, second = (packed(started["state_dir"], number) for number in (1, 2))
+    names = [point["point_id"] for point in plan["points"]]
+    assert json.loads(first[f"points/{names[0]}/meta.json"])["point_id"] == names[0]
+    assert f"preparation/fill-{loop['name']}/fio.json" in first
+    assert f"points/{names[1]}/fio.json" in second
+    # What precedes a point comes with it, once.
+    assert not [name for name in second if name.startswith("preparation")]
+    assert not [name for name in second if names[0] in name]
+
+
+def test_a_changed_plan_deletes_no_finished_point(base):
+    first = runner.start(make_plan(CEILING, workloads=({"runtime_s": 1},)), base)
+    finished(base)
+    other = runner.start(make_plan(CEILING, workloads=({"runtime_s": 2},)), base)
+    assert (other["joined"], other["alive"], other["pid"]) == (True, False, first["pid"])
+    assert runner.uncollected(first["state_dir"]) == [1]
+    os.unlink(Path(first["state_dir"], "done", "1"))
+    assert not runner.start(make_plan(CEILING, workloads=({"runtime_s": 2},)), base)["joined"]
+
+
+def test_finished_points_that_nobody_has_are_not_removed_unless_told_to(base):
+    started = runner.start(make_plan(CEILING, workloads=({"runtime_s": 1}, {"runtime_s": 60, "read_percent": 0})), base)
+    until(lambda: runner.uncollected(started["state_dir"]) == [1])
+    with pytest.raises(Failure) as caught:
+        runner.stop("t", remove=True, base=base)
+    assert (caught.value.code, caught.value.details["runs"]) == ("run_uncollected", {"one": 1})
+    assert "benchmark_discard" in str(caught.value)
+    assert runner.status("t", "one", base)["alive"]
+    # Once the controller has it, nothing is lost; a point that is interrupted was not finished.
+    os.unlink(Path(started["state_dir"], "done", "1"))
+    assert runner.stop("t", remove=True, base=base)["removed"] == [started["state_dir"]]
+
+
+def test_what_nobody_expected_fails_its_point_alone(base, loop, monkeypatch):
+    guard = runner.device_safety.guard
+
+    def hangs(layer, *others):
+        if os.path.exists(Path(runner.state_dir("t", "one", base), "points", f"{layer['name']}.{names[0]}")):
+            raise subprocess.TimeoutExpired(["blkid"], 30)
+        return guard(layer, *others)
+
+    plan = make_plan(loop, CEILING)
+    names = [point["point_id"].partition(".")[2] for point in plan["points"]]
+    monkeypatch.setattr(runner.device_safety, "guard", hangs)
+    started = runner.start(plan, base)
+    state = finished(base)
+    assert (state["status"], state["failed"], state["done"]) == ("finished", 1, 2)
+    one, other = results(plan, base)[0].values()
+    assert [failure["code"] for failure in one["failures"]] == ["unexpected"]
+    assert "blkid" in one["failures"][0]["message"]
+    assert other["status"] == "measured"
+    assert "TimeoutExpired" in Path(started["state_dir"], "supervisor.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("step_s", "flags"), [(0.0, []), (3.0, ["clock_stepped"]), (-3.0, ["clock_stepped"])])
+def test_a_clock_that_is_set_meanwhile_is_told(base, monkeypatch, step_s, flags):
+    true, told = runner._clock_ahead_s, []
+
+    def ahead():
+        told.append(true())
+        return told[-1] + (step_s if len(told) > 1 else 0)
+
+    monkeypatch.setattr(runner, "_clock_ahead_s", ahead)
+    plan = make_plan(CEILING)
+    runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert flags_of(found) == flags
 
 
 def test_leftovers_of_a_dead_run_are_replaced(base):

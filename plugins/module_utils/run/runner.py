@@ -3,10 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs the points of one host, on that host, without a connection to anybody.
 
-``start`` leaves a supervisor behind that does one point after another; the controller reads state.json and collects an
-archive at the end. The supervisor lives on when the connection breaks, and nothing of fio outlives the supervisor.
+``start`` leaves a supervisor behind that does one point after another. Each point that is finished lies packed in ``done`` until the controller has it
+on its own disk and removes it there: what is in ``done`` exists nowhere else, and nothing here deletes it without being told to. The supervisor lives on
+when the connection breaks, and nothing of fio outlives the supervisor.
 
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
+    <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…
     <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
     <state_dir>/preparation/<fill, precondition or warmup>.<layer>…/job.fio fio.json stderr.txt
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 import base64
 import ctypes
 import hashlib
-import json
+import io
 import math
 import os
 import select
@@ -29,12 +31,13 @@ import time
 import traceback
 
 from ..core.failure import Failure, bad_value
-from ..core.files import read_json, write_json
+from ..core.files import read_json, write_json, write_whole
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import block_device, counters, device_safety, environment
 from ..linux import memory_use as memory
 from ..linux.daemon import alive, base_dir, detach, end, log, log_tail, private_folder, remove_empty
+from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
 from ..result import standstill, steady_state
 from ..result.result import exit_words
@@ -53,6 +56,9 @@ CHUNK_BYTES = 4 << 20
 # So much of a layer may be left in the page cache: the kernel looks at the ends of a device whenever somebody has closed it.
 RESIDENT_BYTES = 256 << 10
 RESIDENT_SHARE = 0.001
+DONE = "done"
+# A clock that is set right while a point is measured steps by more than this; one that is only steered stays far below.
+CLOCK_STEP_S = 0.5
 SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 # ---------------------------------------------------------------- where
@@ -66,10 +72,13 @@ def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
 
 
 def start(plan: dict, base: str | None = None) -> dict:
-    """Prove every layer safe, then leave a supervisor running. A run of the same plan that is there already is joined."""
+    """Prove every layer safe, then leave a supervisor running: {state_dir, pid, joined, alive, boot_id}.
+
+    A run that is measuring these very points already is joined. So is one that has ended and left points which no controller has taken, whatever they
+    are (alive: false): take them, then start again.
+    """
     folder = state_dir(plan["testbed_id"], plan["run_id"], base)
-    digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
-    joined = _existing(folder, digest)
+    joined = _existing(folder, plan)
     if joined:
         return joined
     _refuse_second_run(folder)
@@ -77,15 +86,16 @@ def start(plan: dict, base: str | None = None) -> dict:
     fio_distributed.check_versions([server for point in plan["points"] for server in point.get("servers", ())], engine)
     check_layers(plan)
     private_folder(os.path.dirname(os.path.dirname(os.path.dirname(folder))), folder)
-    os.makedirs(os.path.join(folder, "points"))
-    write_json(os.path.join(folder, "plan.json"), {"sha256": digest, "plan": plan})
+    for name in ("points", DONE):
+        os.makedirs(os.path.join(folder, name))
+    write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
     write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], engine))
     write_json(
         os.path.join(folder, "state.json"),
         {"status": "running", "phase": "start", "point": 0, "points": len(plan["points"])},
     )
     pid = detach(lambda: Supervisor(folder, plan, engine).run(), folder)
-    return {"state_dir": folder, "pid": pid, "joined": False}
+    return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
 
 
 def status(testbed_id: str, run_id: str, base: str | None = None) -> dict:
@@ -99,22 +109,59 @@ def status(testbed_id: str, run_id: str, base: str | None = None) -> dict:
 
 
 def stop(
-    testbed_id: str, run_id: str | None = None, remove: bool = False, base: str | None = None, dry_run: bool = False
+    testbed_id: str,
+    run_id: str | None = None,
+    remove: bool = False,
+    base: str | None = None,
+    dry_run: bool = False,
+    discard: bool = False,
 ) -> dict:
-    """End one run, or all runs of the testbed, and everything they started; with ``remove`` their folders go as well."""
+    """End one run, or all runs of the testbed, and everything they started; with ``remove`` their folders go as well.
+
+    Failure 'run_uncollected', and nothing is ended, when that would delete finished points that no controller has; ``discard`` deletes them.
+    """
     above = os.path.dirname(state_dir(testbed_id, "x", base))
     names = [run_id] if run_id else sorted(os.listdir(above)) if os.path.isdir(above) else []
     folders = [os.path.join(above, name) for name in names if os.path.isdir(os.path.join(above, name))]
     stopped = [folder for folder in folders if alive(folder)]
     removed = folders if remove else []
+    if remove and not discard:
+        _refuse_uncollected(folders)
     if not dry_run:
         for folder in stopped:
             end(folder)
+        if remove and not discard:
+            # One more may have been finished meanwhile.
+            _refuse_uncollected(folders)
         for folder in removed:
             shutil.rmtree(folder)
         if remove:
             remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
     return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed}
+
+
+def _refuse_uncollected(folders: list) -> None:
+    held = {os.path.basename(folder): len(uncollected(folder)) for folder in folders}
+    held = {run: number for run, number in held.items() if number}
+    if held:
+        run, number = next(iter(held.items()))
+        raise Failure(
+            "run_uncollected",
+            f"Run {run} has {number} finished point{'s' * (number != 1)} on this host that no controller has taken.",
+            f"Run the same benchmark again with run_id {run}, which takes them, or set benchmark_discard (discard of benchmark_run) to delete them.",
+            runs=held,
+        )
+
+
+def uncollected(folder: str) -> list:
+    """Numbers of the finished points of a run that are nowhere else."""
+    path = os.path.join(folder, DONE)
+    return sorted(int(name) for name in os.listdir(path) if name.isdigit()) if os.path.isdir(path) else []
+
+
+def boot_id() -> str:
+    """Tells this start of the machine from every other one."""
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
 def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict:
@@ -126,8 +173,9 @@ def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = No
         raise Failure("run_missing", f"This host has no run {run_id}.", "Start it.", state_dir=folder)
     path = os.path.join(folder, "archive.tar.gz")
     if not os.path.exists(path):
-        # The supervisor was killed; what it had measured until then is still there.
-        pack(folder)
+        with open(f"{path}.new", "wb") as whole:
+            pack(whole, folder, ["host.json", "points", "preparation"])
+        os.replace(f"{path}.new", path)
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest() if offset == 0 else None
         handle.seek(offset)
@@ -174,22 +222,41 @@ def check_layers(plan: dict) -> None:
         )
 
 
-def _existing(folder: str, digest: str) -> dict | None:
+def _existing(folder: str, plan: dict) -> dict | None:
     known = read_json(os.path.join(folder, "plan.json"))
     if known is None:
         return None
-    running = alive(folder)
-    finished = (read_json(os.path.join(folder, "state.json")) or {}).get("status") == "finished"
-    if known["sha256"] == digest and (running or finished):
-        return {"state_dir": folder, "pid": read_json(os.path.join(folder, "supervisor.json"))["pid"], "joined": True}
-    if running:
+    # A process of this number after a restart is somebody else's.
+    running = alive(folder) and known.get("boot_id", boot_id()) == boot_id()
+    if running and not covers(known["plan"], plan):
         raise Failure(
             "run_exists",
             f"This run is already measuring something else ({folder}).",
             "Wait for it, stop it, or choose another run_id.",
         )
+    if running or uncollected(folder):
+        pid = (read_json(os.path.join(folder, "supervisor.json")) or {}).get("pid")
+        return {
+            "state_dir": folder,
+            "pid": pid,
+            "joined": True,
+            "alive": running,
+            "boot_id": known.get("boot_id", boot_id()),
+        }
     shutil.rmtree(folder)
     return None
+
+
+def covers(known: dict, wanted: dict) -> bool:
+    """Whether one plan measures every point of another in the same way. The controller asks for fewer points the more of them it has."""
+    for name in ("points", "layers"):
+        if not all(one in known[name] for one in wanted[name]):
+            return False
+    # What follows from the points, or grows while they are measured.
+    loose = {"points", "layers", "prepared", "repetitions"}
+    return {key: value for key, value in known.items() if key not in loose} == {
+        key: value for key, value in wanted.items() if key not in loose
+    }
 
 
 def _refuse_second_run(folder: str) -> None:
@@ -216,6 +283,7 @@ class Supervisor:
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.preparation = preparation.Preparation(plan, self)
         self.flags: list = []
+        self.unpacked: list = []  # what was prepared since the last point
         self.mhz = counters.nominal_mhz()
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
@@ -237,11 +305,13 @@ class Supervisor:
                     {"point": index, "repetitions": self.plan["repetitions"], **{key: point[key] for key in SEEN_IN}}
                 )
                 self._point(point)
+                # What was interrupted is not finished.
+                if not self.stopping:
+                    self._hand_over(index, point["point_id"])
             outcome = "stopped" if self.stopping else "finished"
         except Exception:
             log(self.folder, traceback.format_exc())
             outcome = "crashed"
-        pack(self.folder)
         self._tell(status=outcome, phase="end", remaining_s=0)
 
     def _know_host(self) -> None:
@@ -270,6 +340,15 @@ class Supervisor:
         of_this = self.steps_s[position - 1] - (time.monotonic() - self.point_begun)
         return round(max(of_this, 0) + sum(self.steps_s[position:]), 1)
 
+    def _hand_over(self, number: int, point_id: str) -> None:
+        """Pack what there is of a finished point, whole or not at all, for the controller to take."""
+        packed = io.BytesIO()
+        # Quickly rather than small: the next point waits for it.
+        pack(packed, self.folder, ["host.json", f"points/{point_id}", *self.unpacked], level=1)
+        write_whole(os.path.join(self.folder, DONE, str(number)), base64.encodebytes(packed.getvalue()))
+        self.unpacked = []
+        self.state["done"] = self.state.get("done", 0) + 1
+
     # ------------------------------------------------------------ one point
 
     def _point(self, point: dict) -> None:
@@ -277,6 +356,7 @@ class Supervisor:
         os.makedirs(folder)
         layer, held = self.layers[point["layer"]], None
         meta: dict = {"point_id": point["point_id"], "failures": [], "flags": list(self.flags), "overridden": []}
+        clock_ahead_s = _clock_ahead_s()
         try:
             path = None
             if layer["path"] is not None:
@@ -293,9 +373,16 @@ class Supervisor:
             self._measure(folder, job, meta)
         except Failure as failure:
             meta["failures"].append({"code": failure.code, "message": str(failure)})
+        except Exception as error:
+            # Such as a probe of the device that hangs. The others may be measured all the same.
+            log(self.folder, f"{point['point_id']}\n{traceback.format_exc()}")
+            message = f"{type(error).__name__}: {str(error).rstrip('.')}. The supervisor's log has all of it."
+            meta["failures"].append({"code": "unexpected", "message": message})
         finally:
             if held is not None:
                 os.close(held)
+        if abs(_clock_ahead_s() - clock_ahead_s) > CLOCK_STEP_S:
+            meta["flags"].append("clock_stepped")
         if meta.pop("timed_out", False):
             meta["failures"].append(
                 {"code": "engine_timeout", "message": f"fio did not end within {meta['wall_s']:.0f} s and was ended."}
@@ -340,6 +427,8 @@ class Supervisor:
         # A preparation that failed for one point is tried again for the next.
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
+        if f"preparation/{name}" not in self.unpacked:
+            self.unpacked.append(f"preparation/{name}")
         return folder
 
     def _measure(self, folder: str, job: dict, meta: dict) -> None:
@@ -515,6 +604,11 @@ class Supervisor:
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
 
 
+def _clock_ahead_s() -> float:
+    """By how much the clock on the wall is ahead of the one that only counts."""
+    return time.time() - time.monotonic()
+
+
 def _seen_by_device(job: dict, device: str | None) -> tuple:
     """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
     # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
@@ -585,11 +679,9 @@ def _end_group(process) -> None:
             continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
 
 
-def pack(folder: str) -> None:
-    """One archive of all that was measured."""
-    path = os.path.join(folder, "archive.tar.gz")
-    with tarfile.open(f"{path}.new", "w:gz", compresslevel=6) as archive:
-        for name in ("host.json", "points", "preparation"):
+def pack(target, folder: str, names: list, level: int = 6) -> None:
+    """Write a tar.gz of these parts of a run's folder to a binary stream."""
+    with tarfile.open(fileobj=target, mode="w:gz", compresslevel=level) as archive:
+        for name in names:
             if os.path.exists(os.path.join(folder, name)):
                 archive.add(os.path.join(folder, name), arcname=name)
-    os.replace(f"{path}.new", path)

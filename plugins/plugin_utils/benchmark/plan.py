@@ -239,10 +239,16 @@ def planned(asked: dict, layers: list) -> list:
             make_point(asked, workload, layer, repetition)
             for repetition in range(1, asked["repetitions"] + 1)
             for workload in asked["workloads"]
-            for layer in layers
+            for layer in (turned(layers, asked["seed"], repetition) if asked["order"] == "interleaved" else layers)
         ],
     )
     return [point for point in numbered(points, 1) if point["repetition"] in asked["only_repetitions"]]
+
+
+def turned(layers: list, seed: int, repetition: int) -> list:
+    """The layers of a round: another one begins in each, by the seed, so that what drifts within a round falls on all alike."""
+    first = _number(f"{seed}/{repetition}") % len(layers) if layers else 0
+    return layers[first:] + layers[:first]
 
 
 def searched(asked: dict, layers: list, results: dict) -> list:
@@ -272,7 +278,8 @@ def measured_on(layer: dict, results: dict) -> dict:
 def in_order(asked: dict, points: list) -> list:
     """Points that come by repetition, in the order of the plan.
 
-    interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads. random: the same, each
+    interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads, and another layer first in
+    each (see turned). random: the same, each
     round shuffled by the seed. as_listed: all repetitions of a point one after the other.
     """
     if asked["order"] == "random":
@@ -285,8 +292,10 @@ def in_order(asked: dict, points: list) -> list:
         return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
     if ENGINES[asked["engine"]].shares_runs:
         # What alternates between layers would be a run for each point.
-        layers = list(dict.fromkeys(point["layer"] for point in points))
-        return sorted(points, key=lambda point: (point["repetition"], layers.index(point["layer"])))
+        turns = list(dict.fromkeys((point["repetition"], point["layer"]) for point in points))
+        return sorted(
+            points, key=lambda point: (point["repetition"], turns.index((point["repetition"], point["layer"])))
+        )
     return points
 
 
@@ -342,7 +351,7 @@ def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
     """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
     return {
-        "points": [{key: value for key, value in point.items() if key != "fingerprint"} for point in points],
+        "points": points,
         "layers": [layer for layer in layers["measured"] if layer["name"] in used],
         "known_layers": layers["known"],
         "prepared": {name: known for name, known in prepared.items() if name in used},

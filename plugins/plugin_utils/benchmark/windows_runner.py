@@ -154,8 +154,13 @@ class WindowsRun(WindowsScripts):
                 self._remove({"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)})
             first += len(batch)
         for one in self._runs():
-            if self._own(one):
+            if self._own(one) and one["state"] != "ended":
                 self._remove({"Folder": one["folder"], "TaskName": one["task"]})
+            elif self._own(one):
+                # Of another plan of this name: only the task that began it knows what it measured.
+                self.warn(
+                    f"[{self.host}] {one['name']} has ended and nobody took its results; they are kept there until the benchmark that began it runs again."
+                )
 
     def _batch(self, jobs: list) -> dict:
         meta: dict = {"failures": [], "flags": [], "overridden": []}
@@ -429,8 +434,8 @@ class WindowsRun(WindowsScripts):
                 if time.monotonic() > deadline:
                     raise Failure(
                         "host_unreachable",
-                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s: {error}.",
-                        "What runs there goes on; run the same task again to pick it up.",
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so nobody knows whether it still measures.",
+                        "Run the same task again: it picks up what goes on there, and measures what was lost.",
                     ) from error
                 time.sleep(POLL_S)
                 self._connect_again()

@@ -19,6 +19,7 @@ SPEC = {
     "engine": {"type": "str", "choices": ["fio", "diskspd", "iometer"], "default": "fio"},
     "program": {"type": "str"},
     "root": {"type": "str", "default": "C:\\storlab"},
+    "discard": {"type": "bool", "default": False},
     "download": {
         "type": "dict",
         "default": {},
@@ -143,6 +144,18 @@ def absent_plan(memory: dict, state: dict) -> tuple:
     ]
     folders = dict.fromkeys(one["folder"] for one in memory.get("brought", []))
     return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
+
+
+def refuse_uncollected(runs: list) -> None:
+    """Failure 'run_uncollected' for runs that have ended and still lie there: a controller removes each when it has its results."""
+    held = [one["name"] for one in runs if one["state"] == "ended"]
+    if held:
+        raise Failure(
+            "run_uncollected",
+            f"{held[0]} has ended on this host, and no controller has taken its results.",
+            "Run the same benchmark again, which takes them, or set benchmark_discard (discard of win_benchmark) to delete them.",
+            runs=held,
+        )
 
 
 def ends(runs: list) -> list:

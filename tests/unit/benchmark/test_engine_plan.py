@@ -65,17 +65,24 @@ def short(found):
 
 def test_interleaved_measures_every_workload_before_the_first_repeats():
     found = points((BENCH, CEILING), repetitions=2, sweep={"queue_depth": [1, 8]})
-    assert short(found) == [
-        ("b", 1, 1),
-        ("c", 1, 1),
-        ("b", 8, 1),
-        ("c", 8, 1),
-        ("b", 1, 2),
-        ("c", 1, 2),
-        ("b", 8, 2),
-        ("c", 8, 2),
-    ]
+    assert [point["repetition"] for point in found] == [1] * 4 + [2] * 4
+    for start in (0, 4):
+        rest = short(found)[start : start + 4]
+        assert [depth for _layer, depth, _number in rest] == [1, 1, 8, 8]
+        assert "".join(layer for layer, _depth, _number in rest) in ("bcbc", "cbcb")
     assert [point["order"] for point in found] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_another_layer_begins_in_each_round_by_the_seed():
+    layers = [{**BENCH, "name": f"{letter}-x"} for letter in "pqr"]
+    rounds = {}
+    for seed in (7, 8):
+        found = points(layers, repetitions=30, seed=seed)
+        rounds[seed] = ["".join(point["layer"][0] for point in found[at : at + 3]) for at in range(0, 90, 3)]
+        # Each begins about as often as the others; none is ever moved past another.
+        assert set(rounds[seed]) == {"pqr", "qrp", "rpq"}
+        assert all(5 <= rounds[seed].count(order) <= 15 for order in ("pqr", "qrp", "rpq"))
+    assert rounds[7] != rounds[8]
 
 
 def test_what_measures_a_grid_in_one_run_has_the_points_of_a_layer_together_in_each_round():
@@ -94,7 +101,11 @@ def test_what_measures_a_grid_in_one_run_has_the_points_of_a_layer_together_in_e
         for point in found
     ]
     assert sizes == [
-        (layer, size, depth, number) for number in (1, 2) for layer in "gi" for size in (4, 64) for depth in (1, 8)
+        (layer, size, depth, number)
+        for number in (1, 2)
+        for layer in dict.fromkeys(one[0] for one in sizes if one[3] == number)
+        for size in (4, 64)
+        for depth in (1, 8)
     ]
     assert [point["order"] for point in found] == list(range(1, 17))
     paths = {disk["name"]: disk["path"] for disk in disks}
@@ -397,10 +408,10 @@ def for_host(asked, layers, prepared=None):
     return plan.for_host(asked, plan.choose_layers(layers, {}, "target01"), plan.planned(asked, layers), prepared or {})
 
 
-def test_the_host_is_told_all_but_the_fingerprint():
+def test_the_host_is_told_everything_of_its_points():
     asked = plan.validate(args(prepare={"warmup_s": 7}, steady_state={"window": 3}, repetitions=2))
     told = for_host(asked, [BENCH, CEILING], {"backing-bench": {"utc": "x"}, "backing-other": {"utc": "y"}})
-    assert len(told["points"]) == 4 and not any("fingerprint" in point for point in told["points"])
+    assert len(told["points"]) == 4 and all("fingerprint" in point for point in told["points"])
     assert (told["prepare"]["warmup_s"], told["steady_state"], told["series"], told["repetitions"]) == (
         7,
         {"window": 3},

@@ -1,0 +1,186 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Follows a run of a Linux host from the controller and takes each point as soon as it is finished.
+
+The supervisor on the host (module_utils/run/runner.py) leaves every finished point in ``done``. Each look at the host tells what is there; it is brought here,
+written to disk by whoever follows, and only then removed from the host. So a host that dies takes nothing with it but the point that it was measuring.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+import shlex
+import time
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ...module_utils.core.failure import Failure
+
+ENDED = ("finished", "stopped", "crashed")
+POLL_S = 2.0
+LAST_POLL_S = 0.2
+# The supervisor speaks every second; after this silence it is asked whether it lives.
+SILENCE_S = 20.0
+# A connection may be gone for so long before the task gives up.
+CONNECTION_PATIENCE_S = 120.0
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+# So many points are fetched at once.
+BATCH = 8
+
+
+class LinuxRun:
+    """One run on one host.
+
+    module(arguments): what benchmark_run answers, Failures raised. agreed(): called once the host has agreed to measure. command(text): {rc, stdout, stderr} of a shell command on the host. reset(): close the
+    connection. take(archive, plan): keep the points of a packed part of the run; plan is the host's own, or None when the run was started here.
+    tell(state): said of each look.
+    """
+
+    def __init__(self, host: str, run_dir: str, module, agreed, command, reset, take, tell):
+        self.host, self.run_dir = host, run_dir
+        self.module, self.agreed, self.command, self.reset, self.take, self.tell = (
+            module,
+            agreed,
+            command,
+            reset,
+            take,
+            tell,
+        )
+        self.taken = 0
+
+    def run(self, plan: dict, expected_s: float) -> bool:
+        """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing."""
+        started = self.module({"action": "start", "plan": plan})
+        self.agreed()
+        self.folder, self.boot_id = started["state_dir"], started["boot_id"]
+        # Another call may have begun it, for other points.
+        self.plan = json.loads(self._file("plan.json"))["plan"] if started["joined"] else None
+        if started["alive"]:
+            self._watch(expected_s)
+        self._collect(self._look()["done"])
+        log = self._cleared()
+        if log:
+            self._keep_log(log)
+        return started["joined"]
+
+    def _keep_log(self, log: str) -> None:
+        folder = os.path.join(self.run_dir, "hosts")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, f"{self.host}.log"), "a", encoding="utf-8") as handle:
+            handle.write(f"{log}\n")
+
+    def _watch(self, expected_s: float) -> None:
+        """Until the run has ended: read its state now and then, say it, and take what is finished."""
+        interval = max(POLL_S, min(expected_s / 200, 10))
+        spoken, heard = None, time.monotonic()
+        while True:
+            seen = self._look()
+            state = seen["state"]
+            self._collect(seen["done"])
+            if state["status"] in ENDED:
+                return
+            self.tell(state)
+            if state.get("updated") != spoken:
+                spoken, heard = state.get("updated"), time.monotonic()
+            elif time.monotonic() - heard > SILENCE_S:
+                if not self.module({"action": "status"})["alive"]:
+                    return
+                heard = time.monotonic()
+            # Not beyond the expected end, so that a short run is not waited for.
+            left = state.get("remaining_s", 0) - (time.monotonic() - heard)
+            time.sleep(min(interval, max(left, LAST_POLL_S)))
+
+    def _look(self) -> dict:
+        """{state, done: numbers of the finished points that lie there}, from the very start of the host on which the run was begun."""
+        folder = shlex.quote(self.folder)
+        said = self._said(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
+        boot_id, _newline, rest = said["stdout"].replace("\r", "").partition("\n")
+        if boot_id.strip() != self.boot_id:
+            raise Failure(
+                "run_lost",
+                f"{self.host} was restarted while it measured; {self._kept()}.",
+                "Run the same task again: it measures the others.",
+                state_dir=self.folder,
+                taken=self.taken,
+            )
+        text, _newline, names = rest.partition("\n")
+        try:
+            state = json.loads(text)
+        except ValueError:
+            raise Failure(
+                "run_lost",
+                f"The run on {self.host} is gone ({said['stderr'].strip()}); {self._kept()}.",
+                "Somebody removed it there; run the same task again: it measures the others.",
+                state_dir=self.folder,
+                taken=self.taken,
+            ) from None
+        return {"state": state, "done": sorted(int(name) for name in names.split() if name.isdigit())}
+
+    def _kept(self) -> str:
+        return f"the {self.taken} points that were finished and fetched are kept in {self.run_dir}"
+
+    def _collect(self, numbers: list) -> None:
+        while numbers:
+            batch, numbers = numbers[:BATCH], numbers[BATCH:]
+            # A line of its own between two of them; none has a dot.
+            found = self._file(*(f"done/{number}" for number in batch)).split(".")
+            for number, text in zip(batch, found):
+                try:
+                    archive = base64.b64decode(text)
+                except binascii.Error as error:
+                    raise Failure(
+                        "transfer_damaged",
+                        f"Point {number} of the run on {self.host} arrived damaged: {error}.",
+                        "Run the task again; the host still has it.",
+                    ) from error
+                self.take(archive, self.plan)
+                self.taken += 1
+            # Only now: until the results are on the controller's disk, the host has the only copy.
+            self._said("rm -f -- " + " ".join(self._path(f"done/{number}") for number in batch))
+
+    def _path(self, name: str) -> str:
+        return shlex.quote(os.path.join(self.folder, name))
+
+    def _file(self, *names: str) -> str:
+        """The content of files of the run, a dot in a line of its own between two."""
+        done = self._said(" && echo . && ".join(f"cat {self._path(name)}" for name in names))
+        if done["rc"]:
+            raise Failure(
+                "run_lost",
+                f"{names[0]} of the run on {self.host} cannot be read ({done['stderr'].strip()}); {self._kept()}.",
+                "Run the same task again: it measures the others.",
+                state_dir=self.folder,
+                taken=self.taken,
+            )
+        return done["stdout"]
+
+    def _cleared(self) -> str:
+        """Remove the run from the host, unless something is left in it that was not taken; what the supervisor's log said."""
+        folder, above = shlex.quote(self.folder), shlex.quote(os.path.dirname(self.folder))
+        done = self._said(
+            f'cat {folder}/supervisor.log; if [ -z "$(ls -A {folder}/done)" ]; then rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}; fi'
+        )
+        return done["stdout"].strip()
+
+    def _said(self, command: str) -> dict:
+        """The answer to a command, waiting for a host that is out of reach for a while."""
+        deadline = time.monotonic() + CONNECTION_PATIENCE_S
+        while True:
+            try:
+                return self.command(command)
+            except AnsibleConnectionFailure as error:
+                if time.monotonic() > deadline:
+                    raise Failure(
+                        "host_unreachable",
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so nobody knows whether it still measures; "
+                        f"{self._kept()}.",
+                        "Run the same task again: it picks up what goes on there, and measures what was lost.",
+                        state_dir=self.folder,
+                        taken=self.taken,
+                    ) from error
+                time.sleep(POLL_S)
+                self.reset()
