@@ -36,6 +36,16 @@ def code(text) -> str:
     return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
 
 
+def added_between(step) -> str:
+    """' (95 %: +1.10 ms to +1.32 ms)', or that there is no such interval; nothing where no difference is told."""
+    if step.added_mean_ns is None or not step.comparable:
+        return ""
+    if step.added_between_ns is None:
+        return " (one repetition, no interval)"
+    low, high = (units.added_latency(value) for value in step.added_between_ns)
+    return f" (95 %: {low} to {high})"
+
+
 @functools.cache
 def templates() -> jinja2.Environment:
     """HTML and SVG are escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
@@ -56,6 +66,7 @@ def templates() -> jinja2.Environment:
         latency=units.latency,
         between=units.latency_between,
         added=units.added_latency,
+        added_between=added_between,
         bandwidth=units.bandwidth,
         ratio=units.ratio,
         percent=units.percent,

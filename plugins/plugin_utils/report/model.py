@@ -8,14 +8,17 @@ Everything here is computed from the run alone, so the same results give the sam
 
 from __future__ import annotations
 
+import math
+import statistics
 from dataclasses import dataclass, field, replace
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.result import GENERATOR_PERCENT
 from ...module_utils.workload.workload import describe
+from ..compare.stats import t_quantile
 from ..store import load
-from ..store.cells import Cell, by_time, is_measured, pool
+from ..store.cells import Cell, by_time, directions_of, is_measured, pool
 from ..store.load import Run
 from . import environment
 
@@ -41,6 +44,7 @@ class Step:
     relation: str = "bottom"  # bottom | parent | through (unmeasured layers between) | other_lane | ceiling
     comparable: bool = True
     added_mean_ns: float | None = None
+    added_between_ns: tuple | None = None  # 95 % interval of it, by the repetitions of both; None with a single one
     latency_ratio: float | None = None
     iops_ratio: float | None = None
     overlap: bool = False  # the repetitions of both overlap, so the difference may be noise
@@ -240,14 +244,15 @@ def _hosts(run: Run, layers: list) -> list:
 
 def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
     """measured, failed: the results of this workload."""
-    cells = {}
+    cells, means = {}, {}
     for layer in layers:
         results = [result for result in measured if result["layer"] == layer["name"]]
         if results:
+            means[layer["name"]] = _means(results)
             cells[layer["name"]] = pool(sorted(results, key=lambda result: (result["repetition"], result["point_id"])))
     by_name = {layer["name"]: layer for layer in layers}
     notes: list = []
-    steps = [_step(cells[layer["name"]], by_name, cells, notes) for layer in layers if layer["name"] in cells]
+    steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
     _shares(steps)
     _generator_bound(steps)
     missing = []
@@ -287,7 +292,28 @@ def _detail(layers: dict, name: str) -> dict:
     return layers.get(name, {}).get("detail") or {}
 
 
-def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
+def _means(results: list) -> dict:
+    """{repetition: mean latency} of a layer; imports may have several results of one number, and none of those is paired."""
+    found: dict = {}
+    for result in results:
+        found.setdefault(result["repetition"], []).append(directions_of(result)["total"].get("latency_mean_ns"))
+    return {number: values[0] for number, values in found.items() if len(values) == 1 and values[0] is not None}
+
+
+def _difference_between(ours: dict, theirs: dict) -> tuple | None:
+    """95 % interval of the mean difference of paired repetitions, by Student's t; None when fewer than two are in both.
+
+    A repetition is a round in which every layer is measured once, so what a round has in common, such as a warm machine, is in neither side.
+    """
+    differences = [ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())]
+    if len(differences) < 2:
+        return None
+    middle = statistics.fmean(differences)
+    reach = t_quantile(0.975, len(differences) - 1) * statistics.stdev(differences) / math.sqrt(len(differences))
+    return middle - reach, middle + reach
+
+
+def _step(cell: Cell, layers: dict, cells: dict, means: dict, notes: list) -> Step:
     below, relation, between = _below(cell, layers, cells)
     step = Step(cell, below, relation)
 
@@ -333,6 +359,7 @@ def _step(cell: Cell, layers: dict, cells: dict, notes: list) -> Step:
     ours, theirs = cell.value("latency_mean_ns"), below.value("latency_mean_ns")
     if ours is not None and theirs is not None:
         step.added_mean_ns = ours - theirs
+        step.added_between_ns = _difference_between(means[cell.layer], means[below.layer])
         step.latency_ratio = ours / theirs if theirs else None
         own, other = cell.figure("latency_mean_ns"), below.figure("latency_mean_ns")
         step.overlap = own.low <= other.high and other.low <= own.high and cell.repetitions + below.repetitions > 2

@@ -9,7 +9,7 @@ import copy
 import statistics
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.cells import pool
 from fixtures.report import make_fixture
@@ -144,6 +144,44 @@ def test_added_latency_telescopes_to_the_top(run):
     )
     assert found["backing-bench"].cell.value("latency_mean_ns") + added == pytest.approx(top)
     assert sum(step.share for step in found.values() if step.share is not None) == pytest.approx(1)
+
+
+def with_means(run, **means):
+    """The run in which these layers have these mean latencies, one a repetition, and nothing else was measured."""
+    chosen = []
+    for name, values in means.items():
+        template = results_of(run, name.replace("_", "-"))[0]
+        chosen += [
+            {
+                **template,
+                "repetition": number,
+                "point_id": f"{name}.r{number}",
+                "total": {**template["total"], "latency_mean_ns": value},
+            }
+            for number, value in enumerate(values, 1)
+        ]
+    run.results = chosen
+    return steps(run)["target-bench"]
+
+
+def test_every_layer_cost_has_the_interval_of_its_paired_repetitions(run):
+    # A machine that slows down by half from round to round takes nothing from the step: the differences are 10, 12 and 14 us.
+    step = with_means(run, backing_bench=[20_000.0, 30_000.0, 45_000.0], target_bench=[30_000.0, 42_000.0, 59_000.0])
+    # Their standard deviation is 2 us, and Student's t of two degrees of freedom is 4.3027 (any table).
+    reach = 4.3027 * 2_000 / 3**0.5
+    assert step.added_between_ns == pytest.approx((12_000 - reach, 12_000 + reach), rel=1e-4)
+    assert render.takes_away(step).startswith("+12.0 µs (95 %: +7.03 µs to +17.0 µs), IOPS")
+
+
+def test_a_single_repetition_has_no_interval(run):
+    step = with_means(run, backing_bench=[20_000.0], target_bench=[30_000.0])
+    assert step.added_between_ns is None
+    assert "(one repetition, no interval)" in render.takes_away(step)
+
+
+def test_only_repetitions_of_both_layers_are_paired(run):
+    step = with_means(run, backing_bench=[20_000.0, 21_000.0], target_bench=[30_000.0])
+    assert step.added_between_ns is None
 
 
 def test_the_null_engine_is_never_a_cost(run):
