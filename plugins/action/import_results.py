@@ -27,6 +27,8 @@ def collect(path: str, run_dir: str) -> tuple:
     for full, name in _paths(path, run_dir):
         seen += 1
         try:
+            if not os.path.isfile(path) and not _within(full, path):
+                raise Failure("no_result", "It is a link out of the folder that is imported.", "Copy the file there.")
             kind = os.stat(full)
             # A pipe or a device would be read for ever.
             if not stat.S_ISREG(kind.st_mode):
@@ -56,6 +58,12 @@ def _paths(path: str, run_dir: str):
         found += [os.path.join(folder, name) for name in names]
     named = [(full, os.path.relpath(full, path).replace(os.sep, "/")) for full in found]
     return sorted(named, key=lambda pair: importer.natural(pair[1]))
+
+
+def _within(path: str, folder: str) -> bool:
+    """Whether a file really lies in a folder: what comes from elsewhere, such as an archive of somebody else's, may hold links to anything."""
+    top = os.path.realpath(folder)
+    return os.path.commonpath([top, os.path.realpath(path)]) == top
 
 
 def _same(one: str, other: str) -> bool:

@@ -5,22 +5,40 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from typing import ClassVar
 
-from ..module_utils.core.files import write_json
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.files import read_json, write_json
 from ..module_utils.core.layers import validate_layer
 from ..plugin_utils.action import CollectionAction
 
+CHECKSUM = "sha256"
 
-def read_layers(state_dir: str | None) -> dict:
+
+def read_layers(state_dir: str | None, trusted: tuple = ()) -> dict:
+    """{name: layer} of what was published. Failure 'layer_edited' for a file that says something else than what was published, unless its name is trusted.
+
+    A path that was changed by hand would be overwritten by the next benchmark, and the identity that proves the device could have been changed with it.
+    Files of versions that kept no checksum are taken as they are.
+    """
     folder = os.path.join(state_dir, "layers") if state_dir else None
     layers = {}
     for entry in sorted(os.listdir(folder)) if folder and os.path.isdir(folder) else []:
         if entry.endswith(".json"):
-            with open(os.path.join(folder, entry), encoding="utf-8") as handle:
-                layer = json.load(handle)
+            path = os.path.join(folder, entry)
+            layer = read_json(path, "Remove it, and build again.")
+            if layer is None:
+                continue  # the task of another host has just removed it
+            if layer.pop(CHECKSUM, checksum(layer)) != checksum(layer) and layer.get("name") not in trusted:
+                raise Failure(
+                    "layer_edited",
+                    f"{path} says something else than what was published.",
+                    "Restore it, or remove it and build again, which publishes the layer as it is.",
+                    path=path,
+                )
             layers[layer["name"]] = layer
     return layers
 
@@ -29,7 +47,14 @@ def write_layer(state_dir: str, layer: dict) -> None:
     folder = os.path.join(state_dir, "layers")
     os.makedirs(folder, exist_ok=True)
     # A layer is replaced whole or not at all: other hosts' tasks read this folder while this one writes.
-    write_json(os.path.join(folder, f"{layer['name']}.json"), layer, mode=0o600, indent=1)
+    kept = {**layer, CHECKSUM: checksum(layer)}
+    write_json(os.path.join(folder, f"{layer['name']}.json"), kept, mode=0o600, indent=1)
+
+
+def checksum(layer: dict) -> str:
+    """Of what a file of a layer says, however it is laid out."""
+    known = {key: value for key, value in layer.items() if key != CHECKSUM}
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 class ActionModule(CollectionAction):
@@ -43,7 +68,8 @@ class ActionModule(CollectionAction):
 
     def perform(self, params: dict) -> dict:
         state, state_dir, suffix = params["state"], params["state_dir"] or None, params["suffix"]
-        known, kept = self.task_vars.get("ansible_facts", {}).get("storlab_layers", {}), read_layers(state_dir)
+        known = self.task_vars.get("ansible_facts", {}).get("storlab_layers", {})
+        kept = read_layers(state_dir, self._trusted(state_dir, params))
         # In check mode nothing is kept, so what this playbook would have published is newer.
         before = {**kept, **known} if self._task.check_mode else {**known, **kept}
         after = dict(before)
@@ -66,3 +92,10 @@ class ActionModule(CollectionAction):
                     os.unlink(path)
         # Publishing describes the testbed, it does not change it: never "changed".
         return {"changed": False, "ansible_facts": {"storlab_layers": after}}
+
+    def _trusted(self, state_dir: str | None, params: dict) -> tuple:
+        """Names of layers whose files need not be what was published: what is published now, and all of them when layers are only removed."""
+        if params["state"] == "absent" and state_dir:
+            folder = os.path.join(state_dir, "layers")
+            return tuple(name[: -len(".json")] for name in os.listdir(folder)) if os.path.isdir(folder) else ()
+        return tuple(f"{layer.get('name')}{params['suffix']}" for layer in params["layers"])

@@ -534,7 +534,7 @@ def test_hosts_take_turns_in_every_round(place):
     folder, testbed = place
     names = ["one", "two", "three"]
     role = {
-        "ansible.builtin.include_role": {"name": "storlab.testbed.benchmark"},
+        "ansible.builtin.import_role": {"name": "storlab.testbed.benchmark"},
         "throttle": 1,
         "vars": {
             "benchmark_testbed_id": testbed,

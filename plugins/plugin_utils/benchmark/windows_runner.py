@@ -154,7 +154,7 @@ class WindowsRun(WindowsScripts):
                 self._remove({"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)})
             first += len(batch)
         for one in self._runs():
-            if self._own(one) and one["state"] != "ended":
+            if self._own(one) and not install.uncollected([one]):
                 self._remove({"Folder": one["folder"], "TaskName": one["task"]})
             elif self._own(one):
                 # Of another plan of this name: only the task that began it knows what it measured.
@@ -284,7 +284,9 @@ class WindowsRun(WindowsScripts):
         digest = hashlib.sha256(
             json.dumps([phase, name, self.engine.name, asked], sort_keys=True).encode()
         ).hexdigest()[:10]
-        folder = "\\".join([self.settings["root"], self.asked["testbed_id"], f"{self.asked['run_id']}-{digest}"])
+        # What precedes the points is marked: it may be lost, as it would be done again.
+        mark = install.PREPARATION if name else ""
+        folder = "\\".join([self.settings["root"], self.asked["testbed_id"], f"{self.asked['run_id']}-{mark}{digest}"])
         place, run = {"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)}, make(folder)
         self.folders.append(folder)
         if self.reached("engine_status", place)["state"] == "lost":

@@ -27,6 +27,8 @@ SPEC = {
     },
 }
 KINDS = ("msi", "zip", "exe")
+# In the name of a run's folder, before its checksum, which has no such letter: it writes a layer or warms it up.
+PREPARATION = "p"
 
 
 def check(params: dict) -> None:
@@ -146,9 +148,18 @@ def absent_plan(memory: dict, state: dict) -> tuple:
     return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
 
 
+def uncollected(runs: list) -> list:
+    """Names of the runs of an engine that have ended and measured something: what is there has been taken by nobody."""
+    return [
+        one["name"]
+        for one in runs
+        if one["state"] == "ended" and not one["name"].rpartition("-")[2].startswith(PREPARATION)
+    ]
+
+
 def refuse_uncollected(runs: list) -> None:
     """Failure 'run_uncollected' for runs that have ended and still lie there: a controller removes each when it has its results."""
-    held = [one["name"] for one in runs if one["state"] == "ended"]
+    held = uncollected(runs)
     if held:
         raise Failure(
             "run_uncollected",

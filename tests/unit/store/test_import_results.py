@@ -16,6 +16,7 @@ import jsonschema
 import places
 import pytest
 import yaml
+from ansible_collections.storlab.testbed.plugins.action import import_results
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import importer, load
 from hypothesis import given, settings
@@ -155,6 +156,26 @@ def test_what_cannot_be_read_is_listed_with_the_reason_and_the_rest_is_imported(
     )
     assert found["points"] == 2 and found["ignored"] == 1
     assert json.loads((tmp_path / "out" / "run.json").read_text(encoding="utf-8"))["unread"] == found["unread"]
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path):
+    """As a stranger's archive may hold them: to a result that is somebody else's, through a folder, and one that stays inside."""
+    inside, outside = tmp_path / "given", tmp_path / "private"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "one.json").write_bytes((FIXTURES / "fio" / "four_records.json").read_bytes())
+    (inside / "link.json").symlink_to(outside / "one.json")
+    (inside / "far.json").symlink_to("/etc/hostname")
+    (inside / "folder").symlink_to(outside)
+    (inside / "near.json").symlink_to("one.json")
+    entries, unread, seen = import_results.collect(str(inside), str(tmp_path / "run"))
+    assert {row["file"] for row in unread} == {"link.json", "far.json"}
+    assert all("link out of the folder" in row["reason"] for row in unread)
+    # One and near; the folder behind a link is not even entered.
+    assert {entry["file"] if isinstance(entry, dict) else entry.file for entry in entries} == {"one.json", "near.json"}
+    assert seen == 4
+    # What is named itself is meant.
+    assert len(import_results.collect(str(inside / "link.json"), str(tmp_path / "run"))[0]) == 1
 
 
 @pytest.mark.parametrize(

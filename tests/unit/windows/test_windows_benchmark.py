@@ -463,6 +463,31 @@ def test_a_run_that_lost_its_controller_is_picked_up(bench, monkeypatch):
     assert bench.data()["tasks"] == {}
 
 
+def test_what_another_plan_measured_is_not_deleted(bench, monkeypatch):
+    """The controller is lost, the point is finished, and the run's name is used for something else, then torn down."""
+    first, other = ({"layers": LAYERS[:1], "workload": {**QUICK, "queue_depth": depth}} for depth in (3, 5))
+    with unreachable_once_started(bench, monkeypatch):
+        assert code(bench.run(**first)) == "host_unreachable"
+    measured(bench.run(**other))
+    (folder,) = bench.data()["folders"]
+    refused = bench.run(module=win_benchmark, state="absent")
+    assert code(refused) == "run_uncollected"
+    assert folder.endswith(refused["failure"]["details"]["runs"][0])
+    assert list(bench.data()["folders"]) == [folder]
+    started = bench.calls("engine_start")
+    assert len(measured(bench.run(**first))) == 1
+    assert bench.calls("engine_start") == started
+    assert not bench.data()["folders"]
+
+
+def test_what_nobody_took_is_deleted_when_that_is_said(bench, monkeypatch):
+    with unreachable_once_started(bench, monkeypatch):
+        bench.run(layers=LAYERS[:1])
+    assert code(bench.run(module=win_benchmark, state="absent")) == "run_uncollected"
+    assert bench.run(module=win_benchmark, state="absent", discard=True)["changed"] is True
+    assert not bench.data()["folders"]
+
+
 def test_what_was_written_before_a_restart_is_not_taken_for_written(bench, monkeypatch):
     """The controller is lost while the layer is written; then the host restarts, and a disk in memory is another one."""
     with unreachable_once_started(bench, monkeypatch):

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Published layers on the controller's disk: what was changed there by hand is noticed before anything is overwritten."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.action import layer as action
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+
+LAYER = {
+    "name": "backing-bench",
+    "kind": "backing",
+    "host": "target01",
+    "path": "/dev/ram0",
+    "size_bytes": 1 << 27,
+    "identity": {"serial": "S-17"},
+    "detail": {"numbers": {7: "seven"}},
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    action.write_layer(str(tmp_path), LAYER)
+    return tmp_path / "layers" / "backing-bench.json"
+
+
+def change(path, /, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **changes}), encoding="utf-8")
+
+
+def test_what_is_published_is_read_as_it_was(path, tmp_path):
+    (found,) = action.read_layers(str(tmp_path)).values()
+    assert found == json.loads(json.dumps(LAYER))
+    # Laid out otherwise, it says the same.
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")), indent=7), encoding="utf-8")
+    assert action.read_layers(str(tmp_path)) == {"backing-bench": found}
+
+
+@pytest.mark.parametrize("changes", [{"path": "/dev/sda"}, {"identity": {}}, {"size_bytes": 1}, {"sha256": "0" * 64}])
+def test_what_was_changed_by_hand_is_refused(path, tmp_path, changes):
+    change(path, **changes)
+    with pytest.raises(Failure) as caught:
+        action.read_layers(str(tmp_path))
+    assert (caught.value.code, caught.value.details["path"]) == ("layer_edited", str(path))
+
+
+def test_what_is_published_anew_may_have_been_changed(path, tmp_path):
+    change(path, path="/dev/sda")
+    assert list(action.read_layers(str(tmp_path), trusted=("backing-bench",))) == ["backing-bench"]
+    with pytest.raises(Failure):
+        action.read_layers(str(tmp_path), trusted=("backing-ds1",))
+
+
+def test_files_of_earlier_versions_are_read(path, tmp_path):
+    path.write_text(json.dumps(LAYER), encoding="utf-8")
+    assert action.read_layers(str(tmp_path))["backing-bench"]["path"] == "/dev/ram0"
