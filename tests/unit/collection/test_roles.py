@@ -64,7 +64,7 @@ def test_role_uses_only_its_own_variables(role):
         ):
             assert not foreign.search(expression), f"{path}: {expression}"
             assert not re.search(
-                r"\bansible_(?!facts|check_mode|diff_mode|loop|playbook_python|version)\w+", expression
+                r"\bansible_(?!facts|check_mode|diff_mode|loop|play_hosts_all|playbook_python|version)\w+", expression
             ), f"{path}: {expression}"
 
 
