@@ -27,7 +27,7 @@ class Host:
     def __init__(self, folder, at=None, joined=False):
         self.top, self.boot, self.at, self.joined = folder / "t", folder / "boot_id", at or {}, joined
         self.run = self.top / "bench" / "one"
-        self.looks, self.finished, self.commands, self.on_disk = 0, 0, [], []
+        self.looks, self.finished, self.commands, self.on_disk, self.agreed = 0, 0, [], [], False
         (self.run / "done").mkdir(parents=True)
         self.boot.write_text("boot-7\n", encoding="ascii")
         (self.run / "plan.json").write_text(json.dumps({"plan": {"points": ["older"]}}), encoding="ascii")
@@ -49,10 +49,14 @@ class Host:
         shutil.rmtree(self.top)
         self.boot.write_text("boot-8\n", encoding="ascii")
 
+    def agree(self):
+        self.agreed = True
+
     def module(self, asked):
         if asked["action"] == "status":
             return {"alive": True}
         assert asked["action"] == "start"
+        assert not self.agreed, "the request was kept before the host agreed to it"
         return {"state_dir": str(self.run), "joined": self.joined, "alive": True, "boot_id": "boot-7"}
 
     def command(self, text):
@@ -68,6 +72,7 @@ class Host:
 
     def take(self, archive, plan):
         words = archive.decode().split()
+        assert self.agreed
         # It still lies on the host while it is written here.
         assert (self.run / "done" / words[1]).exists()
         self.on_disk.append((int(words[1]), plan))
@@ -83,7 +88,14 @@ def quick(monkeypatch, tmp_path):
 def follow(host, tmp_path):
     told = []
     run = linux_runner.LinuxRun(
-        "target01", str(tmp_path / "results"), host.module, host.command, lambda: None, host.take, told.append
+        "target01",
+        str(tmp_path / "results"),
+        host.module,
+        host.agree,
+        host.command,
+        lambda: None,
+        host.take,
+        told.append,
     )
     return run.run(PLAN, 1.0)
 
