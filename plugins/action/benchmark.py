@@ -282,7 +282,6 @@ class ActionModule(CollectionAction):
             self._module,
             self._keep_request,
             lambda text: self._low_level_execute_command(text, sudoable=True),
-            lambda: None,
             take,
             lambda state: lines.show(state, time.monotonic()),
         )

@@ -35,21 +35,14 @@ BATCH = 8
 class LinuxRun:
     """One run on one host.
 
-    module(arguments): what benchmark_run answers, Failures raised. agreed(): called once the host has agreed to measure. command(text): {rc, stdout, stderr} of a shell command on the host. reset(): close the
-    connection. take(archive, plan): keep the points of a packed part of the run; plan is the host's own, or None when the run was started here.
-    tell(state): said of each look.
+    module(arguments): what benchmark_run answers, Failures raised. agreed(): called once the host has agreed to measure.
+    command(text): {rc, stdout, stderr} of a shell command on the host. take(archive, plan): keep the points of a packed part of the run; plan is the
+    host's own when another call had begun it, else None. tell(state): called at each look.
     """
 
-    def __init__(self, host: str, run_dir: str, module, agreed, command, reset, take, tell):
+    def __init__(self, host: str, run_dir: str, module, agreed, command, take, tell):
         self.host, self.run_dir = host, run_dir
-        self.module, self.agreed, self.command, self.reset, self.take, self.tell = (
-            module,
-            agreed,
-            command,
-            reset,
-            take,
-            tell,
-        )
+        self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
         self.taken = 0
 
     def run(self, plan: dict, expected_s: float) -> bool:
@@ -183,4 +176,3 @@ class LinuxRun:
                         taken=self.taken,
                     ) from error
                 time.sleep(POLL_S)
-                self.reset()
