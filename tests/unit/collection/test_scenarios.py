@@ -77,6 +77,47 @@ def missing(folder: Path) -> list:
     return [f"no step runs {name}" for name in sorted(ANYWHERE - run)]
 
 
+def named_files(value: object) -> list:
+    """The files that plays and tasks name, as they name them; not those whose names are worked out."""
+    if isinstance(value, list):
+        return [name for item in value for name in named_files(item)]
+    if not isinstance(value, dict):
+        return []
+    named = list(value.get("vars_files", []))
+    for key in ("import_playbook", "include_tasks", "import_tasks"):
+        target = value.get(f"ansible.builtin.{key}")
+        named += [target["file"] if isinstance(target, dict) else target] if target else []
+    return named + [name for item in value.values() for name in named_files(item)]
+
+
+def lost_files(folder: Path) -> list:
+    """What the playbooks of a scenario name and is not there."""
+    found = []
+    for path in sorted(folder.glob("*.yml")):
+        named = [name for name in named_files(yaml.safe_load(path.read_text(encoding="utf-8"))) if "{{" not in name]
+        found += [f"{path.name} names {name}" for name in named if not (folder / name).exists()]
+    return found
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_what_scenarios_name_is_there(scenario):
+    assert lost_files(MOLECULE / scenario) == []
+
+
+def test_a_file_that_is_not_there_is_noticed(tmp_path):
+    (tmp_path / "converge.yml").write_text(
+        "- hosts: all\n  vars_files: [vars.yml, '{{ other }}.yml']\n  tasks:\n    - block:\n"
+        "        - ansible.builtin.include_tasks: {file: tasks/a.yml}\n        - ansible.builtin.include_tasks: b.yml\n"
+        "- ansible.builtin.import_playbook: ../build.yml\n"
+    )
+    (tmp_path / "b.yml").write_text("[]")
+    assert lost_files(tmp_path) == [
+        "converge.yml names vars.yml",
+        "converge.yml names tasks/a.yml",
+        "converge.yml names ../build.yml",
+    ]
+
+
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
 def test_scenarios_drive_the_shipped_playbooks(scenario):
     own = deviations(MOLECULE / scenario)
