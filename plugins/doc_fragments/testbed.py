@@ -24,13 +24,82 @@ options:
             type: str
             required: true
           size:
-            description: Exact size, in MiB, GiB or TiB, such as V(128MiB). Needed, except of a device.
+            description: Exact size, in MiB, GiB or TiB, such as V(128MiB). Needed, except of a device or RAID array.
             type: str
           kind:
-            description: V(ramdisk) makes a RAM disk, V(device) takes a device that the target has, V(vhdx) makes a file on a Windows target.
+            description:
+              - V(ramdisk) makes a RAM disk, V(device) takes a device that the target has, V(raid) makes a RAID array on a Linux target, V(vhdx) makes a
+                file on a Windows target.
             type: str
-            choices: [ramdisk, device, vhdx]
+            choices: [ramdisk, device, raid, vhdx]
             default: ramdisk
+          raid:
+            description: What a disk of kind V(raid) is made of. What its members hold must be gone before, and is refused else.
+            type: dict
+            suboptions:
+              level:
+                description: RAID level.
+                type: int
+                choices: [0, 1, 5, 6, 10]
+                required: true
+              members:
+                description: The disks, in this order.
+                type: list
+                elements: dict
+                suboptions:
+                  path:
+                    description: Path of the disk. By default the one disk of the target that shows what else is said.
+                    type: str
+                  serial:
+                    description: Serial that the disk must have.
+                    type: str
+                  naa:
+                    description: NAA identifier that the disk must have.
+                    type: str
+                  wwid:
+                    description: WWID that the disk must have, as the kernel shows it.
+                    type: str
+                  uuid:
+                    description: UUID that the disk must have, when it is a logical volume (LVM) or another device mapper device.
+                    type: str
+              emulated:
+                description: In the embedded lab, in the place of O(testbed.disks[].raid.members), disks of the machine that QEMU makes slow.
+                type: dict
+                suboptions:
+                  count:
+                    description: How many.
+                    type: int
+                    required: true
+                  size:
+                    description: Size of each, such as V(64MiB).
+                    type: str
+                    required: true
+                  iops:
+                    description: I/Os per second that each does at most. By default as many as it can.
+                    type: int
+                  mib_s:
+                    description: MiB per second that each does at most. By default as many as it can.
+                    type: int
+              chunk:
+                description: Size of a chunk, in KiB or MiB, a power of two. By default V(512KiB), as mdadm's. Not for level V(1).
+                type: str
+              bitmap:
+                description: Whether the array notes in a bitmap where a write may not have reached all members.
+                type: str
+                choices: [none, internal]
+                default: none
+              assume_clean:
+                description: Take the members for equal instead of making them so. The layer says so.
+                type: bool
+                default: false
+              stripe_cache:
+                description: Pages of 4 KiB for each member in the stripe cache of levels V(5) and V(6).
+                type: int
+              resync:
+                description: V(wait) waits until all members hold the same data. V(run) does not, and the layer says that they do not yet.
+                type: str
+                choices: [wait, run]
+                default: wait
           targets:
             description: The targets that have it, by host or group. One of several targets gets a disk of its own each, named C(<name>-<host>).
             type: list

@@ -93,6 +93,15 @@ options:
         type: str
         choices: [threads, native, io_uring]
         default: threads
+      size_mib:
+        description: Make O(disks[].file) of this size, all holes, when the machine is started and there is no such file.
+        type: int
+      iops:
+        description: I/Os per second that the disk does at most. By default as many as it can.
+        type: int
+      mib_s:
+        description: MiB per second that the disk does at most. By default as many as it can.
+        type: int
   nics:
     description: Network cards. They are virtio cards.
     type: list

@@ -75,9 +75,11 @@ def main():
     )
     ip = module.get_bin_path("ip")
     addresses = module.run_command([ip, "-json", "address", "show"], check_rc=True)[1] if ip else ""
-    module.exit_json(
-        changed=False, storage_state=gather("/", addresses, module.params["testbed_id"], module.params["own_names"])
-    )
+    mdadm = module.get_bin_path("mdadm")
+    # Superblocks outlive the array that a teardown stopped.
+    arrays = module.run_command([mdadm, "--examine", "--scan"])[1] if mdadm else ""
+    state = gather("/", addresses, module.params["testbed_id"], module.params["own_names"], arrays)
+    module.exit_json(changed=False, storage_state=state)
 
 
 if __name__ == "__main__":

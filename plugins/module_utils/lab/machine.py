@@ -22,6 +22,9 @@ DISK: dict[str, Any] = {
     "readonly": {"type": "bool", "default": False},
     "cache": {"type": "str", "choices": ["none", "writeback"], "default": "none"},
     "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
+    "size_mib": {"type": "int"},
+    "iops": {"type": "int"},
+    "mib_s": {"type": "int"},
 }
 SERVER: dict[str, Any] = {
     "address": {"type": "str", "required": True},

@@ -48,6 +48,9 @@ def check_definition(vm: dict) -> None:
                 disk.get("serial"),
                 "Give each disk a serial of up to 20 letters, digits, dots, _ and -.",
             )
+        for key in ("size_mib", "iops", "mib_s"):
+            if disk.get(key) is not None and disk[key] < 1:
+                raise bad_value(f"disks {disk['serial']} {key}", disk[key], "Give 1 or more, or leave it out.")
     serials = [disk["serial"] for disk in vm["disks"]]
     if len(set(serials)) != len(serials):
         raise bad_value("disks serial", serials, "Give each disk a serial of its own.")
@@ -78,13 +81,16 @@ def blockdev(disk: dict, number: int) -> dict:
     else:
         storage = {"driver": "file", "filename": disk["file"], "aio": disk.get("aio", "threads")}
     storage.update({"read-only": read_only, "cache": cache})
-    return {
-        "driver": disk.get("format", "raw"),
-        "node-name": f"disk{number}",
-        "read-only": read_only,
-        "cache": cache,
-        "file": storage,
-    }
+    image = {"driver": disk.get("format", "raw"), "read-only": read_only, "cache": cache, "file": storage}
+    if limits(disk):
+        image = {"driver": "throttle", "throttle-group": f"limits{number}", "read-only": read_only, "file": image}
+    return {"node-name": f"disk{number}", **image}
+
+
+def limits(disk: dict) -> dict:
+    """What QEMU lets a disk do, as its ThrottleLimits; empty when it may do what it can."""
+    found = {"iops-total": disk.get("iops"), "bps-total": (disk.get("mib_s") or 0) << 20}
+    return {key: value for key, value in found.items() if value}
 
 
 def build_argv(vm: dict, accel: str) -> list:
@@ -127,6 +133,9 @@ def build_argv(vm: dict, accel: str) -> list:
         argv += ["-initrd", vm["initrd"]] if vm.get("initrd") else []
         argv += ["-append", vm["append"]] if vm.get("append") else []
     for number, disk in enumerate(vm["disks"]):
+        if limits(disk):
+            group = {"qom-type": "throttle-group", "id": f"limits{number}", "limits": limits(disk)}
+            argv += ["-object", json.dumps(group, sort_keys=True)]
         argv += ["-blockdev", json.dumps(blockdev(disk, number), sort_keys=True)]
         argv += ["-device", f"virtio-blk-pci,drive=disk{number},serial={disk['serial']}"]
     for number, nic in enumerate(vm["nics"]):
@@ -192,6 +201,11 @@ def start(vm: dict, argv: list, netns: str | None, definition: str, accel: dict)
     for name in ("pid", "qmp", "machine.json"):
         if os.path.exists(os.path.join(run_dir, name)):
             os.unlink(os.path.join(run_dir, name))
+    for disk in vm["disks"]:
+        if disk.get("size_mib") and not os.path.exists(disk["file"]):
+            os.makedirs(os.path.dirname(disk["file"]), mode=0o700, exist_ok=True)
+            with open(disk["file"], "xb") as stream:
+                stream.truncate(disk["size_mib"] << 20)
     # Written first: a machine that runs without it would be taken for a stranger's definition and started twice.
     with open(os.path.join(run_dir, "machine.json"), "w", encoding="utf-8") as stream:
         json.dump(

@@ -96,7 +96,7 @@ OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab", "var/tmp/sto
 
 
 RECORDS = "run/storlab"
-CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports")
+CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays")
 
 
 def _others(root: str, own: set[Any]) -> dict[str, Any]:
@@ -135,8 +135,23 @@ def _claim_records(folder: str, testbed_id: str, claims: dict[str, Any]) -> None
     claims["stores"] |= {path.split("/")[2] for path in lio.get("core", {}) if path.count("/") == 2}
     claims["targets"] |= set(lio.get("targets", []))
     claims["mount_points"] |= {store["mount_point"] for store in stores.values()}
+    for array in records.get("raid", {}).get("arrays", {}).values():
+        claims["arrays"].add(array["uuid"])
+        claims["devices"].add(os.path.basename(array.get("device", "")))
     for disk in records.get("ramdisk", {}).get("disks", {}).values():
         claims["devices"] |= {os.path.basename(disk[key]) for key in ("path", "whole") if disk.get(key)}
+
+
+def _raid_superblocks(scan: str, others: dict[str, Any]) -> list[str]:
+    """Arrays whose superblocks are on disks of the host, assembled or not."""
+    lines = []
+    for line in scan.splitlines():
+        words = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+        if line.startswith("ARRAY ") and words.get("UUID") not in others["arrays"]:
+            lines.append(
+                f"superblocks of {words.get('name', 'an array without a name')}, UUID {words.get('UUID', 'none')}"
+            )
+    return lines
 
 
 def _within(path: str, folders) -> bool:
@@ -295,12 +310,15 @@ def _network(root: str, addresses_json: str) -> list[str]:
     return lines
 
 
-def gather(root: str = "/", addresses_json: str = "", testbed_id: str = "", own_names=()) -> dict[str, Any]:
+def gather(
+    root: str = "/", addresses_json: str = "", testbed_id: str = "", own_names=(), raid_scan: str = ""
+) -> dict[str, Any]:
     """The storage state of the system under ``root``.
 
     testbed_id: what the records of other testbeds of this collection name is left out. Without it everything is listed.
     own_names: further names under which this testbed keeps folders below /run/storlab, such as its lab's.
     addresses_json: output of ``ip -json address show``; without it interfaces are left out.
+    raid_scan: output of ``mdadm --examine --scan``.
     """
     own = {testbed_id, *own_names} - {""}
     if testbed_id and not own_names:
@@ -314,6 +332,7 @@ def gather(root: str = "/", addresses_json: str = "", testbed_id: str = "", own_
         "mounts": _mounts(root, others),
         "swaps": [line.split()[0] for line in _read(os.path.join(root, "proc/swaps")).splitlines()[1:]],
         "device_mapper": [_read(path) for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/name"))],
+        "raid": _raid_superblocks(raid_scan, others),
         "iscsi_sessions": _iscsi_sessions(root, others),
         "targets": _targets(root, others),
         "configuration_files": _files(root, CONFIGURATION, others),

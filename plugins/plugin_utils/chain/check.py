@@ -13,6 +13,7 @@ import re
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
 from ...module_utils.core.names import check_testbed_id
+from ...module_utils.core.raid_levels import chunk_kib, faults
 from ...module_utils.workload.sweep import expand
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
 from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
@@ -25,6 +26,7 @@ CLUSTER_FILE_SYSTEMS = ("vmfs", "nfs", "rdm")
 MEMORY_RESERVE_MIB = 192
 # Variables of roles that can stand in for the description.
 DESCRIBING = (
+    "raid_arrays",
     "ramdisk_disks",
     "iscsi_target_targets",
     "iscsi_initiator_targets",
@@ -186,11 +188,13 @@ def _disks(lab: dict, testbed: Testbed) -> list:
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
         told = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
-        if kind != "device" and "size" not in entry and not told:
+        if kind not in ("device", "raid") and "size" not in entry and not told:
             problems.append(
                 Problem(f"{variable}.size", None, "is not set", "write its size with a unit, such as 128MiB")
             )
-        if kind != "ramdisk" and "path" not in entry:
+        if kind == "raid":
+            problems += _raid(variable, entry, testbed)
+        elif kind != "ramdisk" and "path" not in entry:
             problems.append(
                 Problem(
                     f"{variable}.path", None, "is not set", f"name the {'device' if kind == 'device' else 'VHDX file'}"
@@ -207,6 +211,12 @@ def _disks(lab: dict, testbed: Testbed) -> list:
             )
         targets = [testbed.hosts[disk.target] for disk in testbed.disks if disk.index == index]
         for target in targets:
+            if kind == "raid" and target.platform == "windows":
+                problems.append(
+                    Problem(
+                        f"{variable}.kind", "'raid'", f"but {target.name} runs Windows", "use ramdisk, vhdx or device"
+                    )
+                )
             if kind == "vhdx" and target.platform != "windows":
                 problems.append(
                     Problem(
@@ -233,6 +243,41 @@ def _disks(lab: dict, testbed: Testbed) -> list:
                     "use it with disks that are measured raw",
                 )
             )
+    return problems
+
+
+def _raid(variable: str, entry: dict, testbed: Testbed) -> list:
+    said, where = entry.get("raid"), f"{variable}.raid"
+    if not said:
+        told = any(problem.variable.startswith(where) for problem in testbed.problems)
+        remedy = "write its level and members, such as raid: {level: 10, members: [{serial: Z1F0A7QK}, …]}"
+        return [] if told else [Problem(where, None, "is not set", remedy)]
+    problems, members, emulated = [], said.get("members"), said.get("emulated")
+    if emulated and not testbed.embedded:
+        remedy = "name the target's disks as members, each with its serial, naa, wwid or uuid"
+        problems.append(Problem(f"{where}.emulated", None, "is for the embedded lab, which makes such disks", remedy))
+    if bool(members) == bool(emulated):
+        why = "is not set" if not members else "is set beside emulated"
+        remedy = "name the disks, each with its serial, naa, wwid or uuid" if not members else "write one of both"
+        problems.append(Problem(f"{where}.members", None, why, remedy))
+    for index, member in enumerate(members or []):
+        if not any(key in member for key in ("serial", "naa", "wwid", "uuid")):
+            remedy = "add the serial, naa, wwid or uuid that the disk has"
+            path = shown(member["path"]) if "path" in member else None
+            why = "which proves no device" if path else "says of no disk which it is"
+            problems.append(Problem(f"{where}.members[{index}]" + (".path" if path else ""), path, why, remedy))
+    for key in ("serial", "naa", "wwid", "uuid", "path"):
+        for value in _repeated(member[key] for member in members or [] if key in member):
+            problems.append(Problem(f"{where}.members", f"a list with {shown(value)} twice", "", "name each disk once"))
+    chunk = said.get("chunk")
+    if chunk is not None and chunk_kib(chunk) is None:
+        problems.append(Problem(f"{where}.chunk", shown(chunk), "", "write a size with KiB or MiB, such as 64KiB"))
+    count = len(members or []) or (emulated or {}).get("count", 0)
+    if count:
+        for key, value, why, remedy in faults({**said, "chunk_kib": chunk_kib(chunk)}, count):
+            name = "emulated.count" if key == "members" and emulated else key
+            text = f"{value} disks" if key == "members" and not emulated else shown(value)
+            problems.append(Problem(f"{where}.{name}", text, f"but {why}", remedy))
     return problems
 
 

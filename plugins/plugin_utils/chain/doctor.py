@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...module_utils.core.raid_levels import MODULES
 from .expand import Testbed, addresses_of, is_address, mappings
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
@@ -23,6 +24,7 @@ PACKAGES = {
     "iscsiadm": ("open-iscsi", "iscsi-initiator-utils"),
     "fio": ("fio", "fio"),
     "blkid": ("util-linux", "util-linux"),
+    "mdadm": ("mdadm", "mdadm"),
     "tgtd": ("tgt", "scsi-target-utils"),
     "tgtadm": ("tgt", "scsi-target-utils"),
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
@@ -53,6 +55,11 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
             more = more if host.variables["iscsi_target_targets"] else ([], [])
         if stage == "ramdisk" and not host.variables["ramdisk_disks"]:
             more = ([], [])
+        if stage == "raid":
+            levels = [array.get("level") for array in mappings(host.variables["raid_arrays"])]
+            more = (
+                (["mdadm", "blkid"], [MODULES[level] for level in levels if level in MODULES]) if levels else ([], [])
+            )
         if stage == "datastore":
             kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
             more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
@@ -73,6 +80,12 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
             disk.entry["path"]
             for disk in testbed.disks
             if disk.target == name and disk.entry["kind"] == "device" and "path" in disk.entry
+        ]
+        + [
+            member["device"]
+            for array in mappings(host.variables.get("raid_arrays"))
+            for member in mappings(array.get("members"))
+            if member.get("device")
         ],
     }
 

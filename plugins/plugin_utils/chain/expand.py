@@ -20,10 +20,13 @@ What comes out is a Testbed. A variable that the inventory sets is taken as it i
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import re
 from dataclasses import dataclass, field
 
+from ...module_utils.core.raid_levels import chunk_kib
+from ...module_utils.core.raid_levels import words as raid_words
 from .description import GROUPS, OPTIONS, WORDS
 from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
 
@@ -34,6 +37,8 @@ LAB_ADDRESS = "10.213.0.1/24"
 MACHINE_MIB = 384
 FIRST_ADDRESS = 10
 INTERFACE_NAME = 15
+# Of the serial of a disk that the embedded lab makes: the rest is a dash and a number.
+SERIAL_STEM = 16
 NBD_PORT = 10809
 OVERRIDDEN = "set in the inventory"
 INITIATOR_GROUPS = ("hypervisors", "clients")
@@ -334,6 +339,9 @@ class _Expansion:
                 if disk.entry["kind"] == "ramdisk"
             ],
             "testbed.disks",
+        )
+        self.derive(
+            host, "raid_arrays", [_array(disk) for disk in disks if disk.entry["kind"] == "raid"], "testbed.disks"
         )
         model = any("model" in disk.entry for disk in disks)
         provider = ("preinstalled" if model else "iscsi_target") if windows else "auto"
@@ -680,6 +688,7 @@ class _Expansion:
         for name in self.testbed.targets + self.testbed.initiators:
             machine = self.testbed.hosts[name]
             held = sum(disk.get("size_mib", 0) for disk in mappings(machine.variables.get("ramdisk_disks")))
+            disks = [one for disk in self.testbed.disks if disk.target == name for one in _emulated_disks(disk)]
             machines.append(
                 {
                     "name": name,
@@ -687,6 +696,7 @@ class _Expansion:
                     "tap": tap_name(name),
                     "memory_mib": MACHINE_MIB + held,
                     "vcpus": 1,
+                    **({"disks": disks} if disks else {}),
                 }
             )
         self.derive(
@@ -741,6 +751,9 @@ class _Expansion:
             target, initiator = name in testbed.targets, name in testbed.initiators
             if target:
                 host.stages += ["ramdisk", "iscsi_target"]
+            providers = {layer.get("provider") for layer in published.get(name, [])}
+            if target and (values["raid_arrays"] or "raid" in providers):
+                host.stages.insert(1, "raid")
             # A target logs in to itself, or has datastores, only where that is described, or was when it was built.
             if initiator or (target and (values["iscsi_initiator_targets"] or {"target", "initiator"} & kinds)):
                 host.stages.append("iscsi_initiator")
@@ -780,6 +793,9 @@ class _Expansion:
                         f"RAM disk, {disk.get('size_mib')} MiB",
                     )
                 )
+            for array in mappings(host.variables.get("raid_arrays")):
+                what = raid_words(array.get("level"), array.get("members"), array.get("chunk_kib"))
+                add(_layer("backing", array.get("name"), host, None, array.get("purpose"), what))
         for host in hosts:
             for export in mappings(host.variables.get("iscsi_target_targets")):
                 for lun in mappings(export.get("luns")):
@@ -864,7 +880,7 @@ def mappings(value) -> list:
 
 def _lun(disk: Disk) -> dict:
     lun, entry = {"lun": disk.lun, "name": disk.name}, disk.entry
-    if entry["kind"] == "ramdisk":
+    if entry["kind"] in ("ramdisk", "raid"):
         lun["layer"] = f"backing-{disk.name}"
     elif entry["kind"] == "device":
         lun["device"] = entry.get("path")
@@ -873,6 +889,39 @@ def _lun(disk: Disk) -> dict:
         allocation = {"allocation": entry["allocation"]} if "allocation" in entry else {}
         lun["vhdx"] = {"path": entry.get("path"), "size_mib": entry.get("size", 0), **allocation}
     return {**lun, "purpose": disk.purpose}
+
+
+def _serials(disk: Disk) -> list:
+    """Of the disks that the embedded lab makes for an array: the array's name and a number, in the 20 characters of a virtio serial."""
+    emulated = disk.entry.get("raid", {}).get("emulated")
+    stem = disk.name if len(disk.name) <= SERIAL_STEM else hashlib.sha256(disk.name.encode()).hexdigest()[:SERIAL_STEM]
+    return [f"{stem}-{number}" for number in range(1, emulated["count"] + 1)] if emulated else []
+
+
+def _emulated_disks(disk: Disk) -> list:
+    emulated = disk.entry.get("raid", {}).get("emulated") or {}
+    limits = {key: emulated[key] for key in ("iops", "mib_s") if key in emulated}
+    return [{"serial": serial, "size_mib": emulated["size"], **limits} for serial in _serials(disk)]
+
+
+def _array(disk: Disk) -> dict:
+    """An entry of raid_arrays; what is not said is the role's default."""
+    said = disk.entry.get("raid") or {}
+    members = [
+        {"device" if key == "path" else key: value for key, value in member.items()}
+        for member in said.get("members") or [{"serial": serial} for serial in _serials(disk)]
+    ]
+    chunk = chunk_kib(said.get("chunk"))
+    limits = {key: value for key, value in (said.get("emulated") or {}).items() if key in ("iops", "mib_s")}
+    return {
+        "name": disk.name,
+        "level": said.get("level"),
+        "members": members,
+        **({"chunk_kib": chunk} if chunk else {}),
+        **{key: said[key] for key in ("bitmap", "assume_clean", "stripe_cache", "resync") if key in said},
+        "purpose": disk.purpose,
+        **({"emulated_delay": {"by": "QEMU", **limits}} if limits else {}),
+    }
 
 
 def _seen(lun: dict, platform: str, loopback: bool) -> dict:

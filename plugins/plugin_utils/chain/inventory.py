@@ -127,7 +127,10 @@ def published(state_dir: str) -> dict:
             continue
         if layer.get("path"):
             result.setdefault(layer["host"], []).append(
-                {key: layer[key] for key in ("name", "kind", "host", "purpose")}
+                {
+                    **{key: layer[key] for key in ("name", "kind", "host", "purpose")},
+                    "provider": (layer.get("detail") or {}).get("provider"),
+                }
             )
     return result
 

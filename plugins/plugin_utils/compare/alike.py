@@ -35,6 +35,7 @@ IGNORED = (
     "layers.*.of_contents.*",
     "hosts.*.devices.*.of_contents.*",
     "layers.*.detail.device",
+    "layers.*.detail.raid.members.*.device",
     "layers.*.detail.accel_reason",
 )
 # Of what was asked for: the rest stands in each result.

@@ -507,6 +507,8 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> p
             layer.get("detail") or {},
         )
         made = str(detail.get("filesystem") or detail.get("provider") or "") if layer["kind"] != "ceiling" else ""
+        array = detail.get("raid") or {}
+        made = f"RAID {array.get('level')} of {len(array.get('members') or [])}" if array else made
         made += ", page cache" if detail.get("page_cache") == "used" else ""
         where = (
             f"{made} · {_tail(str(path), box_w - 16 - (len(made) + 3) * CHARACTER)}"

@@ -488,6 +488,7 @@ def _flags(report: Report) -> list:
                     "text": f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real part.",
                 }
             )
+    flags += _backing_flags(report.layers)
     if report.failed:
         flags.append(
             {
@@ -534,6 +535,27 @@ def _flags(report: Report) -> list:
         some = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if len(where) > 4 else "")
         flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
     return sorted(flags, key=lambda flag: flag["level"] != "warning")
+
+
+def _backing_flags(layers: list) -> list:
+    """What was done to the disks at the bottom, on purpose or by the kernel, while they were measured."""
+    flags = []
+    for layer in layers:
+        detail = layer.get("detail") or {}
+        slow, array = detail.get("emulated_delay") or {}, detail.get("raid") or {}
+        units_of = {"iops": "I/Os per second", "mib_s": "MiB per second"}
+        limits = [f"{slow[key]} {words}" for key, words in units_of.items() if slow.get(key)]
+        if slow:
+            said = f" to {' and '.join(limits)} each" if limits else ""
+            text = f"{layer['name']}: its disks were made slow on purpose, by {slow.get('by', 'the testbed')}{said}."
+            flags.append({"level": "note", "text": text})
+        if array.get("resync") == "running":
+            text = f"{layer['name']}: the RAID array was still synchronising its members when it was built, which took part of their speed."
+            flags.append({"level": "warning", "text": text})
+        if array.get("resync") == "skipped":
+            text = f"{layer['name']}: the members of the RAID array were taken for equal, and never made so."
+            flags.append({"level": "note", "text": text})
+    return flags
 
 
 def _verdict(report: Report, shown: list) -> str:

@@ -34,6 +34,22 @@ hypervisors: {esxi01: {testbed_esxi: {is: set}}}
 """
 TARGET = "iscsi_target_targets: [{name: 'iqn.2026-11.test.mine:t', portals: [{address: 192.0.2.11}], luns: [%s], initiators: []}]"
 
+RAID = """
+all:
+  testbed_id: lab
+  testbed:
+    disks:
+      - name: slow
+        kind: raid
+        raid: {level: 10, chunk: 64KiB, members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]}
+targets: {store01: {ansible_host: 192.0.2.11}}
+clients: {client01: {ansible_host: 192.0.2.21}}
+"""
+EMBEDDED_RAID = EMBEDDED.replace(
+    "{name: bench, size: 128MiB}",
+    "{name: bench, kind: raid, raid: {level: 5, emulated: {count: 3, size: 64MiB, iops: 300}}}",
+)
+
 # name: (a good inventory, [(what stands in it, what stands there instead)], the sentences)
 WRONG = {
     "word_of_the_description": (
@@ -354,6 +370,120 @@ WRONG = {
             "testbed.datastores[0].disk is 'ds2', which is no disk: did you mean ds1?",
         ],
     ),
+    "raid_without_words": (
+        RAID,
+        [
+            (
+                "raid: {level: 10, chunk: 64KiB, members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]}",
+                "size: 1GiB",
+            )
+        ],
+        [
+            "testbed.disks[0].raid is not set: write its level and members, such as raid: {level: 10, members: [{serial: Z1F0A7QK}, …]}.",
+        ],
+    ),
+    "raid_level_that_there_is_not": (
+        RAID,
+        [("level: 10", "level: 7")],
+        ["testbed.disks[0].raid.level is 7: use one of 0, 1, 5, 6, 10."],
+    ),
+    "raid_10_of_three": (
+        RAID,
+        [("{serial: a1}, ", "")],
+        ["testbed.disks[0].raid.members is 3 disks, but RAID 10 needs at least 4: name more."],
+    ),
+    "raid_10_of_five": (
+        RAID,
+        [("{serial: a1}, ", "{serial: a1}, {serial: a5}, ")],
+        ["testbed.disks[0].raid.members is 5 disks, but RAID 10 mirrors pairs: name an even number."],
+    ),
+    "raid_6_of_three": (
+        RAID,
+        [("level: 10", "level: 6"), ("{serial: a1}, ", "")],
+        ["testbed.disks[0].raid.members is 3 disks, but RAID 6 needs at least 4: name more."],
+    ),
+    "raid_chunk_no_power_of_two": (
+        RAID,
+        [("chunk: 64KiB", "chunk: 96KiB")],
+        ["testbed.disks[0].raid.chunk is '96KiB', but a chunk is a power of two from 4KiB: write one, such as 64KiB."],
+    ),
+    "raid_chunk_without_unit": (
+        RAID,
+        [("chunk: 64KiB", "chunk: 64")],
+        ["testbed.disks[0].raid.chunk is '64': write a size with KiB or MiB, such as 64KiB."],
+    ),
+    "raid_1_with_chunks": (
+        RAID,
+        [("level: 10", "level: 1")],
+        ["testbed.disks[0].raid.chunk is '64KiB', but RAID 1 has no chunks: leave it out."],
+    ),
+    "raid_0_with_a_bitmap": (
+        RAID,
+        [("level: 10", "level: 0, bitmap: internal")],
+        ["testbed.disks[0].raid.bitmap is 'internal', but RAID 0 has nothing to synchronise: leave it out."],
+    ),
+    "raid_10_with_a_stripe_cache": (
+        RAID,
+        [("level: 10", "level: 10, stripe_cache: 512")],
+        [
+            "testbed.disks[0].raid.stripe_cache is 512, but RAID 10 has no stripe cache: leave it out, or use level 5 or 6."
+        ],
+    ),
+    "raid_with_a_tiny_stripe_cache": (
+        RAID,
+        [("level: 10", "level: 5, stripe_cache: 16")],
+        ["testbed.disks[0].raid.stripe_cache is 16, but the kernel takes 17 to 32768 pages: write one of these."],
+    ),
+    "raid_member_by_its_path_alone": (
+        RAID,
+        [("path: /dev/sdd, wwid: a3", "path: /dev/sdd")],
+        [
+            "testbed.disks[0].raid.members[2].path is '/dev/sdd', which proves no device: add the serial, naa, wwid or uuid that the disk has."
+        ],
+    ),
+    "raid_member_twice": (
+        RAID,
+        [("serial: a2", "serial: a1")],
+        ["testbed.disks[0].raid.members is a list with 'a1' twice: name each disk once."],
+    ),
+    "raid_without_members": (
+        RAID,
+        [(", members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]", "")],
+        ["testbed.disks[0].raid.members is not set: name the disks, each with its serial, naa, wwid or uuid."],
+    ),
+    "raid_of_emulated_disks_in_a_lab": (
+        RAID,
+        [
+            (
+                "members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]",
+                "emulated: {count: 4, size: 64MiB}",
+            )
+        ],
+        [
+            "testbed.disks[0].raid.emulated is for the embedded lab, which makes such disks: "
+            "name the target's disks as members, each with its serial, naa, wwid or uuid.",
+        ],
+    ),
+    "raid_of_too_few_emulated_disks": (
+        EMBEDDED_RAID,
+        [("count: 3", "count: 2")],
+        ["testbed.disks[0].raid.emulated.count is 2, but RAID 5 needs at least 3: name more."],
+    ),
+    "raid_of_emulated_disks_beside_members": (
+        EMBEDDED_RAID,
+        [("emulated:", "members: [{serial: b1}, {serial: b2}, {serial: b3}], emulated:")],
+        ["testbed.disks[0].raid.members is set beside emulated: write one of both."],
+    ),
+    "raid_on_windows": (
+        WINDOWS,
+        [
+            (
+                "{name: ds1, size: 6GiB}",
+                "{name: ds1, kind: raid, raid: {level: 0, members: [{serial: c1}, {serial: c2}]}}",
+            )
+        ],
+        ["testbed.disks[0].kind is 'raid', but win01 runs Windows: use ramdisk, vhdx or device."],
+    ),
 }
 
 
@@ -362,7 +492,7 @@ def sentences(text: str, **more) -> list:
     return [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
 
 
-@pytest.mark.parametrize("text", [TWO_LINUX, ESXI, EMBEDDED, WINDOWS], ids=["two_linux", "esxi", "embedded", "windows"])
+@pytest.mark.parametrize("text", [TWO_LINUX, ESXI, EMBEDDED, WINDOWS, RAID, EMBEDDED_RAID])
 def test_good_inventories_have_nothing_wrong(text):
     assert sentences(text) == []
 

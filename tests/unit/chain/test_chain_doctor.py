@@ -48,6 +48,13 @@ def test_needs_of_each_host_follow_from_what_it_does():
     assert doctor.needs(tgt, "store01")["modules"] == ["brd|zram|loop"]
 
 
+def test_arrays_need_mdadm_and_the_modules_of_their_levels():
+    raid = "kind: raid, raid: {level: 6, members: [{serial: a}, {path: /dev/sdx, serial: b}, {serial: c}, {serial: d}]}"
+    needs = doctor.needs(expanded(TWO_LINUX.replace("name: bench, size: 1GiB", f"name: bench, {raid}")), "store01")
+    assert "mdadm" in needs["commands"] and "raid456" in needs["modules"] and needs["devices"] == ["/dev/sdx"]
+    assert doctor.PACKAGES["mdadm"] == ("mdadm", "mdadm")
+
+
 def test_a_well_lab_lacks_nothing():
     client = {**WELL, "addresses": ["192.0.2.21"], "peers": [PEER]}
     found = lines(TWO_LINUX, store01=WELL, client01=client)

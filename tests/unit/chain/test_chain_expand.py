@@ -249,6 +249,83 @@ targets: {server01: }
     assert host.stages == ["ramdisk", "iscsi_target", "datastore", "benchmark"]
 
 
+RAID_LAB = """
+all:
+  testbed_id: lab
+  testbed:
+    disks:
+      - {name: bench, size: 1GiB}
+      - name: slow
+        kind: raid
+        raid: {level: 10, chunk: 1MiB, bitmap: internal, members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]}
+    datastores: [{disk: slow}]
+targets: {store01: {ansible_host: 192.0.2.11}}
+clients: {client01: {ansible_host: 192.0.2.21}}
+"""
+
+
+def test_raid_arrays_of_named_disks():
+    testbed = expanded(RAID_LAB)
+    host = testbed.hosts["store01"]
+    assert host.variables["raid_arrays"] == [
+        {
+            "name": "slow",
+            "level": 10,
+            "members": [{"serial": "a1"}, {"serial": "a2"}, {"device": "/dev/sdd", "wwid": "a3"}, {"naa": "6001"}],
+            "chunk_kib": 1024,
+            "bitmap": "internal",
+            "assume_clean": False,
+            "resync": "wait",
+            "purpose": "data",
+        }
+    ]
+    # Like a RAM disk it is made empty, so without a datastore it is measured raw.
+    raw = expanded(RAID_LAB.replace("datastores: [{disk: slow}]", "datastores: []")).hosts["store01"]
+    assert raw.variables["raid_arrays"][0]["purpose"] == "scratch"
+    assert [disk["name"] for disk in host.variables["ramdisk_disks"]] == ["bench"]
+    assert host.stages[:3] == ["ramdisk", "raid", "iscsi_target"]
+    assert {lun["name"]: lun["layer"] for lun in host.variables["iscsi_target_targets"][0]["luns"]} == {
+        "bench": "backing-bench",
+        "slow": "backing-slow",
+    }
+    assert "├─ backing-bench on store01: RAM disk, 1024 MiB, measured raw: overwritten" in drawing.draw(testbed)
+    assert "└─ backing-slow on store01: RAID 10 of 4 disks in chunks of 1024 KiB" in drawing.draw(testbed)
+
+
+def test_a_raid_array_that_is_no_longer_described_is_still_taken_down():
+    layer = {"name": "backing-slow", "kind": "backing", "host": "store01", "purpose": "data"}
+    for provider, expected in (("raid", True), ("brd", False)):
+        testbed = expanded(TWO_LINUX, published={"store01": [{**layer, "provider": provider}]})
+        assert ("raid" in testbed.hosts["store01"].stages) is expected
+    assert testbed.hosts["store01"].variables["raid_arrays"] == []
+
+
+def test_slow_disks_of_the_embedded_lab():
+    name = "a-name-of-over-sixteen"
+    testbed = expanded(f"""
+all:
+  testbed_id: emb
+  embedded_lab_dir: /lab
+  embedded_lab_netns: n1
+  testbed:
+    disks:
+      - {{name: ten, kind: raid, raid: {{level: 10, emulated: {{count: 4, size: 48MiB, iops: 300}}}}}}
+      - {{name: {name}, kind: raid, raid: {{level: 1, emulated: {{count: 2, size: 1GiB}}}}}}
+targets: {{target01: }}
+embedded_controllers: {{controller01: }}
+""")
+    [machine] = testbed.hosts["controller01"].variables["embedded_lab_machines"]
+    assert machine["disks"][:4] == [{"serial": f"ten-{number}", "size_mib": 48, "iops": 300} for number in (1, 2, 3, 4)]
+    # A virtio disk has 20 characters for its serial.
+    serials = [disk["serial"] for disk in machine["disks"]]
+    assert (
+        max(map(len, serials)) <= 20 and len(set(serials)) == 6 and machine["disks"][4].keys() == {"serial", "size_mib"}
+    )
+    ten, other = testbed.hosts["target01"].variables["raid_arrays"]
+    assert [member["serial"] for member in ten["members"] + other["members"]] == serials
+    assert ten["emulated_delay"] == {"by": "QEMU", "iops": 300} and "emulated_delay" not in other
+
+
 def test_guests_of_linux_hypervisors_lie_on_their_host():
     testbed = expanded("""
 all:

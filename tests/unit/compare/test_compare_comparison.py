@@ -453,6 +453,40 @@ def test_unlike_runs_are_refused_by_name_unless_it_is_under_test(change, fact):
     ] == []
 
 
+RAID = {
+    "level": 10,
+    "chunk_bytes": 65536,
+    "members": [{"serial": f"s{number}", "device": f"/dev/sd{number}"} for number in range(4)],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"level": 5}, "layers.backing-a.detail.raid.level"),
+        ({"chunk_bytes": 131072}, "layers.backing-a.detail.raid.chunk_bytes"),
+        ({"members": [*RAID["members"][:3], {"serial": "s9"}]}, "layers.backing-a.detail.raid.members.3.serial"),
+        ({"resync": "running"}, "layers.backing-a.detail.raid.resync"),
+        ({"members": [{**member, "device": f"/dev/vd{place}"} for place, member in enumerate(RAID["members"])]}, None),
+    ],
+)
+def test_runs_on_different_arrays_are_unlike(change, fact):
+    """The kernel may name the members otherwise, and an array that was made anew has another UUID; neither is a difference."""
+    before, after = pair()
+    sides = []
+    for results, raid, number in ((before, RAID, 1), (after, {**RAID, **change}, 2)):
+        layers = make_runs.layers()
+        layers["backing-a"]["identity"]["uuid"] = f"uuid-{number}"
+        layers["backing-a"]["detail"] = {"provider": "raid", "raid": raid, "generation": f"g{number}"}
+        sides.append(side(run(results, None, layers)))
+    if fact is None:
+        comparison.compare_runs(*sides, [])
+        return
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(*sides, [])
+    assert {entry["fact"] for entry in caught.value.details["differences"]} == {fact}
+
+
 def test_what_was_named_and_does_not_differ_is_said():
     before, after = pair()
     pattern = "hosts.*.devices.*.queue.scheduler"

@@ -76,6 +76,22 @@ def test_disks_are_json_so_that_a_comma_in_a_path_stays_one(vm):
     assert second["read-only"] is False
 
 
+def test_a_slow_disk_is_one_of_its_own(vm):
+    """Each limited disk has a throttle group of its own: one for all would share the limit."""
+    first, second = vm["disks"]
+    disks = [{**first, "iops": 300, "mib_s": 5}, {**second, "serial": "s2", "iops": 70}, {"file": "/c", "serial": "s3"}]
+    argv = qemu.build_argv({**vm, "disks": disks}, "tcg")
+    assert [json.loads(text) for text in option(argv, "-object")] == [
+        {"qom-type": "throttle-group", "id": "limits0", "limits": {"iops-total": 300, "bps-total": 5 << 20}},
+        {"qom-type": "throttle-group", "id": "limits1", "limits": {"iops-total": 70}},
+    ]
+    slow, other, free = (json.loads(text) for text in option(argv, "-blockdev"))
+    assert (slow["driver"], slow["node-name"], slow["throttle-group"]) == ("throttle", "disk0", "limits0")
+    assert slow["file"]["file"]["filename"] == "/img/root,1.ext4" and other["throttle-group"] == "limits1"
+    assert (free["driver"], free["node-name"]) == ("raw", "disk2")
+    assert "virtio-blk-pci,drive=disk0,serial=storlab-root" in argv
+
+
 def test_a_machine_without_a_kernel_boots_its_first_disk(vm):
     argv = qemu.build_argv({**vm, "kernel": None}, "tcg")
     assert not {"-kernel", "-initrd", "-append"} & set(argv)
@@ -118,6 +134,8 @@ def test_the_plan_leads_from_what_is_to_what_is_wanted(current, desired, steps):
         ({"name": "a b"}, "name"),
         ({"run_dir": "/run/" + "x" * 100}, "run_dir"),
         ({"disks": [{"serial": "s"}]}, "disks"),
+        ({"disks": [{"file": "/a", "serial": "s", "iops": 0}]}, "disks s iops"),
+        ({"disks": [{"file": "/a", "serial": "s", "size_mib": -3}]}, "disks s size_mib"),
         ({"disks": [{"file": "/a", "url": "nbd://h:1/e", "serial": "s"}]}, "disks"),
         ({"disks": [{"file": "/a", "serial": "s" * 21}]}, "disks serial"),
         ({"disks": [{"file": "/a", "serial": "s1,drive=x"}]}, "disks serial"),

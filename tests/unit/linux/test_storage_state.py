@@ -158,6 +158,27 @@ def test_what_no_record_names_is_a_stray_whatever_it_is_called(tmp_path):
     ]
 
 
+# As mdadm 4.2 prints it.
+SCAN = """ARRAY /dev/md/slow  metadata=1.2 UUID=0badc0de:1234abcd:5678ef01:00000010 name=storlab-mine:slow
+ARRAY /dev/md/slow  metadata=1.2 UUID=c15b4c06:225089e6:30d1ef6f:1c37dd72 name=storlab-mine-2:slow
+"""
+
+
+def test_superblocks_that_a_teardown_left_are_a_stray(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    # Those of another testbed are left out by their UUID in its record, not by a name that begins like ours.
+    array = {"uuid": "c15b4c06:225089e6:30d1ef6f:1c37dd72", "device": "/dev/md126", "members": []}
+    write(tmp_path, "run/storlab/mine-2/raid.json", json.dumps({"arrays": {"slow": array}}))
+    write(tmp_path, "sys/block/md126/size", "2048\n")
+    assert came(tmp_path, before, raid_scan=SCAN) == [
+        "superblocks of storlab-mine:slow, UUID 0badc0de:1234abcd:5678ef01:00000010"
+    ]
+    write(tmp_path, "sys/block/md127/size", "4096\n")
+    write(tmp_path, "run/storlab/mine-2/raid.json", json.dumps({"arrays": {}}))
+    assert len(came(tmp_path, before, raid_scan=SCAN)) == 4
+
+
 def test_two_sessions_to_one_target_are_two(tmp_path):
     host(tmp_path)
     session(tmp_path, 1, "iqn.x:t", "default")

@@ -240,6 +240,30 @@ def test_a_page_cache_in_the_way_is_said_where_it_is(run):
     assert where() == {"initiator-bench"}
 
 
+def test_what_was_done_to_the_disks_at_the_bottom_is_said(run):
+    """Made slow on purpose, still synchronising, or never made equal."""
+
+    def flags(**detail):
+        run.layers["backing-bench"]["detail"] = detail
+        return [
+            (flag["level"], flag["text"]) for flag in model.build(run).flags if flag["text"].startswith("backing-bench")
+        ]
+
+    array = {"level": 10, "members": [{}, {}, {}, {}]}
+    assert flags(provider="raid", raid={**array, "resync": "done"}) == flags(provider="brd") == []
+    slow = {"by": "QEMU", "iops": 300, "mib_s": 7}
+    assert flags(emulated_delay=slow) == [
+        (
+            "note",
+            "backing-bench: its disks were made slow on purpose, by QEMU to 300 I/Os per second and 7 MiB per second each.",
+        )
+    ]
+    [(level, text)] = flags(raid={**array, "resync": "running"})
+    assert level == "warning" and "still synchronising" in text
+    [(level, text)] = flags(raid={**array, "resync": "skipped"})
+    assert level == "note" and "taken for equal" in text
+
+
 def test_hosts_and_ceilings_stand_in_the_order_of_the_chain(run):
     run.layers["ceiling-guest01"] = {**run.layers["ceiling-target01"], "name": "ceiling-guest01", "host": "guest01"}
     report = model.build(run)

@@ -439,6 +439,15 @@ def test_the_chain_shows_every_layer_and_every_parent(files, stored, width):
     ]
 
 
+def test_an_array_is_named_by_its_level_and_members_in_the_chain(stored):
+    layers = copy.deepcopy(model.build(stored).layers)
+    backing = next(layer for layer in layers if layer["name"] == "backing-bench")
+    backing["detail"] = {"provider": "raid", "raid": {"level": 6, "members": [{}] * 5}}
+    texts = [text.text for text in parsed(charts.chain_chart("c", layers, {}, 1040)).iter("text")]
+    [text] = [text for text in texts if text and "RAID" in text]
+    assert text.startswith("RAID 6 of 5 · ") and text.endswith(backing["path"][-4:])
+
+
 @pytest.mark.parametrize("width", [1040, 360])
 def test_boxes_of_the_chain_do_not_overlap_and_stay_inside(stored, width):
     layers = model.build(stored).layers
