@@ -15,6 +15,8 @@ import json
 import os
 import shlex
 import time
+from collections.abc import Callable
+from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
@@ -40,12 +42,21 @@ class LinuxRun:
     host's own when another call had begun it, else None. tell(state): called at each look.
     """
 
-    def __init__(self, host: str, run_dir: str, module, agreed, command, take, tell):
+    def __init__(
+        self,
+        host: str,
+        run_dir: str,
+        module: Callable[[dict[str, Any]], dict[str, Any]],
+        agreed: Callable[[], None],
+        command: Callable[[str], dict[str, Any]],
+        take: Callable[[bytes, dict[str, Any] | None], None],
+        tell: Callable[[dict[str, Any]], None],
+    ):
         self.host, self.run_dir = host, run_dir
         self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
         self.taken = 0
 
-    def run(self, plan: dict, expected_s: float) -> bool:
+    def run(self, plan: dict[str, Any], expected_s: float) -> bool:
         """Start the plan, or join what is there, and take everything until it has ended. Returns whether it was joined: then points may be missing."""
         started = self.module({"action": "start", "plan": plan})
         self.agreed()
@@ -58,7 +69,7 @@ class LinuxRun:
         log = self._cleared()
         if log:
             self._keep_log(log)
-        return started["joined"]
+        return bool(started["joined"])
 
     def _keep_log(self, log: str) -> None:
         folder = os.path.join(self.run_dir, "hosts")
@@ -87,7 +98,7 @@ class LinuxRun:
             left = state.get("remaining_s", 0) - (time.monotonic() - heard)
             time.sleep(min(interval, max(left, LAST_POLL_S)))
 
-    def _look(self) -> dict:
+    def _look(self) -> dict[str, Any]:
         """{state, done: numbers of the finished points that lie there}, from the very start of the host on which the run was begun."""
         folder = shlex.quote(self.folder)
         said = self._said(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
@@ -116,7 +127,7 @@ class LinuxRun:
     def _kept(self) -> str:
         return f"the {self.taken} points that were finished and fetched are kept in {self.run_dir}"
 
-    def _collect(self, numbers: list) -> None:
+    def _collect(self, numbers: list[int]) -> None:
         while numbers:
             batch, numbers = numbers[:BATCH], numbers[BATCH:]
             # A line of its own between two of them; none has a dot.
@@ -149,7 +160,7 @@ class LinuxRun:
                 state_dir=self.folder,
                 taken=self.taken,
             )
-        return done["stdout"]
+        return str(done["stdout"])
 
     def _cleared(self) -> str:
         """Remove the run from the host, unless something is left in it that was not taken; what the supervisor's log said."""
@@ -157,9 +168,9 @@ class LinuxRun:
         done = self._said(
             f'cat {folder}/supervisor.log; if [ -z "$(ls -A {folder}/done)" ]; then rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}; fi'
         )
-        return done["stdout"].strip()
+        return str(done["stdout"]).strip()
 
-    def _said(self, command: str) -> dict:
+    def _said(self, command: str) -> dict[str, Any]:
         """The answer to a command, waiting for a host that is out of reach for a while."""
         deadline = time.monotonic() + CONNECTION_PATIENCE_S
         while True:

@@ -93,7 +93,6 @@ def follow(host, tmp_path):
         host.module,
         host.agree,
         host.command,
-        lambda: None,
         host.take,
         told.append,
     )
