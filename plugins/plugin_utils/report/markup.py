@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -36,7 +37,7 @@ def code(text) -> str:
     return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
 
 
-def added_between(step) -> str:
+def added_between(step: Any) -> str:
     """' (95 %: +1.10 ms to +1.32 ms)', or that there is no such interval; nothing where no difference is told."""
     if step.added_mean_ns is None or not step.comparable:
         return ""
