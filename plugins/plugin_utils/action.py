@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
@@ -19,11 +19,11 @@ class CollectionAction(ActionBase):
     """A subclass has SPEC, the arguments as AnsibleModule takes them, and perform(params), which returns the result or raises Failure."""
 
     TRANSFERS_FILES = False
-    SPEC: ClassVar[dict]
-    RULES: ClassVar[dict] = {}  # mutually_exclusive, required_one_of …, as AnsibleModule takes them
-    UNWRITABLE: ClassVar[tuple] = ()  # (code, what cannot be written) of an OSError that perform lets through
+    SPEC: ClassVar[dict[str, Any]]
+    RULES: ClassVar[dict[str, Any]] = {}  # mutually_exclusive, required_one_of …, as AnsibleModule takes them
+    UNWRITABLE: ClassVar[tuple[Any, ...]] = ()  # (code, what cannot be written) of an OSError that perform lets through
 
-    def run(self, tmp=None, task_vars=None):
+    def run(self, tmp: Any = None, task_vars: Any = None) -> Any:
         result = super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
         try:
@@ -39,14 +39,14 @@ class CollectionAction(ActionBase):
             result.update(failed=True, **failure.as_result())
         return result
 
-    def perform(self, params: dict) -> dict:
+    def perform(self, params: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
-    def arguments(self) -> dict:
+    def arguments(self) -> dict[str, Any]:
         """What the task was given, before it is checked."""
         return dict(self._task.args)
 
-    def parameters(self) -> dict:
+    def parameters(self) -> dict[str, Any]:
         """Every argument of SPEC, converted and with its default; Failure 'bad_value' names what is wrong."""
         # A copy, because Ansible completes the very mappings that are defaults.
         checked = ArgumentSpecValidator(copy.deepcopy(self.SPEC), **self.RULES).validate(self.arguments())

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from ..core.failure import Failure, bad_value
 from ..workload.workload import extent
@@ -16,11 +16,11 @@ class Engine(NamedTuple):
     name: str
     job: str  # file with what it was asked to do
     raw: str  # file with what it said
-    check: Callable  # (point with path and size_bytes): Failure 'workload_unsupported' or 'bad_value' for what it cannot do
-    results: Callable  # (text of raw) -> results of schema storlab.result/1
-    series: (
-        Callable | None
-    )  # (text of raw) -> contents of series.json, one for each result; where the host does not count itself
+    # (point with path and size_bytes): Failure 'workload_unsupported' or 'bad_value' for what it cannot do
+    check: Callable[..., Any]
+    results: Callable[[str], list[Any]]  # (text of raw) -> results of schema storlab.result/1
+    # (text of raw) -> contents of series.json, one for each result; where the host does not count itself
+    series: Callable[[str], Any] | None
     begins: str  # how its figures begin in raw; what stands before them are words
     ceiling: bool  # whether it can run without a device
     linux: bool  # whether it runs on Linux hosts, too
@@ -29,17 +29,17 @@ class Engine(NamedTuple):
     shares_runs: bool  # whether one run of it can measure several points of a layer
 
 
-def _check_diskspd(point: dict) -> None:
+def _check_diskspd(point: dict[str, Any]) -> None:
     extent(point["workload"], point["size_bytes"])
     diskspd.argv(point["workload"], point["path"], point["seed"], point["size_bytes"])
 
 
-def _check_iometer(point: dict) -> None:
+def _check_iometer(point: dict[str, Any]) -> None:
     extent(point["workload"], point["size_bytes"])
     icf.write([point["workload"]], [icf.target_of(point["path"])])
 
 
-def _own_diskspd(text: str) -> list:
+def _own_diskspd(text: str) -> list[Any]:
     """What it measured; where it could not begin, its exit code and its words say more than its XML.
 
     That does not say either that it was told to write random data, as diskspd.argv always does, so its reader suspects what it was not told.
@@ -100,7 +100,7 @@ ENGINES = {
 }
 
 
-def check_host(args: dict, windows: bool) -> None:
+def check_host(args: dict[str, Any], windows: bool) -> None:
     """Failure 'bad_value' for what cannot be measured on hosts of this kind. args: the arguments of the task benchmark."""
     if not windows:
         if not ENGINES[args["engine"]].linux:

@@ -13,6 +13,7 @@ import datetime
 import math
 import re
 import xml.etree.ElementTree as ElementTree
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
@@ -45,7 +46,9 @@ _SERIES_MS = 1000
 # ---------------------------------------------------------------- command lines
 
 
-def argv(workload: dict, target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe") -> list:
+def argv(
+    workload: dict[str, Any], target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe"
+) -> list[Any]:
     """The command line that runs a normalised workload on a target: '#1' or '\\\\.\\PhysicalDrive1', 'D:', or the path of an existing file.
 
     size_bytes: of the target; needed where several sequential workers share it. Failure 'workload_unsupported' for what diskspd cannot do.
@@ -90,7 +93,7 @@ def _target(target: str) -> str:
     )
 
 
-def _access(workload: dict, size_bytes) -> list:
+def _access(workload: dict[str, Any], size_bytes: Any) -> list[Any]:
     block, alignment, random = workload["block_size_bytes"], workload["alignment_bytes"], workload["random_percent"]
     if random:
         # -rs0 is refused and -rs100 is what -r alone means.
@@ -103,7 +106,7 @@ def _access(workload: dict, size_bytes) -> list:
     return [f"-s{block}", f"-T{size // workload['workers'] // block * block}"]
 
 
-def _zones(workload: dict) -> list:
+def _zones(workload: dict[str, Any]) -> list[Any]:
     if "distribution" not in workload:
         return []
     return [
@@ -112,7 +115,7 @@ def _zones(workload: dict) -> list:
     ]
 
 
-def _refuse(workload: dict) -> None:
+def _refuse(workload: dict[str, Any]) -> None:
     for key in workload:
         if key not in EXPRESSIBLE:
             raise unsupported("diskspd", key, workload[key], "Leave it out, or use another engine.")
@@ -159,7 +162,7 @@ def _refuse(workload: dict) -> None:
 # ---------------------------------------------------------------- reading
 
 
-def results(text: str) -> list:
+def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every time span of every XML document in the text, without what only a testbed knows.
 
     Besides: targets (paths), and by_target {path: {read, write}} when there are several.
@@ -168,12 +171,12 @@ def results(text: str) -> list:
     return [_result(*span) for span in _spans(text)]
 
 
-def series(text: str) -> list:
+def series(text: str) -> list[Any]:
     """One ``{interval_s, columns, rows}`` for every time span, None where -D was not given."""
     return [_series(span) for root, profile, span in _spans(text)]
 
 
-def _spans(text: str) -> list:
+def _spans(text: str) -> list[Any]:
     """[(root, its time span's profile or None, time span)]."""
     if re.search(r"<!(?:DOCTYPE|ENTITY)", text):
         raise _unreadable("it declares entities, which diskspd never does")
@@ -222,7 +225,7 @@ def _unreadable(why: str) -> Failure:
     )
 
 
-def _number(parent, path: str):
+def _number(parent: Any, path: str) -> Any:
     """The number in an element, None when there is none; counts as whole numbers."""
     element = parent.find(path)
     return (
@@ -232,7 +235,7 @@ def _number(parent, path: str):
     )
 
 
-def _value(name: str, text: str):
+def _value(name: str, text: str) -> Any:
     if re.fullmatch(r"\d{1,20}", text):
         return int(text)
     if re.fullmatch(r"-?(nan|inf)(\(\w*\))?|-?1\.#\w+", text, re.IGNORECASE):
@@ -242,14 +245,14 @@ def _value(name: str, text: str):
     return float(text)
 
 
-def _count(parent, path: str) -> int:
+def _count(parent: Any, path: str) -> int:
     value = _number(parent, path)
     if not isinstance(value, int) or value >= 1 << 64:
         raise _unreadable(f"{path} is missing or {value!r}, not a count")
     return value
 
 
-def _result(root, profile, span) -> dict:
+def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
     engine = schema.without_none(
         {
             "name": "diskspd",
@@ -318,7 +321,7 @@ def _result(root, profile, span) -> dict:
     return schema.without_none(found)
 
 
-def _of_path(targets: list, runtime: float) -> dict:
+def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
     """{read, write} of one target over all threads. diskspd tells its mean latencies, but percentiles of everything only."""
     found = {}
     for name in schema.DIRECTIONS:
@@ -342,7 +345,7 @@ def _of_path(targets: list, runtime: float) -> dict:
     return found
 
 
-def _started(root):
+def _started(root: Any) -> Any:
     match = re.fullmatch(
         r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip()
     )
@@ -356,7 +359,7 @@ def _started(root):
         raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
 
 
-def _latency(span, title: str, ios: int) -> dict:
+def _latency(span: Any, title: str, ios: int) -> dict[str, Any]:
     """For result.direction. Without -L there is no Latency."""
     latency = span.find("Latency")
     if latency is None:
@@ -380,7 +383,7 @@ def _latency(span, title: str, ios: int) -> dict:
     }
 
 
-def _cpu(span, runtime: float, ios: int) -> dict:
+def _cpu(span: Any, runtime: float, ios: int) -> dict[str, Any]:
     """Keys of a result's cpu. diskspd measures the whole host, in the measured time only."""
     busy, cores = _percent(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
     each = [
@@ -395,13 +398,13 @@ def _cpu(span, runtime: float, ios: int) -> dict:
     return schema.without_none(found)
 
 
-def _percent(parent, path: str):
+def _percent(parent: Any, path: str) -> Any:
     """A share of time. The clocks of idle processors disagree a little, so it may be below nothing."""
     text = (parent.findtext(path) or "").strip()
     return 0.0 if re.fullmatch(r"-\d{1,3}\.\d{1,9}", text) else _number(parent, path)
 
 
-def _workload(profile) -> tuple:
+def _workload(profile: Any) -> tuple[Any, ...]:
     """(normalised workload, flags) of what was asked for; (None, []) when it is not one workload, or says what a workload has no word for."""
     targets = profile.findall("Targets/Target")
     flags = sorted(
@@ -430,10 +433,10 @@ def _workload(profile) -> tuple:
         return None, flags
 
 
-def _of_target(target):
+def _of_target(target: Any) -> Any:
     """The workload of one target, None when a workload has no word for what it does."""
 
-    def yes(name):
+    def yes(name: Any) -> Any:
         return target.findtext(name) == "true"
 
     block, align = _number(target, "BlockSize"), _number(target, "Random")
@@ -487,12 +490,12 @@ def _of_target(target):
     return found
 
 
-def _series(span):
+def _series(span: Any) -> Any:
     buckets = span.findall("Iops/Bucket")
     if not buckets:
         return None
 
-    def told(bucket, name):
+    def told(bucket: Any, name: Any) -> Any:
         return _value(name, bucket.get(name) or "0") or 0
 
     rows = []

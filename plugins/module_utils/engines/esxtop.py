@@ -13,7 +13,8 @@ from __future__ import annotations
 import csv
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 
@@ -57,7 +58,7 @@ _GROUPS = {
 }
 
 
-def read(lines: str | Iterable, started_utc: str | None = None, finished_utc: str | None = None) -> dict:
+def read(lines: str | Iterable[Any], started_utc: str | None = None, finished_utc: str | None = None) -> dict[str, Any]:
     """What was counted, from the lines of the file, or its text.
 
     {host, samples, sample_s, interval_s, started_utc, finished_utc, devices, adapters, virtual_disks, groups, processors}, the last five
@@ -114,7 +115,7 @@ def read(lines: str | Iterable, started_utc: str | None = None, finished_utc: st
 class _Means:
     """Sums of the columns that are read. Of thousands only some are."""
 
-    def __init__(self, names: list):
+    def __init__(self, names: list[Any]) -> None:
         self.samples = self.resets = 0
         self.hosts, places = set(), {}
         for position, name in enumerate(names[1:], 1):
@@ -140,7 +141,7 @@ class _Means:
         ]
         self.positions = sorted({position for counters in places.values() for position in counters.values()})
 
-    def add(self, row: list, number: int) -> None:
+    def add(self, row: list[Any], number: int) -> None:
         values = {position: self._value(row[position], number) for position in self.positions}
         for column in self.wanted:
             value, weight = values[column[4]], 1 if column[5] is None else values[column[5]]
@@ -161,18 +162,18 @@ class _Means:
         self.resets += 1
         return None
 
-    def host(self) -> dict:
+    def host(self) -> dict[str, Any]:
         return {"host": next(iter(self.hosts))} if len(self.hosts) == 1 else {}
 
-    def figures(self) -> dict:
-        found: dict = {}
+    def figures(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         for section, instance, key, factor, _position, _weight, total, weights in self.wanted:
             if weights:
                 found.setdefault(section, {}).setdefault(instance, {})[key] = total / weights * factor
         return found
 
 
-def _rows(lines, width: int):
+def _rows(lines: Any, width: int) -> Iterator[Any]:
     """(number, cells) of each line; (number, None) for the last one when it breaks off: esxtop was ended while it wrote."""
     broken = None
     for number, line in enumerate(lines, 2):
@@ -192,7 +193,7 @@ def _rows(lines, width: int):
         yield broken[0], None
 
 
-def _cells(line: str) -> list | None:
+def _cells(line: str) -> list[Any] | None:
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:

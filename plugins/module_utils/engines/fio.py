@@ -13,12 +13,16 @@ import json
 import math
 import re
 import time
+from typing import Any
 
 from ..core.failure import Failure
 from ..result import result as schema
 from ..workload.workload import directions
 from . import fio_options
-from .fio_job import WINDOWS_LOG, escape, fill_file, ioengine, job_file  # noqa: F401, both halves of fio are found here
+from .fio_job import escape as escape  # both halves of fio are found here
+from .fio_job import fill_file as fill_file
+from .fio_job import ioengine as ioengine
+from .fio_job import job_file as job_file
 
 ALL_CLIENTS = "All clients"
 # fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
@@ -46,7 +50,7 @@ _OPTION_LISTS = ("job options", "global options")
 _PADDING = "0.00"
 
 
-def parse(text: str) -> list:
+def parse(text: str) -> list[Any]:
     """Every fio document in the text, in order; what stands between them is skipped.
 
     Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
@@ -55,14 +59,14 @@ def parse(text: str) -> list:
     return _read(text)[0]
 
 
-def _read(text: str) -> tuple:
+def _read(text: str) -> tuple[Any, ...]:
     """(documents, what is said in plain words before, between and after them)."""
     documents, said, position, repeated = [], [], 0, {}
 
-    def mapping(pairs: list) -> dict:
+    def mapping(pairs: list[Any]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            seen: set = set()
+            seen: set[Any] = set()
             # With the mapping itself, or its id could become another's.
             key = next((key for key, _value in pairs if key != _PADDING and (key in seen or seen.add(key))), None)
             if key is not None:
@@ -96,7 +100,7 @@ def _read(text: str) -> tuple:
     return documents, "\n".join([*said, text[position:]])
 
 
-def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple:
+def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple[Any, ...]:
     """(document, position after it) of the JSON that starts there; others: there are documents before it."""
     try:
         return decoder.raw_decode(text, start)
@@ -117,7 +121,7 @@ def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) ->
     )
 
 
-def _python_nan(found: re.Match) -> str:
+def _python_nan(found: re.Match[str]) -> str:
     # As long as it was, so that positions stay what they are.
     return found[0] if found[0].startswith('"') else "NaN".rjust(len(found[0]))
 
@@ -126,7 +130,7 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _repeated(document: dict, repeated: dict) -> str | None:
+def _repeated(document: dict[str, Any], repeated: dict[str, Any]) -> str | None:
     """The path of a key that a document gives twice, None when only the options of a job do. repeated: {id of a mapping: (its first such key, it)}."""
     todo = [("", document)]
     while todo:
@@ -149,7 +153,7 @@ def _first_line(text: str) -> str:
     return f"it says {lines[0][:200]!r}." if lines else "its output is empty."
 
 
-def records(document: dict) -> list:
+def records(document: dict[str, Any]) -> list[Any]:
     """The job records of a document. The sum over all clients is left out: it repeats what the others say."""
     rows = document.get("jobs") or document.get("client_stats") or []
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -157,14 +161,14 @@ def records(document: dict) -> list:
     return [row for row in rows if row.get("jobname") != ALL_CLIENTS]
 
 
-def version(document: dict) -> tuple:
+def version(document: dict[str, Any]) -> tuple[Any, ...]:
     match = re.match(r"fio-(\d{1,4})\.(\d{1,4})", _text(document, "fio version") or "")
     if not match:
         raise _unreadable("fio version", document["fio version"])
     return int(match.group(1)), int(match.group(2))
 
 
-def results(text: str) -> list:
+def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every job of every run in the text, without the keys that only a testbed knows.
 
     Besides: job_name; targets and working_set, see fio_options.place; run, the number of the run in the text; group,
@@ -172,7 +176,7 @@ def results(text: str) -> list:
     on; finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
-    last: list = []
+    last: list[Any] = []
     documents, said = _read(text)
     for document in documents:
         if last and _same_run(last[-1], document):
@@ -202,7 +206,7 @@ def results(text: str) -> list:
     return [one for row in found for one in row] + _lost(said, last[-1])
 
 
-def _when(document: dict) -> dict:
+def _when(document: dict[str, Any]) -> dict[str, Any]:
     """finished_utc: fio stamps its document when it writes it, a client when it starts."""
     stamp = _number(document, "timestamp")
     if not stamp or "client_stats" in document or stamp >= 1 << 32:
@@ -210,12 +214,12 @@ def _when(document: dict) -> dict:
     return {"finished_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))}
 
 
-def _fail(one: dict, code: str, message: str) -> None:
+def _fail(one: dict[str, Any], code: str, message: str) -> None:
     one["failures"].append({"code": code, "message": message})
     one["status"] = "failed"
 
 
-def _lost(said: str, document: dict) -> list:
+def _lost(said: str, document: dict[str, Any]) -> list[Any]:
     """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
     return [
@@ -227,10 +231,10 @@ def _lost(said: str, document: dict) -> list:
     ]
 
 
-def _same_run(one: dict, other: dict) -> bool:
+def _same_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether the other document tells of the same run, some time later."""
 
-    def told(document):
+    def told(document: Any) -> Any:
         rows = records(document)
         moved = sum(_number(row.get(name) or {}, "io_bytes") or 0 for row in rows for name in schema.DIRECTIONS)
         return (
@@ -256,7 +260,7 @@ def _same_run(one: dict, other: dict) -> bool:
 # ---------------------------------------------------------------- many clients
 
 
-def client_results(text: str, servers=()) -> tuple:
+def client_results(text: str, servers: Any = ()) -> tuple[Any, ...]:
     """(clients, everybody, missing) of a run with --client.
 
     clients: a result for each server {host, port, status, failures, read, write, total …}, the lost ones included. everybody: all of them taken as one,
@@ -275,7 +279,7 @@ def client_results(text: str, servers=()) -> tuple:
             if (address, port) not in places
         ]
     addresses = [address for address, _port in places]
-    groups: dict = {}
+    groups: dict[str, Any] = {}
     for one in answered:
         address, port = one.get("host"), one.get("port")
         name = names.get((address, port)) or (f"{address}:{port}" if addresses.count(address) > 1 else address)
@@ -293,7 +297,7 @@ def client_results(text: str, servers=()) -> tuple:
     return clients, everybody, [one["host"] for one in lost]
 
 
-def _lost_client(host: str, message: str, engine: dict, port: int | None = None) -> dict:
+def _lost_client(host: str, message: str, engine: dict[str, Any], port: int | None = None) -> dict[str, Any]:
     return schema.without_none(
         {
             "schema": schema.SCHEMA,
@@ -309,11 +313,11 @@ def _lost_client(host: str, message: str, engine: dict, port: int | None = None)
     )
 
 
-def _is_lost(one: dict) -> bool:
+def _is_lost(one: dict[str, Any]) -> bool:
     return any(failure["code"] == "client_lost" for failure in one["failures"])
 
 
-def together(found: list, concurrent: bool | None = None) -> dict:
+def together(found: list[Any], concurrent: bool | None = None) -> dict[str, Any]:
     """Results of several jobs or hosts taken as one: schema of results(), without what cannot be added (the processor time of different hosts).
 
     concurrent: whether they ran at the same time, so that rates are added; None: as their spans or their groups say.
@@ -343,7 +347,7 @@ def together(found: list, concurrent: bool | None = None) -> dict:
     return whole
 
 
-def _overlapped(found: list) -> bool:
+def _overlapped(found: list[Any]) -> bool:
     spans = [one.get("span_ms") for one in found]
     if all(spans):
         return max(start for start, _end in spans) < min(end for _start, end in spans)
@@ -354,7 +358,7 @@ def _overlapped(found: list) -> bool:
 # ---------------------------------------------------------------- reading one record
 
 
-def _result(record: dict, document: dict) -> dict:
+def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     release = version(document)
     options = _options(record, document)
     if options.get("verify", "0") != "0" and options.get("rw") in ("write", "randwrite"):
@@ -417,7 +421,7 @@ def _result(record: dict, document: dict) -> dict:
     return schema.without_none(found)
 
 
-def _span(record: dict) -> list | None:
+def _span(record: dict[str, Any]) -> list[Any] | None:
     """[start, end] of a job in ms since 1970, None where fio does not say it (before 3.36)."""
     start = _number(record, "job_start")
     if start is None:
@@ -432,7 +436,7 @@ def _span(record: dict) -> list | None:
     ]
 
 
-def _errors(record: dict) -> dict:
+def _errors(record: dict[str, Any]) -> dict[str, Any]:
     error, total = _number(record, "error") or 0, _number(record, "total_err") or 0
     errors = {"total": int(max(total, 1 if error else 0))}
     if errors["total"]:
@@ -440,7 +444,7 @@ def _errors(record: dict) -> dict:
     return errors
 
 
-def _direction(raw, release: tuple, name: str, total: bool) -> tuple:
+def _direction(raw: Any, release: tuple[Any, ...], name: str, total: bool) -> tuple[Any, ...]:
     """(direction, what its latency is of), (None, None) when there was no I/O. total: see _latency."""
     if raw is None:
         return None, None
@@ -458,14 +462,14 @@ def _direction(raw, release: tuple, name: str, total: bool) -> tuple:
     return schema.direction(ios, size, _needed(raw, "iops"), bandwidth, latency, bins), source
 
 
-def _ios(raw: dict):
+def _ios(raw: dict[str, Any]) -> Any:
     """How many I/Os a direction did. Before 2.2 fio gave their rate and its time only."""
     if "total_ios" in raw or not _number(raw, "io_bytes"):
         return _number(raw, "total_ios") or 0
     return round((_number(raw, "iops") or 0) * (_number(raw, "runtime") or 0) / 1000)
 
 
-def _needed(raw: dict, key: str):
+def _needed(raw: dict[str, Any], key: str) -> Any:
     """A number that fio gives of every direction with I/O: without it the record is damaged, and 0 would be made up."""
     value = _number(raw, key)
     if value is None:
@@ -473,7 +477,7 @@ def _needed(raw: dict, key: str):
     return value
 
 
-def _rates_disagree(record: dict) -> str | None:
+def _rates_disagree(record: dict[str, Any]) -> str | None:
     """What is wrong with the rates of a record: they must be its counts over its time."""
     for name in (*schema.DIRECTIONS, "trim", "mixed"):
         raw = record.get(name) or {}
@@ -487,7 +491,7 @@ def _rates_disagree(record: dict) -> str | None:
     return None
 
 
-def _latency(raw: dict, release: tuple, total: bool) -> tuple:
+def _latency(raw: dict[str, Any], release: tuple[Any, ...], total: bool) -> tuple[Any, ...]:
     """(latency for result.direction, bins, 'total' or 'completion'). total: the job asked for the distribution of total latency.
 
     Mean, least, most and deviation are of total latency, from submission to completion, wherever fio gives it: only with it does Little's law
@@ -517,12 +521,12 @@ def _latency(raw: dict, release: tuple, total: bool) -> tuple:
     return latency, bins, "total" if kind == "lat" else "completion"
 
 
-def _samples(values: dict):
+def _samples(values: dict[str, Any]) -> Any:
     """How many latencies were recorded. N came with 3.18; before, a latency that was not recorded is all zero."""
     return _number(values, "N") if "N" in values else _number(values, "max")
 
 
-def _percentiles(values: dict, scale: int) -> dict:
+def _percentiles(values: dict[str, Any], scale: int) -> dict[str, Any]:
     told = values.get("percentile")
     if not isinstance(told, dict):
         return {}
@@ -536,7 +540,7 @@ def _key(text: str) -> float:
     return float(text)
 
 
-def _bins(raw: dict, scale: int) -> dict:
+def _bins(raw: dict[str, Any], scale: int) -> dict[str, Any]:
     """{"<ns>": count}, checked as a whole: there are a thousand in a document."""
     edges = ",".join(raw)
     if raw and not (_EDGES.fullmatch(edges) and edges.count(",") == len(raw) - 1):
@@ -547,11 +551,11 @@ def _bins(raw: dict, scale: int) -> dict:
     return raw if scale == 1 else {str(int(key) * scale): raw[key] for key in raw}
 
 
-def _scaled(value, scale: int):
+def _scaled(value: Any, scale: int) -> Any:
     return value if value is None or scale == 1 else value * scale
 
 
-def _options(record: dict, document: dict) -> dict:
+def _options(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     shared = document.get("global options")
     # With two or more servers the global options are a list, one a server.
     if isinstance(shared, list):
@@ -560,7 +564,7 @@ def _options(record: dict, document: dict) -> dict:
             (row for row in shared if isinstance(row, dict) and (row.get("hostname"), row.get("port")) == place), {}
         )
     own = record.get("job options")
-    options: dict = {}
+    options: dict[str, Any] = {}
     for part in (shared, own):
         for key, value in part.items() if isinstance(part, dict) else ():
             if isinstance(value, str):
@@ -570,13 +574,13 @@ def _options(record: dict, document: dict) -> dict:
     return options
 
 
-def _set(options: dict, name: str) -> bool | None:
+def _set(options: dict[str, Any], name: str) -> bool | None:
     """A yes-or-no option of a job: given bare it means yes. None when it is not given."""
     return None if name not in options else str(options[name]) != "0"
 
 
-def _flags(record: dict, options: dict) -> list:
-    flags = []
+def _flags(record: dict[str, Any], options: dict[str, Any]) -> list[Any]:
+    flags: list[Any] = []
     if options.get("ioengine") == "null":
         return flags
     if fio_options.direct(options) is False:
@@ -586,14 +590,14 @@ def _flags(record: dict, options: dict) -> list:
     return flags
 
 
-def _submits_slowly(raw) -> bool:
+def _submits_slowly(raw: Any) -> bool:
     if not isinstance(raw, dict) or not raw.get("total_ios"):
         return False
     submission, completion = (_number(raw.get(name) or {}, "mean") or 0 for name in ("slat_ns", "clat_ns"))
     return submission > completion
 
 
-def _number(mapping: dict, key: str):
+def _number(mapping: dict[str, Any], key: str) -> Any:
     """The number under the key, None when there is none. NaN and infinity are what fio writes for 'not measured'.
 
     Everything read here is a count, a time or a rate, so what is negative or beyond 64 bits is damage.
@@ -612,14 +616,14 @@ def _number(mapping: dict, key: str):
     raise _unreadable(key, value)
 
 
-def _text(mapping: dict, key: str) -> str | None:
+def _text(mapping: dict[str, Any], key: str) -> str | None:
     value = mapping.get(key)
     if value is not None and not isinstance(value, str):
         raise _unreadable(key, value)
     return value
 
 
-def _unreadable(where: str, value) -> Failure:
+def _unreadable(where: str, value: Any) -> Failure:
     shown = f"a {type(value).__name__}" if isinstance(value, (dict, list)) else repr(str(value)[:80])
     return Failure(
         "fio_output_unreadable",
@@ -632,7 +636,7 @@ def _unreadable(where: str, value) -> Failure:
 # ---------------------------------------------------------------- logs
 
 
-def log_moments_ms(text: str) -> list:
+def log_moments_ms(text: str) -> list[Any]:
     """The first column of a log of fio (milliseconds since it began to measure); a line that breaks off is left out."""
     return [int(line.partition(",")[0]) for line in text.splitlines() if _LOG_LINE.match(line)]
 
@@ -646,7 +650,7 @@ _RATE = re.compile(rb"=([\d.]+)([kMG]?)")
 _THOUSANDS = {b"": 1, b"k": 1_000, b"M": 1_000_000, b"G": 1_000_000_000}
 
 
-def live_iops(status: bytes):
+def live_iops(status: bytes) -> Any:
     """The I/O rate in fio's last status line, None when it tells none."""
     lines = _ETA.findall(status)
     return sum(float(number) * _THOUSANDS[unit] for number, unit in _RATE.findall(lines[-1])) if lines else None
@@ -656,7 +660,7 @@ _ETA_BYTES = re.compile(rb"\[((?:[rwt]=[\d.]+[KMGT]?i?B/s,?)+)\]")
 _RATE_BYTES = re.compile(rb"=([\d.]+)([KMGT]?)(i?)B/s")
 
 
-def live_bandwidth_bytes_s(status: bytes):
+def live_bandwidth_bytes_s(status: bytes) -> Any:
     """The bandwidth in fio's last status line, None when it tells none."""
     lines = _ETA_BYTES.findall(status)
     if not lines:

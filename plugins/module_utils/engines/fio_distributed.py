@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.layers import lasting_identity
@@ -39,7 +40,7 @@ def version(engine: str) -> str:
     return done.stdout.strip()
 
 
-def server_command(engine: str, address: str, port: int) -> list:
+def server_command(engine: str, address: str, port: int) -> list[Any]:
     return [engine, f"--server={_where(address, port)}"]
 
 
@@ -47,7 +48,7 @@ def _where(address: str, port: int) -> str:
     return f"{'ip6' if ':' in address else 'ip'}:{address},{port}"
 
 
-def check_servers(servers: list) -> None:
+def check_servers(servers: list[Any]) -> None:
     """The description of the servers is complete and means different ones; Failure 'bad_value' when not."""
     places = [(server.get("address"), server.get("port")) for server in servers]
     for server, place in zip(servers, places):
@@ -62,7 +63,7 @@ def check_servers(servers: list) -> None:
             raise bad_value("servers", place, "Name every server once.")
 
 
-def check_versions(servers: list, engine: str) -> None:
+def check_versions(servers: list[Any], engine: str) -> None:
     """fio speaks to its own kind only: another version refuses the connection, or says other things with the same words."""
     own = version(engine) if servers else ""
     others = [f"{server['host']} has {server['version']}" for server in servers if server["version"] != own]
@@ -76,7 +77,7 @@ def check_versions(servers: list, engine: str) -> None:
         )
 
 
-def group_layer(name: str | None, layers: list, coordinator: str) -> dict:
+def group_layer(name: str | None, layers: list[Any], coordinator: str) -> dict[str, Any]:
     """The layer that many layers measured at once are: {name, kind, host, path: null, size_bytes (of all) …}; '<kind>-many' unless it has a name.
 
     Its identity is that of all its members, whose paths are in ``detail``.
@@ -120,12 +121,12 @@ def group_layer(name: str | None, layers: list, coordinator: str) -> dict:
 # ---------------------------------------------------------------- jobs
 
 
-def job_files(point: dict, layers: dict) -> list:
+def job_files(point: dict[str, Any], layers: dict[str, Any]) -> list[Any]:
     """The job file for each server of a point, on its own layer."""
     return [fio.job_file(_at(point, layer_of(server, layers))) for server in point["servers"]]
 
 
-def fill_files(point: dict, layers: dict, **how) -> list:
+def fill_files(point: dict[str, Any], layers: dict[str, Any], **how: Any) -> list[Any]:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
     return [
         fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}, **how)
@@ -133,22 +134,22 @@ def fill_files(point: dict, layers: dict, **how) -> list:
     ]
 
 
-def layer_of(server: dict, layers: dict) -> dict:
+def layer_of(server: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
     if server["layer"] not in layers:
         raise bad_value("servers layer", server["layer"], "Name a layer that was published.")
     return layers[server["layer"]]
 
 
-def _at(point: dict, layer: dict) -> dict:
+def _at(point: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
     return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"]}
 
 
-def joined(servers: list, texts: list) -> str:
+def joined(servers: list[Any], texts: list[Any]) -> str:
     """All job files in one, for the record; a comment names the server of each."""
     return "\n".join(f"; {server['host']}, layer {server['layer']}\n{text}" for server, text in zip(servers, texts))
 
 
-def arguments(folder: str, servers: list, texts: list) -> list:
+def arguments(folder: str, servers: list[Any], texts: list[Any]) -> list[Any]:
     """Write each server's job file into the folder; the client's arguments, a server followed by its job file each."""
     found = []
     for number, (server, text) in enumerate(zip(servers, texts), start=1):
@@ -162,7 +163,7 @@ def arguments(folder: str, servers: list, texts: list) -> list:
 # ---------------------------------------------------------------- results
 
 
-def results(text: str, servers: list) -> list:
+def results(text: str, servers: list[Any]) -> list[Any]:
     """[the result of all servers taken as one, with ``clients``], in place of ``fio.results``.
 
     Rates and counts are added, histograms merged, means weighted by I/O, deviations pooled. A server that was lost, or that failed, is
@@ -181,7 +182,7 @@ def results(text: str, servers: list) -> list:
     return [{**everybody, "clients": [client(one) for one in clients]}]
 
 
-def client(one: dict) -> dict:
+def client(one: dict[str, Any]) -> dict[str, Any]:
     """What the result of all says of one host: figures, without the histogram, which only the sum keeps."""
     kept = {key: one[key] for key in CLIENT_KEYS if one.get(key) not in (None, {}, [])}
     for name in (*schema.DIRECTIONS, "total"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
@@ -171,25 +172,25 @@ SAID_BY = {
 }
 
 
-def ioengine(path, workload: dict | None = None) -> str:
+def ioengine(path: Any, workload: dict[str, Any] | None = None) -> str:
     """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
     return "null" if path is None else _asked(path, workload or {})
 
 
-def passed_through(workload: dict) -> dict:
+def passed_through(workload: dict[str, Any]) -> dict[str, Any]:
     return workload.get("engine_options", {}).get("fio", {})
 
 
-def _asked(path, workload: dict) -> str:
+def _asked(path: Any, workload: dict[str, Any]) -> str:
     """The engine for a layer's device. For the ceiling: the one that it stands in for."""
     return passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
 
 
-def _of_windows(path) -> bool:
+def _of_windows(path: Any) -> bool:
     return path is not None and not path.startswith("/")
 
 
-def job_file(point: dict, log_ms: int | None = None) -> str:
+def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
     """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}.
 
     log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
@@ -223,7 +224,7 @@ def job_file(point: dict, log_ms: int | None = None) -> str:
     return _render(point["point_id"], options)
 
 
-def fill_file(point: dict, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
+def fill_file(point: dict[str, Any], block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
     """The job file that writes every block of a point's layer, in order, with the data that the workload would write.
 
     Blocks are of block_bytes, or the largest power-of-two share of it that the layer consists of.
@@ -256,7 +257,7 @@ def escape(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def _common(path, workload: dict, seed: int) -> dict:
+def _common(path: Any, workload: dict[str, Any], seed: int) -> dict[str, Any]:
     options = {
         "ioengine": ioengine(path),
         # Threads, because fio gives every forked worker a session of its own and a killed fio would leave them behind.
@@ -278,7 +279,7 @@ def _common(path, workload: dict, seed: int) -> dict:
     return options
 
 
-def _data(data: dict) -> dict:
+def _data(data: dict[str, Any]) -> dict[str, Any]:
     pattern = data.get("pattern", "random")
     if pattern == "zero":
         return {"zero_buffers": 1}
@@ -289,7 +290,7 @@ def _data(data: dict) -> dict:
     return {"refill_buffers": 1, **{names[key]: data[key] for key in names if key in data}}
 
 
-def _duration(workload: dict) -> dict:
+def _duration(workload: dict[str, Any]) -> dict[str, Any]:
     options = {"runtime": workload["runtime_s"], "ramp_time": workload["ramp_s"]}
     if by_time(workload):
         return {"time_based": 1, **options}
@@ -301,7 +302,7 @@ def _duration(workload: dict) -> dict:
     return {**options, "io_size": math.ceil(workload["io_bytes"] / workload["workers"])}
 
 
-def _access(workload: dict) -> dict:
+def _access(workload: dict[str, Any]) -> dict[str, Any]:
     read, random = workload["read_percent"], workload["random_percent"]
     names = {0: "write", 100: "read"}
     options = {"rw": ("rand" if random else "") + names.get(read, "rw")}
@@ -330,7 +331,7 @@ def _access(workload: dict) -> dict:
     return options
 
 
-def _sizes(workload: dict) -> dict:
+def _sizes(workload: dict[str, Any]) -> dict[str, Any]:
     if "block_size_bytes" in workload:
         return {"bs": workload["block_size_bytes"]}
     if "block_size_range" in workload:
@@ -346,7 +347,7 @@ def _sizes(workload: dict) -> dict:
     }
 
 
-def _sliced(workload: dict) -> bool:
+def _sliced(workload: dict[str, Any]) -> bool:
     """Whether each worker has a part of the range to itself.
 
     Sequential workers on one range would each read what another has just brought in; workers that verify would find what another wrote.
@@ -354,7 +355,7 @@ def _sliced(workload: dict) -> bool:
     return workload["random_percent"] < 100 or "verify" in workload
 
 
-def _pace(workload: dict) -> dict:
+def _pace(workload: dict[str, Any]) -> dict[str, Any]:
     options = {}
     if "think_time_us" in workload:
         options.update({"thinktime": workload["think_time_us"], "thinktime_blocks": workload["burst"]})
@@ -370,7 +371,7 @@ def _pace(workload: dict) -> dict:
     return options
 
 
-def _rate(workload: dict, key: str) -> dict:
+def _rate(workload: dict[str, Any], key: str) -> dict[str, Any]:
     """fio limits each worker and each direction by itself, and counts I/Os only where all have one size."""
     share = {"read": workload["read_percent"] / 100, "write": 1 - workload["read_percent"] / 100}
     used = {name: share[name] for name in directions(workload)}
@@ -395,7 +396,7 @@ def _rate(workload: dict, key: str) -> dict:
     return {"rate_iops" if by_count else "rate": told}
 
 
-def _sync(workload: dict) -> dict:
+def _sync(workload: dict[str, Any]) -> dict[str, Any]:
     sync, options = workload.get("sync", {}), {}
     if "mode" in sync:
         options["sync"] = sync["mode"]
@@ -414,7 +415,7 @@ def _sync(workload: dict) -> dict:
     return options
 
 
-def _verify(workload: dict, path) -> dict:
+def _verify(workload: dict[str, Any], path: Any) -> dict[str, Any]:
     """An amount is written, then read back and compared. Figures are of the writing alone."""
     if "verify" not in workload:
         return {}
@@ -449,7 +450,7 @@ def _verify(workload: dict, path) -> dict:
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
-def _refuse_options(workload: dict, path) -> None:
+def _refuse_options(workload: dict[str, Any], path: Any) -> None:
     options, where, windows = passed_through(workload), "engine_options.fio.", _of_windows(path)
     engine = _asked(path, workload)
     # The null engine of a ceiling is on either.
@@ -506,12 +507,12 @@ def _refuse_options(workload: dict, path) -> None:
         )
 
 
-def _options(workload: dict, path) -> dict:
+def _options(workload: dict[str, Any], path: Any) -> dict[str, Any]:
     """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
     options = passed_through(workload)
     own = IOENGINES[_asked(path, workload)] if path is None else ()
     return {name: value for name, value in options.items() if name != "ioengine" and name not in own}
 
 
-def _render(name: str, options: dict) -> str:
+def _render(name: str, options: dict[str, Any]) -> str:
     return "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from typing import Any
 
 from ..core.failure import Failure
 from ..workload.workload import normalise
@@ -57,7 +58,7 @@ _USUAL = {
 _OF_THE_POINT = ("name", "description", "filename", "randseed")
 
 
-def workload(options: dict) -> dict | None:
+def workload(options: dict[str, Any]) -> dict[str, Any] | None:
     """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was.
 
     The order of the options counts as it does in fio: of two that mean the same the later one wins, and kb_base holds for what follows it.
@@ -68,7 +69,7 @@ def workload(options: dict) -> dict | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _told(options: tuple) -> str:
+def _told(options: tuple[Any, ...]) -> str:
     """The workload of (name, text) pairs, as JSON, so that every result gets one of its own.
 
     Many results are of few workloads, and to understand one takes a fifth of the time that reading its figures does.
@@ -76,7 +77,7 @@ def _told(options: tuple) -> str:
     return json.dumps(_understood(dict(options)))
 
 
-def _understood(options: dict) -> dict | None:
+def _understood(options: dict[str, Any]) -> dict[str, Any] | None:
     mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", options.get("rw") or options.get("readwrite") or "read")
     sizes = _sizes(options)
     numbers = {
@@ -116,13 +117,13 @@ def _understood(options: dict) -> dict | None:
         return None
 
 
-def direct(options: dict) -> bool | None:
+def direct(options: dict[str, Any]) -> bool | None:
     """Whether the page cache is bypassed; None when the options do not say. direct and buffered are opposites, and the later one wins."""
     name = _last(options, "direct", "buffered")
     return None if name is None else _yes(options, name) == (name == "direct")
 
 
-def place(options: dict) -> dict:
+def place(options: dict[str, Any]) -> dict[str, Any]:
     """Where a job did its I/O and within how much: {targets: [path], working_set: {size, file_size, files}}, in as far as its options say so.
 
     Sizes are bytes, or the text of the option where it is none (50%).
@@ -138,29 +139,29 @@ def place(options: dict) -> dict:
     return {key: value for key, value in {**found, "working_set": said}.items() if value}
 
 
-def _last(options: dict, *names: str) -> str | None:
+def _last(options: dict[str, Any], *names: str) -> str | None:
     """Which of the names was given last, None when none was."""
     return next((name for name in reversed(options) if name in names), None)
 
 
-def _yes(options: dict, name: str) -> bool:
+def _yes(options: dict[str, Any], name: str) -> bool:
     """A yes-or-no option: given bare it means yes."""
     return options.get(name, "0") != "0"
 
 
-def _number(options: dict, name: str, default):
+def _number(options: dict[str, Any], name: str, default: Any) -> Any:
     """A whole number; None when it is something else, such as one for each direction."""
     text = options.get(name, str(default))
     return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
 
-def _seconds(text):
+def _seconds(text: Any) -> Any:
     """Whole seconds of fio's time, which is in seconds unless it says otherwise; None when it is not given or no whole second."""
     match = re.fullmatch(r"(\d{1,9})([smhd]?)", text or "")
     return int(match.group(1)) * _TIME_S[match.group(2)] if match else None
 
 
-def _sizes(options: dict):
+def _sizes(options: dict[str, Any]) -> Any:
     """block_size as a workload takes it; None when it is not one of sizes, range or whole percents."""
     if "bssplit" in options:
         parts = [_split(part) for part in options["bssplit"].split(",")]
@@ -196,7 +197,7 @@ def _size_bytes(text: str, kb_base: str) -> int | None:
     return int(number) * (1024 if binary else 1000) ** (" kmg".index(unit) if unit else 0)
 
 
-def _split(text: str):
+def _split(text: str) -> Any:
     """{size: percent} of '4k/60:64k/40'; sizes without a share divide what is left."""
     found = dict(entry.partition("/")[::2] for entry in text.split(":"))
     shares = {size: int(share) for size, share in found.items() if re.fullmatch(r"\d{1,3}", share)}
@@ -211,9 +212,9 @@ def _split(text: str):
     }
 
 
-def _optional(options: dict, direction: str) -> dict:
+def _optional(options: dict[str, Any], direction: str) -> dict[str, Any]:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     rest = {
         name: options[name] or "1"
         for name in KEPT

@@ -14,6 +14,7 @@ else, so lines that differ in anything else are no single workload.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..workload.workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
@@ -48,7 +49,7 @@ CYCLES = {"NORMAL": None, "CYCLE_OUTSTANDING_IOS": "queue depth cycling", "CYCLE
 # ---------------------------------------------------------------- access specifications
 
 
-def access_line(line: str, where: str) -> dict:
+def access_line(line: str, where: str) -> dict[str, Any]:
     """One line of an access specification by LINE_KEYS; sizes in bytes, delay in milliseconds, burst in I/Os."""
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(LINE_KEYS) or not all(re.fullmatch(r"\d{1,10}", cell) for cell in cells):
@@ -60,7 +61,7 @@ def access_line(line: str, where: str) -> dict:
     return found
 
 
-def workload(name: str, lines: list, common: dict) -> dict:
+def workload(name: str, lines: list[Any], common: dict[str, Any]) -> dict[str, Any]:
     """The normalised workload of an access specification (access_line's mappings) and of what else is known of it (workload keys)."""
     variable = f"access specification {name!r}"
     lines = [line for line in lines if line["of_size"]]
@@ -96,7 +97,7 @@ def workload(name: str, lines: list, common: dict) -> dict:
     return normalise(said, variable)
 
 
-def _mix(variable: str, lines: list) -> dict:
+def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
     reads = sum(line["of_size"] * line["reads"] for line in lines)
     if reads % 100:
         raise unsupported(
@@ -124,9 +125,10 @@ def _mix(variable: str, lines: list) -> dict:
     }
 
 
-def _shares(variable: str, sizes: list) -> dict:
+def _shares(variable: str, sizes: list[Any]) -> dict[str, Any]:
     """{size: percent} of [(size, weight)]."""
-    total, found = sum(weight for size, weight in sizes), {}
+    total = sum(weight for size, weight in sizes)
+    found: dict[Any, Any] = {}
     for size, weight in sizes:
         if weight:
             found[size] = found.get(size, 0) + weight
@@ -141,7 +143,7 @@ def _shares(variable: str, sizes: list) -> dict:
     return {size: weight * 100 // total for size, weight in found.items()}
 
 
-def disk_range(start_sector: int, size_sectors: int) -> dict:
+def disk_range(start_sector: int, size_sectors: int) -> dict[str, Any]:
     """{range: …} of 'starting sector' and 'disk maximum size' (0 = to the end); nothing when it is everything.
 
     IOMeter counts sectors of the device; 512 bytes is what all but native 4 KiB disks have.
@@ -195,13 +197,13 @@ _IGNORED = (
 _VALUES_BELOW_A_COMMENT = ("run time", "worker cycling", "queue depth cycling", "disk cycling")
 
 
-def read(text: str) -> dict:
+def read(text: str) -> dict[str, Any]:
     """What the file says, as it says it:
 
     {description, runtime_s, ramp_s, test_type, cycling: {<key>: [words]}, specs: {name: [access_line]},
     workers: [{manager, name, type, queue_depth, reconnects, size_sectors, start_sector, data_pattern, specs: [name], targets: [name]}]}
     """
-    found: dict = {
+    found: dict[str, Any] = {
         "description": "",
         "runtime_s": None,
         "ramp_s": None,
@@ -261,7 +263,7 @@ def read(text: str) -> dict:
     return found
 
 
-def _of_worker(worker: dict, key, line: str, where: str) -> bool:
+def _of_worker(worker: dict[str, Any], key: Any, line: str, where: str) -> bool:
     """Take up a value of a worker; False when the key is none of a worker's."""
     if key == "worker":
         worker["name"] = line
@@ -283,13 +285,13 @@ def _of_worker(worker: dict, key, line: str, where: str) -> bool:
     return True
 
 
-def _numbers(cells: list, count, where: str) -> list:
+def _numbers(cells: list[Any], count: Any, where: str) -> list[Any]:
     if (count is not None and len(cells) != count) or not all(re.fullmatch(r"\s*\d{1,15}\s*", cell) for cell in cells):
         raise _unreadable(where, f"{' '.join(cells)[:60]!r} is not {'a number' if count == 1 else 'numbers'}")
     return [int(cell) for cell in cells]
 
 
-def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None) -> list:
+def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None) -> list[Any]:
     """[{name, workload (normalised), targets, notes}] of a file, in the order in which IOMeter would run them.
 
     runtime_s and ramp_s replace the file's own; the first is needed where the file says 'run until stopped'.
@@ -336,10 +338,10 @@ def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None
     return found
 
 
-def _step(file: dict, position: int, active: list, common: dict) -> list:
+def _step(file: dict[str, Any], position: int, active: list[Any], common: dict[str, Any]) -> list[Any]:
     """The workloads of one step: what all active workers do at the same time."""
 
-    def one(what: str, values: list):
+    def one(what: str, values: list[Any]) -> Any:
         if any(value != values[0] for value in values):
             raise unsupported(
                 "One workload",
@@ -376,7 +378,7 @@ def _step(file: dict, position: int, active: list, common: dict) -> list:
     ]
 
 
-def _cycle(file: dict, key: str, end) -> list:
+def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
     """The values of a cycle: start, then added to or multiplied by the step, up to the end."""
     words = file["cycling"].get(key, [])
     numbers = [int(word) for word in words if re.fullmatch(r"\d{1,6}", word)]
@@ -386,14 +388,15 @@ def _cycle(file: dict, key: str, end) -> list:
     start, step, last = numbers[0], numbers[-1], numbers[1] if end is None else end
     if not step or (kind == "EXPONENTIAL" and step == 1):
         raise _unreadable(key, f"{' '.join(words)!r} never ends")
-    found, value = [], start
+    value = start
+    found: list[Any] = []
     while value <= last and len(found) <= 1000:
         found.append(value)
         value = value + step if kind == "LINEAR" else value * step
     return found
 
 
-def _entry(file: dict, name: str, targets: list, common: dict, pattern) -> dict:
+def _entry(file: dict[str, Any], name: str, targets: list[Any], common: dict[str, Any], pattern: Any) -> dict[str, Any]:
     found = workload(name, file["specs"][name], common)
     notes = []
     if pattern not in (None, RANDOM_DATA) and found["read_percent"] < 100:
@@ -405,7 +408,7 @@ def _entry(file: dict, name: str, targets: list, common: dict, pattern) -> dict:
 # ---------------------------------------------------------------- writing a file
 
 
-def group(normalised: list) -> list:
+def group(normalised: list[Any]) -> list[Any]:
     """The workloads in as few lists as files are needed: one file has one range, one duration and one number of workers.
 
     Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all. Then all
@@ -425,19 +428,19 @@ def group(normalised: list) -> list:
     return found
 
 
-def _by(normalised: list, key) -> list:
+def _by(normalised: list[Any], key: Any) -> list[Any]:
     """The workloads in a list for each value of the key, in the order of their first ones."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     for one in normalised:
         found.setdefault(key(one), []).append(one)
     return list(found.values())
 
 
-def _of_file(one: dict) -> tuple:
+def _of_file(one: dict[str, Any]) -> tuple[Any, ...]:
     return one["workers"], one["runtime_s"], one["ramp_s"], one["range"]["offset_bytes"], one["range"]["size_bytes"]
 
 
-def _depth_cycle(members: list):
+def _depth_cycle(members: list[Any]) -> Any:
     """(start, end, step, kind) when all run at one depth, or one access specification after the other at the same depths of a cycle; else None."""
     if len({one["queue_depth"] for one in members}) == 1:
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
@@ -456,7 +459,9 @@ def _depth_cycle(members: list):
     return None
 
 
-def write(normalised: list, targets: list, description: str = "storlab.testbed", manager: str = "localhost") -> str:
+def write(
+    normalised: list[Any], targets: list[Any], description: str = "storlab.testbed", manager: str = "localhost"
+) -> str:
     """The .icf that runs the workloads (normalised, see group) on targets named as IOMeter names them.
 
     Targets are '<n>: "<name>"' for physical drive n, 'G: "<label>"' for the file iobw.tst on drive G, or a device's name on Linux. Every
@@ -498,7 +503,7 @@ def write(normalised: list, targets: list, description: str = "storlab.testbed",
     return "\n".join([*lines, "'End manager", "'END manager list", f"Version {VERSION} ", ""])
 
 
-def steps(normalised: list) -> list:
+def steps(normalised: list[Any]) -> list[Any]:
     """[(name of the access specification, queue depth)] of the tests that IOMeter makes of write(normalised, …), one for each workload, in their order.
 
     Each test is one block of results in the CSV, so that the n-th block is of the n-th workload; a block names both (iometer.results:
@@ -525,7 +530,7 @@ def target_of(path: str) -> str:
     return f'{drive[1] or drive[2].upper()}: "storlab"'
 
 
-def _checked(normalised: list) -> tuple:
+def _checked(normalised: list[Any]) -> tuple[Any, ...]:
     """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
     if not normalised:
         raise bad_value("workloads", normalised, "Give at least one.")
@@ -549,7 +554,7 @@ def _checked(normalised: list) -> tuple:
     return cycle
 
 
-def _setup(description: str, first: dict, cycle: tuple, cycles: bool) -> list:
+def _setup(description: str, first: dict[str, Any], cycle: tuple[Any, ...], cycles: bool) -> list[Any]:
     hours, minutes, seconds = first["runtime_s"] // 3600, first["runtime_s"] // 60 % 60, first["runtime_s"] % 60
     start, end, step, kind = cycle if cycles else (1, 32, 2, "EXPONENTIAL")
     row = "{:<11}{:<11}{}".format
@@ -587,7 +592,7 @@ def _setup(description: str, first: dict, cycle: tuple, cycles: bool) -> list:
     ]
 
 
-def _worker(name: str, first: dict, specs: list, targets: list) -> list:
+def _worker(name: str, first: dict[str, Any], specs: list[Any], targets: list[Any]) -> list[Any]:
     found = [
         "'Worker",
         f"\t{name}",
@@ -609,7 +614,7 @@ def _worker(name: str, first: dict, specs: list, targets: list) -> list:
     return [*found, "'End target assignments", "'End worker"]
 
 
-def _refuse(one: dict) -> None:
+def _refuse(one: dict[str, Any]) -> None:
     """Failure 'workload_unsupported' when the workload says what IOMeter has no word for."""
     for key in one:
         if key not in EXPRESSIBLE:
@@ -632,7 +637,7 @@ def _refuse(one: dict) -> None:
         )
 
 
-def _lines(one: dict) -> tuple:
+def _lines(one: dict[str, Any]) -> tuple[Any, ...]:
     """The lines of the access specification, as tuples by LINE_KEYS."""
     tail = (one["random_percent"], one.get("think_time_us", 0) // 1000, one.get("burst", 1), one["alignment_bytes"], 0)
     if "block_sizes" not in one:
@@ -656,9 +661,9 @@ def _lines(one: dict) -> tuple:
     return tuple(sorted(found))
 
 
-def _named(normalised: list) -> dict:
+def _named(normalised: list[Any]) -> dict[str, Any]:
     """{name: lines} with a name that says what it is; IOMeter's names have no comma and fewer than 128 characters."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     for lines in dict.fromkeys(map(_lines, normalised)):
         size, _share, reads, random, delay, burst, align, _reply = lines[0]
         mixed = len(lines) > 1

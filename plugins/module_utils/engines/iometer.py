@@ -16,6 +16,7 @@ import csv
 import datetime
 import math
 import re
+from typing import Any
 
 from ..core.failure import Failure
 from ..result import histogram
@@ -55,7 +56,7 @@ _AMBIGUOUS = -1
 _AGREES = 0.01
 
 
-def results(text: str) -> list:
+def results(text: str) -> list[Any]:
     """One result of schema storlab.result/1 for every test in the file, without the keys that only a testbed knows.
 
     Besides: ``targets`` (what was written to or read from), ``clients`` (one a manager when there are several), and ``latency_bins``
@@ -72,7 +73,7 @@ def results(text: str) -> list:
     return [found for run in runs for found in _of_run(run)]
 
 
-def series(text: str) -> list:
+def series(text: str) -> list[Any]:
     """One ``{interval_s, columns, rows}`` for every test in an ``inst*`` file: the updates that IOMeter showed while it ran.
 
     The interval is the median distance between two updates, absent when there are fewer than two.
@@ -83,10 +84,11 @@ def series(text: str) -> list:
 # ---------------------------------------------------------------- the lines of the file
 
 
-def _runs(text: str) -> list:
+def _runs(text: str) -> list[Any]:
     """[{version, specs, blocks: [{header, rows, specs, aborted}], ended, aborted, errors}] in the order of the file."""
-    runs: list = []
-    section, rows = None, []
+    runs: list[Any] = []
+    section = None
+    rows: list[Any] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line:
@@ -131,7 +133,7 @@ def _runs(text: str) -> list:
     return [run for run in runs if run["blocks"] or run["announced"] or text.lstrip().startswith("ERROR:")]
 
 
-def _new_run(announced: bool = True, closes: bool = False) -> dict:
+def _new_run(announced: bool = True, closes: bool = False) -> dict[str, Any]:
     """closes: it has IOMeter's own header, not that of a fork."""
     return {
         "announced": announced,
@@ -145,14 +147,14 @@ def _new_run(announced: bool = True, closes: bool = False) -> dict:
     }
 
 
-def _current(runs: list) -> dict:
+def _current(runs: list[Any]) -> dict[str, Any]:
     """The run that a line belongs to. A file may start in the middle of one."""
     if not runs:
         runs.append(_new_run(announced=False))
     return runs[-1]
 
 
-def _cells(line: str, number: int) -> list:
+def _cells(line: str, number: int) -> list[Any]:
     try:
         return next(csv.reader([line]))
     except (csv.Error, StopIteration) as error:
@@ -171,7 +173,7 @@ def _unreadable(number: int, why: str) -> Failure:
 class _Row:
     """One row, its cells by the names of the header."""
 
-    def __init__(self, header: list, number: int, cells: list):
+    def __init__(self, header: list[Any], number: int, cells: list[Any]) -> None:
         if len(cells) > len(header) + 1 or (len(cells) == len(header) + 1 and cells[-1]):
             raise _unreadable(number, f"it has {len(cells)} fields, but its header names {len(header)}")
         self.number = number
@@ -181,7 +183,7 @@ class _Row:
     def text(self, name: str) -> str:
         return self.cells.get(name, "").strip()
 
-    def number_of(self, name: str):
+    def number_of(self, name: str) -> Any:
         """The number in a column; None when there is no such column, nothing in it, or IOMeter's mark for 'unset' or 'several'."""
         cell = self.text(name)
         if not cell:
@@ -208,7 +210,7 @@ class _Row:
 # ---------------------------------------------------------------- one test
 
 
-def _of_run(run: dict) -> list:
+def _of_run(run: dict[str, Any]) -> list[Any]:
     engine = schema.without_none({"name": "iometer", "version": run["version"], "latency": "total"})
     found = [_of_block(block, engine) for block in run["blocks"]]
     if run["errors"]:
@@ -218,18 +220,18 @@ def _of_run(run: dict) -> list:
     return found
 
 
-def _aborted(run: dict) -> bool:
+def _aborted(run: dict[str, Any]) -> bool:
     return run["aborted"] or (
         not run["ended"] and (not run["blocks"] or (run["closes"] and _ends_its_runs(run["version"])))
     )
 
 
-def _ends_its_runs(version) -> bool:
+def _ends_its_runs(version: Any) -> bool:
     """1.1.0 closes a run that ended with 'End Test; the releases that are named by a date do not."""
     return bool(re.match(r"1\.1\.", version or ""))
 
 
-def _broken(engine: dict, code: str, message: str) -> dict:
+def _broken(engine: dict[str, Any], code: str, message: str) -> dict[str, Any]:
     return {
         "schema": schema.SCHEMA,
         "engine": engine,
@@ -239,12 +241,12 @@ def _broken(engine: dict, code: str, message: str) -> dict:
     }
 
 
-def _of_block(block: dict, engine: dict) -> dict:
+def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     rows = [_Row(block["header"], number, cells) for number, cells in block["rows"]]
     everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
     if everything is None or not everything.whole:
         return _broken(engine, "no_result", "The test was broken off: its results have no whole row for ALL.")
-    found: dict = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
+    found: dict[str, Any] = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:
         found["job_name"] = spec["name"]
@@ -280,17 +282,17 @@ def _of_block(block: dict, engine: dict) -> dict:
     return found
 
 
-def _asks(line: dict, direction: str) -> bool:
+def _asks(line: dict[str, Any], direction: str) -> bool:
     return bool(line["of_size"] and (line["reads"] if direction == "read" else 100 - line["reads"]))
 
 
-def _spec(name: str, specs: list):
+def _spec(name: str, specs: list[Any]) -> Any:
     """The access specification of a test. The name is blank in inst files and where workers run different ones."""
     named = [spec for spec in specs if spec["name"] == name]
     return named[-1] if named else specs[0] if not name and len(specs) == 1 else None
 
 
-def _figures(row: _Row) -> tuple:
+def _figures(row: _Row) -> tuple[Any, ...]:
     """(keys of a result, failures) of one row."""
     parts, runtimes = {}, []
     for name, counted, size in (("read", "Read I/Os", "Bytes Read"), ("write", "Write I/Os", "Bytes Written")):
@@ -337,12 +339,12 @@ def _figures(row: _Row) -> tuple:
     return found, []
 
 
-def _nanoseconds(row: _Row, name: str):
+def _nanoseconds(row: _Row, name: str) -> Any:
     """Response times are in milliseconds with six decimals; one that rounds to nothing was not measured."""
     return (row.number_of(name) or 0) * _MS or None
 
 
-def _bins(row: _Row, ios: int):
+def _bins(row: _Row, ios: int) -> Any:
     """The latency counters, when the release has them and they count every I/O."""
     counts = [row.count(name) for name in BINS]
     if not ios or sum(counts) != ios:
@@ -355,7 +357,7 @@ def _bins(row: _Row, ios: int):
     }
 
 
-def _bounds(bins: dict, longest) -> dict:
+def _bounds(bins: dict[str, Any], longest: Any) -> dict[str, Any]:
     """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
     found = {}
     positions = histogram.percentiles(
@@ -370,10 +372,12 @@ def _bounds(bins: dict, longest) -> dict:
     return found
 
 
-def _places(rows: list) -> dict:
+def _places(rows: list[Any]) -> dict[str, Any]:
     """Who did the I/O, and on what."""
     managers = [row for row in rows if row.text("'Target Type") == "MANAGER"]
-    found: dict = {"targets": sorted({row.text("Target Name") for row in rows if row.text("'Target Type") == "DISK"})}
+    found: dict[str, Any] = {
+        "targets": sorted({row.text("Target Name") for row in rows if row.text("'Target Type") == "DISK"})
+    }
     if not found["targets"]:
         del found["targets"]
     if len(managers) == 1:
@@ -383,7 +387,7 @@ def _places(rows: list) -> dict:
     return found
 
 
-def _client(row: _Row) -> dict:
+def _client(row: _Row) -> dict[str, Any]:
     figures, failures = _figures(row)
     kept = {key: figures[key] for key in ("read", "write", "total") if key in figures}
     if not kept and not failures:
@@ -396,7 +400,7 @@ def _client(row: _Row) -> dict:
     }
 
 
-def _workload(spec: dict, row: _Row, found: dict) -> dict:
+def _workload(spec: dict[str, Any], row: _Row, found: dict[str, Any]) -> dict[str, Any]:
     """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
     depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
     if not depth or not workers or disks % workers:
@@ -419,14 +423,14 @@ def _workload(spec: dict, row: _Row, found: dict) -> dict:
     )
 
 
-def _range(row: _Row) -> dict:
+def _range(row: _Row) -> dict[str, Any]:
     return icf.disk_range(int(row.number_of("Starting Sector") or 0), int(row.number_of("Maximum Size") or 0))
 
 
 # ---------------------------------------------------------------- inst files
 
 
-def _series(block: dict) -> dict:
+def _series(block: dict[str, Any]) -> dict[str, Any]:
     columns = ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"]
     rows, first = [], None
     for number, cells in block["rows"]:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 from ..core.failure import Failure
 
 _OVERALL, _ACHIEVED = "Overall Test Result", "Achieved Transactional I/O per Second"
 
 
-def results(text: str) -> list:
+def results(text: str) -> list[Any]:
     """{engine: {name}, status, failures: [{code, message}], transactional_iops} for every report in the text; what it does not say is absent.
 
     Failure 'no_result' when the text is no report, 'jetstress_output_unreadable' when a value is none.
@@ -38,9 +39,9 @@ def results(text: str) -> list:
     return [_result(report) for report in parser.reports]
 
 
-def _result(report: dict) -> dict:
+def _result(report: dict[str, Any]) -> dict[str, Any]:
     values, failures = report["values"], []
-    found: dict = {"engine": {"name": "jetstress"}}
+    found: dict[str, Any] = {"engine": {"name": "jetstress"}}
     if not report["whole"] or _OVERALL not in values:
         failures.append({"code": "no_result", "message": "The report breaks off."})
     else:
@@ -74,12 +75,13 @@ def _unreadable(why: str) -> Failure:
 class _Reports(HTMLParser):
     """reports: [{values: {text of a row's header: text of the cell after it}, whole}], one for each html element."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.reports: list = []
-        self._header = self._cell = None
+        self.reports: list[Any] = []
+        self._header = None
+        self._cell: Any = None
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: Any, attrs: Any) -> None:
         if tag == "html":
             self._end_cell()
             self.reports.append({"values": {}, "whole": False})
@@ -87,7 +89,7 @@ class _Reports(HTMLParser):
             self._end_cell()
             self._cell = {"header": "grid_row_header" in (dict(attrs).get("class") or "").split(), "text": []}
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: Any) -> None:
         if tag in ("td", "tr", "table", "html"):
             self._end_cell()
         if tag in ("tr", "table", "html"):
@@ -95,11 +97,11 @@ class _Reports(HTMLParser):
         if tag == "html" and self.reports:
             self.reports[-1]["whole"] = True
 
-    def handle_data(self, data):
+    def handle_data(self, data: Any) -> None:
         if self._cell:
             self._cell["text"].append(data)
 
-    def _end_cell(self):
+    def _end_cell(self) -> None:
         if not self._cell:
             return
         cell, self._cell = self._cell, None

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import portal_text
@@ -56,7 +57,7 @@ ADAPTER = "adapter"
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host, option_names=()) -> dict:
+def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
     """The state of the adapter and of the LUNs behind it."""
     with session.doing("read the iSCSI adapter"):
         storage = host.configManager.storageSystem
@@ -98,7 +99,7 @@ def read(session: Session, host, option_names=()) -> dict:
         }
 
 
-def _adapter(session: Session, info):
+def _adapter(session: Session, info: Any) -> Any:
     """The software adapter; a host may have hardware iSCSI adapters besides."""
     return next(
         (
@@ -110,7 +111,7 @@ def _adapter(session: Session, info):
     )
 
 
-def _chap_names(settings) -> dict | None:
+def _chap_names(settings: Any) -> dict[str, Any] | None:
     """The names of CHAP settings of its own; None where there are none, or inherited ones."""
     if settings is None or not settings.chapAuthEnabled or settings.chapInherited:
         return None
@@ -118,7 +119,7 @@ def _chap_names(settings) -> dict | None:
     return {"name": settings.chapName or "", "mutual_name": (settings.mutualChapName or "") if mutual else ""}
 
 
-def _target(method: str, target) -> dict:
+def _target(method: str, target: Any) -> dict[str, Any]:
     found = {
         "method": method,
         "address": target.address,
@@ -132,7 +133,7 @@ def _target(method: str, target) -> dict:
     return found
 
 
-def _host_option(session: Session, host, key: str):
+def _host_option(session: Session, host: Any, key: str) -> Any:
     try:
         # A name of a group answers with all of its options.
         values = [option.value for option in host.configManager.advancedOption.QueryOptions(key) if option.key == key]
@@ -145,10 +146,10 @@ def _host_option(session: Session, host, key: str):
     return values[0]
 
 
-def luns(session: Session, info) -> list:
+def luns(session: Session, info: Any) -> list[Any]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
     devices = {lun.key: lun for lun in info.scsiLun or []}
-    found: dict = {}
+    found: dict[str, Any] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
         for target in face.target or []:
             if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
@@ -173,7 +174,7 @@ def luns(session: Session, info) -> list:
     return sorted(found.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
 
 
-def serial(value) -> str | None:
+def serial(value: Any) -> str | None:
     """A host that cannot tell a serial says 'unavailable'."""
     return None if value in (None, "", "unavailable") else value.strip()
 
@@ -181,12 +182,12 @@ def serial(value) -> str | None:
 # ---------------------------------------------------------------- planning
 
 
-def entries(targets: list) -> list:
+def entries(targets: list[Any]) -> list[Any]:
     """What has to be configured for these targets: a static target for each, and a send target for every portal that is asked for targets.
 
     Each has the CHAP settings of its own; one portal has one, so targets behind it that want CHAP in discovery must agree.
     """
-    found: dict = {}
+    found: dict[str, Any] = {}
     for target in targets:
         portal = {"address": target["portal"]["address"], "port": target["portal"]["port"]}
         chap = {key: target.get(key) or "" for key in CHAP}
@@ -210,20 +211,20 @@ def entries(targets: list) -> list:
     return list(found.values())
 
 
-def entry_key(entry: dict) -> str:
+def entry_key(entry: dict[str, Any]) -> str:
     return f"{entry['method']} {portal_text(entry['address'], entry['port'])}" + (
         f" {entry['iqn']}" if entry["iqn"] else ""
     )
 
 
-def plan(state: dict, want: dict, memory: dict) -> list:
+def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
 
     want: {testbed_id, name, options, host_options, queue_depth, port_binding, targets}. memory: the testbed's record of this host.
     """
     steps = []
 
-    def step(op: str, target: str, was, will, **more):
+    def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will, **more})
 
     if not state["enabled"]:
@@ -300,11 +301,11 @@ def plan(state: dict, want: dict, memory: dict) -> list:
     return sorted(steps, key=lambda item: ORDER.index(item["op"]))
 
 
-def _known(entry: dict, kept: dict) -> bool:
+def _known(entry: dict[str, Any], kept: dict[str, Any]) -> bool:
     return all(not entry[secret] or same_secret(entry[secret], kept.get(secret)) for secret in SECRETS)
 
 
-def as_the_host_has_them(wanted: dict, options: dict) -> dict:
+def as_the_host_has_them(wanted: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """The adapter's options that are wanted, each in the type that it has on the host; raises bad_value."""
     for key in wanted:
         if key not in options:
@@ -316,7 +317,7 @@ def as_the_host_has_them(wanted: dict, options: dict) -> dict:
     return {key: host_options.meant("iscsi_initiator_esxi_options", key, wanted[key], options[key]) for key in wanted}
 
 
-def faces(entry: dict, targets: list) -> list:
+def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
     """The configured targets that stand for a discovered one: a portal may tell of several addresses of it."""
     key = entry_key(entry)
     return [
@@ -328,7 +329,7 @@ def faces(entry: dict, targets: list) -> list:
     ]
 
 
-def missing(found: list, targets: list) -> list:
+def missing(found: list[Any], targets: list[Any]) -> list[Any]:
     """[(iqn, lun)] that no working device stands for."""
     there = {(lun["iqn"], lun["lun"]) for lun in found if lun["state"] == "ok"}
     return [
@@ -339,7 +340,7 @@ def missing(found: list, targets: list) -> list:
     ]
 
 
-def absent_plan(state: dict, memory: dict) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     """The steps that give the adapter back as it was before the testbed."""
     if not memory:
         return []
@@ -401,7 +402,7 @@ def absent_plan(state: dict, memory: dict) -> list:
     return steps
 
 
-def as_done(state: dict, steps: list) -> dict:
+def as_done(state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """The state that the host will show once it shows these steps. What they have removed is left as it is."""
     state = {**state, "options": dict(state["options"]), "host_options": dict(state["host_options"])}
     shown = {entry_key(target) for target in state["targets"]}
@@ -427,7 +428,7 @@ def as_done(state: dict, steps: list) -> dict:
     return state
 
 
-def settled(state: dict, want: dict, memory: dict) -> bool:
+def settled(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> bool:
     """Whether the host shows all that was done; it tells of a change a while after the call that made it."""
     try:
         return all(step["op"] in LOOKING for step in plan(state, want, memory))
@@ -441,7 +442,7 @@ def settled(state: dict, want: dict, memory: dict) -> bool:
 class Adapter:
     """Carries steps out, one call each. What a host tells of itself is asked for until it shows what was done, at most ``wait_s``."""
 
-    def __init__(self, session: Session, host, wait_s: float, known: str | None = None):
+    def __init__(self, session: Session, host: Any, wait_s: float, known: str | None = None) -> None:
         self.session, self.host, self.wait_s = session, host, wait_s
         self.storage = host.configManager.storageSystem
         self.vim = session.vim
@@ -464,11 +465,11 @@ class Adapter:
             "rescan": self.rescan,
         }
 
-    def apply(self, step: dict) -> None:
+    def apply(self, step: dict[str, Any]) -> None:
         with self.session.doing(f"{step['op'].replace('_', ' ')} ({step['target']})"):
             self.calls[step["op"]](step)
 
-    def object(self):
+    def object(self) -> Any:
         """The adapter as the host shows it now; None when it shows none."""
         return _adapter(self.session, self.storage.storageDeviceInfo)
 
@@ -485,20 +486,20 @@ class Adapter:
             self.known = adapter.device
         return self.known
 
-    def enable(self, _step: dict) -> None:
+    def enable(self, _step: dict[str, Any]) -> None:
         self.storage.UpdateSoftwareInternetScsiEnabled(True)
         self.device()
 
-    def disable(self, _step: dict) -> None:
+    def disable(self, _step: dict[str, Any]) -> None:
         self.storage.UpdateSoftwareInternetScsiEnabled(False)
 
-    def name(self, step: dict) -> None:
+    def name(self, step: dict[str, Any]) -> None:
         self.storage.UpdateInternetScsiName(self.device(), step["will"])
 
-    def alias(self, step: dict) -> None:
+    def alias(self, step: dict[str, Any]) -> None:
         self.storage.UpdateInternetScsiAlias(self.device(), step["will"])
 
-    def options(self, step: dict) -> None:
+    def options(self, step: dict[str, Any]) -> None:
         value = self.vim.host.InternetScsiHba.ParamValue
         device = self.device()
         options = as_the_host_has_them(
@@ -508,22 +509,22 @@ class Adapter:
             device, None, [value(key=key, value=options[key]) for key in sorted(options)]
         )
 
-    def host_option(self, step: dict) -> None:
+    def host_option(self, step: dict[str, Any]) -> None:
         manager = self.host.configManager.advancedOption
         # The host takes a number only in the width it declares, which the value it has shows.
         old = _host_option(self.session, self.host, step["target"])
         manager.UpdateOptions([self.vim.option.OptionValue(key=step["target"], value=type(old)(step["will"]))])
 
-    def queue_depth(self, step: dict) -> None:
+    def queue_depth(self, step: dict[str, Any]) -> None:
         self.host.configManager.kernelModuleSystem.UpdateModuleOptionString(step["target"], step["will"])
 
-    def bind(self, step: dict) -> None:
+    def bind(self, step: dict[str, Any]) -> None:
         self.host.configManager.iscsiManager.BindVnic(self.device(), step["target"])
 
-    def unbind(self, step: dict) -> None:
+    def unbind(self, step: dict[str, Any]) -> None:
         self.host.configManager.iscsiManager.UnbindVnic(self.device(), step["target"], False)
 
-    def add_target(self, step: dict) -> None:
+    def add_target(self, step: dict[str, Any]) -> None:
         made = self.configured(step["entry"])
         try:
             if step["entry"]["method"] == "send":
@@ -534,27 +535,27 @@ class Adapter:
             # Somebody was quicker, and the host did not show it yet.
             raise target_foreign(step["target"]) from None
 
-    def remove_target(self, step: dict) -> None:
+    def remove_target(self, step: dict[str, Any]) -> None:
         made = self.configured(step["entry"])
         if step["entry"]["method"] == "send":
             self.storage.RemoveInternetScsiSendTargets(self.device(), [made])
         else:
             self.storage.RemoveInternetScsiStaticTargets(self.device(), [made])
 
-    def configured(self, entry: dict):
+    def configured(self, entry: dict[str, Any]) -> Any:
         """A target as the API names it."""
         kinds = self.vim.host.InternetScsiHba
         if entry["method"] == "send":
             return kinds.SendTarget(address=entry["address"], port=entry["port"])
         return kinds.StaticTarget(address=entry["address"], port=entry["port"], iScsiName=entry["iqn"])
 
-    def chap(self, step: dict) -> None:
+    def chap(self, step: dict[str, Any]) -> None:
         self.authenticate(step["entry"], [step["entry"]])
 
-    def chap_found(self, step: dict) -> None:
+    def chap_found(self, step: dict[str, Any]) -> None:
         entry = step["entry"]
 
-        def told() -> list:
+        def told() -> list[Any]:
             return [_target("static", target) for target in self.object().configuredStaticTarget or []]
 
         seen = self.session.until(told, lambda targets: faces(entry, targets), self.wait_s)
@@ -573,7 +574,7 @@ class Adapter:
             )
         self.authenticate(entry, faces(entry, seen))
 
-    def authenticate(self, entry: dict, targets: list) -> None:
+    def authenticate(self, entry: dict[str, Any], targets: list[Any]) -> None:
         """Give targets, or the adapter itself, the CHAP settings of an entry."""
         kinds = self.vim.host.InternetScsiHba
         settings = kinds.AuthenticationProperties(
@@ -598,16 +599,16 @@ class Adapter:
             )
         self.storage.UpdateInternetScsiAuthenticationProperties(self.device(), settings, chosen)
 
-    def discover(self, _step: dict) -> None:
+    def discover(self, _step: dict[str, Any]) -> None:
         with self.session.patient():
             self.storage.RescanHba(self.device())
 
-    def rescan(self, _step: dict) -> None:
+    def rescan(self, _step: dict[str, Any]) -> None:
         with self.session.patient():
             self.storage.RescanHba(self.device())
             self.storage.RescanVmfs()
 
-    def wait(self, targets: list) -> list:
+    def wait(self, targets: list[Any]) -> list[Any]:
         """The LUNs, once all that are wanted are there and proven. A host answers a rescan before slow targets have, and goes on showing the old disk
         behind a number for a while."""
         deadline = time.monotonic() + self.wait_s
@@ -626,7 +627,7 @@ class Adapter:
             self.apply({"op": "rescan", "target": "adapter"})
 
 
-def unproven(targets: list, found: list) -> Failure | None:
+def unproven(targets: list[Any], found: list[Any]) -> Failure | None:
     """What is wrong with the LUNs; None when all are there and are what the targets export."""
     lost = missing(found, targets)
     if lost:
@@ -647,7 +648,7 @@ def target_foreign(key: str) -> Failure:
     )
 
 
-def lun_missing(lost: list, found: list) -> Failure:
+def lun_missing(lost: list[Any], found: list[Any]) -> Failure:
     """Says what was found instead, because the host does not say why a login failed."""
     iqn, number = lost[0]
     same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in found if lun["iqn"] == iqn]
@@ -669,7 +670,7 @@ def lun_missing(lost: list, found: list) -> Failure:
     )
 
 
-def prove(targets: list, found: list) -> dict:
+def prove(targets: list[Any], found: list[Any]) -> dict[str, Any]:
     """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
 
     An NAA identifier proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
@@ -692,7 +693,7 @@ def prove(targets: list, found: list) -> dict:
     return proven
 
 
-def odd_serials(targets: list, proven: dict) -> list:
+def odd_serials(targets: list[Any], proven: dict[str, Any]) -> list[Any]:
     """What to tell of LUNs whose NAA identifier is right and whose serial the host writes in another way."""
     return [
         f"LUN {lun['lun']} of {target['iqn']} has the serial {proven[target['iqn'], lun['lun']]['serial']} by the host, not {lun['serial']}; "
@@ -703,9 +704,9 @@ def odd_serials(targets: list, proven: dict) -> list:
     ]
 
 
-def _differs(lun: dict, disk: dict, key: str) -> bool:
+def _differs(lun: dict[str, Any], disk: dict[str, Any], key: str) -> bool:
     return bool(lun.get(key) and disk[key]) and _plain(disk[key]) != _plain(lun[key])
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return re.sub(r"[^0-9a-z]", "", value.lower()) if isinstance(value, str) else value

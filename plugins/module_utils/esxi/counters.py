@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from typing import Any
 
 from ..core import layers
 from ..core.failure import Failure
@@ -77,7 +78,7 @@ SHORT_FLAG = "esxi_interval_too_short"
 # ---------------------------------------------------------------- reading
 
 
-def read(session, host, started_s: float, finished_s: float, wait_s: float) -> dict:
+def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: float) -> dict[str, Any]:
     """The samples since started_s, in one request; it is repeated until the sample that finished_s lies in is there, or until wait_s after it.
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
@@ -100,7 +101,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
     names = {key: name for name, key in counters.items()}
     since = _utc(started_s + ahead["offset_s"] - sample_s)
 
-    def asked(entity, sections: dict, cpu: tuple):
+    def asked(entity: Any, sections: dict[str, Any], cpu: tuple[Any, ...]) -> Any:
         wanted = [(name, "") for name in cpu] + [
             (f"{group}.{counter}", "*")
             for group, rates, latencies in sections.values()
@@ -117,7 +118,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
 
     specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
 
-    def ask() -> dict:
+    def ask() -> dict[str, Any]:
         with session.doing("read its counters"):
             told = {found.entity: table_of(found, names) for found in manager.QueryPerf(querySpec=specs)}
         return {
@@ -146,7 +147,7 @@ def read(session, host, started_s: float, finished_s: float, wait_s: float) -> d
     }
 
 
-def complete(ask, finished_s: float, until_s: float) -> dict:
+def complete(ask: Any, finished_s: float, until_s: float) -> dict[str, Any]:
     """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
     while True:
         tables = ask()
@@ -160,7 +161,7 @@ def _utc(moment_s: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
 
 
-def clock(session) -> dict:
+def clock(session: Any) -> dict[str, Any]:
     """How far the clock of what we are connected to is ahead of ours, {offset_s, uncertain_s}."""
     exchanges = []
     with session.doing("read its clock"):
@@ -172,7 +173,7 @@ def clock(session) -> dict:
     return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 
 
-def table_of(found, names: dict) -> dict:
+def table_of(found: Any, names: dict[str, Any]) -> dict[str, Any]:
     """One entity's samples (PerfEntityMetricCSV) as a table. The API says -1 where a sample has no value; samples come in any order."""
     told = (found.sampleInfoCSV or "").split(",")
     # 'length,end,length,end…'
@@ -191,7 +192,7 @@ def table_of(found, names: dict) -> dict:
     return {"columns": [list(column) for column in series], "rows": [rows[end_s] for end_s in sorted(rows)]}
 
 
-def _datastores(session, host) -> dict:
+def _datastores(session: Any, host: Any) -> dict[str, Any]:
     """{instance: name}: a datastore's counters go by its UUID, which is the last part of where it is mounted, or by its volume's."""
     with session.doing("list the datastores"):
         infos = [store.info for store in host.datastore]
@@ -201,7 +202,7 @@ def _datastores(session, host) -> dict:
     }
 
 
-def _adapters(session, host) -> dict:
+def _adapters(session: Any, host: Any) -> dict[str, Any]:
     """{device: [vmhba]} of the devices that are reached through adapters."""
     with session.doing("read the devices"):
         info = host.configManager.storageSystem.storageDeviceInfo
@@ -212,7 +213,7 @@ def _adapters(session, host) -> dict:
     return {name: sorted(adapters) for name, adapters in found.items()}
 
 
-def _disks(vim, hardware) -> dict:
+def _disks(vim: Any, hardware: Any) -> dict[str, Any]:
     """{'scsi0:1': uuid} of a machine's disks, named as their counters are."""
     families = (
         (vim.vm.device.VirtualSCSIController, "scsi"),
@@ -236,7 +237,7 @@ def _disks(vim, hardware) -> dict:
 # ---------------------------------------------------------------- samples, pure
 
 
-def merge(older: dict | None, newer: dict) -> dict:
+def merge(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
     """Samples that were read twice taken together; what is in both is the newer's."""
     if not older:
         return newer
@@ -253,7 +254,7 @@ def merge(older: dict | None, newer: dict) -> dict:
     }
 
 
-def _merged(older: dict | None, newer: dict | None) -> dict:
+def _merged(older: dict[str, Any] | None, newer: dict[str, Any] | None) -> dict[str, Any]:
     if not older or not newer:
         return newer or older
     columns = [
@@ -268,7 +269,7 @@ def _merged(older: dict | None, newer: dict | None) -> dict:
     return {"columns": columns, "rows": [rows[end_s] for end_s in sorted(rows)]}
 
 
-def cut(samples: dict, started_s: float, finished_s: float, path: dict) -> dict:
+def cut(samples: dict[str, Any], started_s: float, finished_s: float, path: dict[str, Any]) -> dict[str, Any]:
     """The samples that a time of the host's clock lies in, of processors and of what an I/O passes on its way, see ``behind``."""
     device, store = _device(samples, path), _store(samples, path)
     instances = {"", device, store, *samples["names"]["adapters"].get(device, [])}
@@ -289,7 +290,7 @@ def cut(samples: dict, started_s: float, finished_s: float, path: dict) -> dict:
     }
 
 
-def _cut(table: dict, started_s: float, finished_s: float, instances: set) -> dict:
+def _cut(table: dict[str, Any], started_s: float, finished_s: float, instances: set[Any]) -> dict[str, Any]:
     kept = [position for position, (_counter, instance) in enumerate(table["columns"]) if instance in instances]
     return {
         "columns": [table["columns"][position] for position in kept],
@@ -301,14 +302,14 @@ def _cut(table: dict, started_s: float, finished_s: float, instances: set) -> di
     }
 
 
-def _overlap_s(row: list, started_s: float, finished_s: float) -> float:
+def _overlap_s(row: list[Any], started_s: float, finished_s: float) -> float:
     return min(row[0], finished_s) - max(row[0] - row[1], started_s)
 
 
 # ---------------------------------------------------------------- figures, pure
 
 
-def figures(samples: dict, started_s: float, finished_s: float) -> dict:
+def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dict[str, Any]:
     """The figures of exactly this time of the host's clock; each sample counts with the seconds that it has in common with it.
 
     {interval_s, samples, partial_samples, cpu: {used_mhz, host_busy_percent, cores, mhz, vm_mhz: {machine: MHz}}, devices, adapters, datastores,
@@ -367,13 +368,13 @@ def figures(samples: dict, started_s: float, finished_s: float) -> dict:
     return found
 
 
-def _gap_s(rows: list, started_s: float, finished_s: float) -> float:
+def _gap_s(rows: list[Any], started_s: float, finished_s: float) -> float:
     """How much of this time no sample is of; 0 when it is less than time stamps tell."""
     gap_s = finished_s - started_s - sum(max(0, _overlap_s(row, started_s, finished_s)) for row in rows)
     return gap_s if gap_s > TIMESTAMP_S else 0
 
 
-def _columns(table: dict, started_s: float, finished_s: float) -> dict:
+def _columns(table: dict[str, Any], started_s: float, finished_s: float) -> dict[str, Any]:
     """{(counter, instance): [(value, seconds)]} of the samples that have to do with this time."""
     rows = [(row, _overlap_s(row, started_s, finished_s)) for row in table["rows"]]
     return {
@@ -382,7 +383,7 @@ def _columns(table: dict, started_s: float, finished_s: float) -> dict:
     }
 
 
-def _sections(sections: dict, columns: dict) -> dict:
+def _sections(sections: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
     found = {}
     for section, (group, rates, latencies) in sections.items():
         instances = dict.fromkeys(instance for counter, instance in columns if counter.split(".", 1)[0] == group)
@@ -405,7 +406,7 @@ def _sections(sections: dict, columns: dict) -> dict:
     return found
 
 
-def _latencies(mine: dict, latencies: tuple) -> dict:
+def _latencies(mine: dict[str, Any], latencies: tuple[Any, ...]) -> dict[str, Any]:
     found, below = {}, []
     for counter, key, unit_ns, weight in latencies:
         if key in found or counter not in mine or weight not in mine:
@@ -422,7 +423,7 @@ def _latencies(mine: dict, latencies: tuple) -> dict:
     return {**found, **({"below_resolution": below} if below else {})}
 
 
-def _mean(pairs: list | None) -> float | None:
+def _mean(pairs: list[Any] | None) -> float | None:
     """Weighted; None when there is nothing, when something is missing, or when there was nothing to weigh by."""
     if not pairs or any(value is None or weight is None for value, weight in pairs):
         return None
@@ -433,7 +434,7 @@ def _mean(pairs: list | None) -> float | None:
 # ---------------------------------------------------------------- results, pure
 
 
-def interval(result: dict) -> tuple | None:
+def interval(result: dict[str, Any]) -> tuple[Any, ...] | None:
     """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
 
     Where that host counted nothing itself (Windows), only the start and the end of the engine are known: the latest beginning and the earliest end.
@@ -445,7 +446,7 @@ def interval(result: dict) -> tuple | None:
     return (latest_s, earliest_s) if latest_s < earliest_s else None
 
 
-def awaiting_restart(known: dict, name: str) -> set:
+def awaiting_restart(known: dict[str, Any], name: str) -> set[Any]:
     """The hosts beneath a layer that must be restarted before their options hold. known: layers by name."""
     hosts, seen = set(), set()
     while name in known and name not in seen:
@@ -457,7 +458,7 @@ def awaiting_restart(known: dict, name: str) -> set:
     return hosts
 
 
-def behind(known: dict, layer: str, host: str) -> dict | None:
+def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | None:
     """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials}; None when it does not come by. known: layers by name."""
     chain = layers.chain(known, layer)
     own = [one["identity"] for one in chain if one["host"] == host]
@@ -470,24 +471,24 @@ def behind(known: dict, layer: str, host: str) -> dict | None:
     }
 
 
-def _plain(serial) -> str:
+def _plain(serial: Any) -> str:
     return str(serial).replace("-", "").replace(" ", "").lower()
 
 
-def _device(samples: dict, path: dict) -> str | None:
+def _device(samples: dict[str, Any], path: dict[str, Any]) -> str | None:
     names = {instance for _counter, instance in samples["host_samples"]["columns"]} | set(samples["names"]["adapters"])
     return next(
         (name for name in sorted(names) if path["naa"] and plain_naa(name).lower() == path["naa"].lower()), None
     )
 
 
-def _store(samples: dict, path: dict) -> str | None:
+def _store(samples: dict[str, Any], path: dict[str, Any]) -> str | None:
     return next(
         (instance for instance, name in samples["names"]["datastores"].items() if name == path["datastore"]), None
     )
 
 
-def _disk(samples: dict, path: dict) -> tuple | None:
+def _disk(samples: dict[str, Any], path: dict[str, Any]) -> tuple[Any, ...] | None:
     """(machine, 'scsi0:1') of the virtual disk that the layer is."""
     return next(
         (
@@ -500,7 +501,15 @@ def _disk(samples: dict, path: dict) -> tuple | None:
     )
 
 
-def addition(result: dict, host: str, told: dict, samples: dict, raw: dict, clock: dict, path: dict) -> dict:
+def addition(
+    result: dict[str, Any],
+    host: str,
+    told: dict[str, Any],
+    samples: dict[str, Any],
+    raw: dict[str, Any],
+    clock: dict[str, Any],
+    path: dict[str, Any],
+) -> dict[str, Any]:
     """counters.esxi and counters.hosts.<host> as an addition to the result, see docs/results.md.
 
     told: the figures of samples, which are cut to the point and kept as the file that raw ({file, sha256}) names.
@@ -539,7 +548,7 @@ def addition(result: dict, host: str, told: dict, samples: dict, raw: dict, cloc
     return {"counters": {"hosts": hosts, "esxi": esxi}}
 
 
-def environment(samples: dict) -> dict:
+def environment(samples: dict[str, Any]) -> dict[str, Any]:
     """The host's fingerprint for hosts/<host>.json."""
     hardware = samples["hardware"]
     return {

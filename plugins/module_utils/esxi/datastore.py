@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import plain_naa
@@ -37,7 +38,7 @@ HA_FOLDER = ".vSphere-HA"
 # ---------------------------------------------------------------- reading
 
 
-def read(session: Session, host, names=(), naas=()) -> dict:
+def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[str, Any]:
     """The state. names, naas: the datastores and devices that matter; what is on the disks of others is not asked for."""
     with session.doing("read the datastores"):
         storage = host.configManager.storageSystem
@@ -88,7 +89,7 @@ def read(session: Session, host, names=(), naas=()) -> dict:
         return {"volumes": found, "disks": disks}
 
 
-def on_disks(session: Session, host, devices: dict) -> dict:
+def on_disks(session: Session, host: Any, devices: dict[str, Any]) -> dict[str, Any]:
     """{naa: {available, partitions, unresolved}} of devices, {naa: path}: what the host knows of their contents."""
     if not devices:
         return {}
@@ -111,7 +112,7 @@ def on_disks(session: Session, host, devices: dict) -> dict:
     }
 
 
-def _partitions(session: Session, storage, path: str) -> list | None:
+def _partitions(session: Session, storage: Any, path: str) -> list[Any] | None:
     try:
         tables = storage.RetrieveDiskPartitionInfo([path]) or []
     except (session.vim.fault.NotFound, session.vim.fault.HostConfigFault):
@@ -123,18 +124,18 @@ def _partitions(session: Session, storage, path: str) -> list | None:
     return [f"{number} {kind}" for number, kind in sorted(listed | laid_out)]
 
 
-def datastore(session: Session, host, name: str):
+def datastore(session: Session, host: Any, name: str) -> Any:
     with session.doing(f"find the datastore {name}"):
         return next((store for store, values in _stores(session, host, "name") if values["name"] == name), None)
 
 
-def _stores(session: Session, host, *names) -> list:
+def _stores(session: Session, host: Any, *names: Any) -> list[Any]:
     """[(datastore, {property: value})] of the host, in one request: one that goes away meanwhile is left out."""
     own = set(host.datastore)
     return [(store, values) for store, values in session.all(session.vim.Datastore, *names) if store in own]
 
 
-def stamp_of(session: Session, host, name: str) -> str | None:
+def stamp_of(session: Session, host: Any, name: str) -> str | None:
     """The testbed whose file lies in the datastore's root; None when there is no such file."""
     store = datastore(session, host, name)
     content = session.file("GET", store, STAMP_FILE) if store is not None else None
@@ -149,7 +150,7 @@ def stamp_of(session: Session, host, name: str) -> str | None:
 # ---------------------------------------------------------------- planning
 
 
-def plan(state: dict, want: dict, stamp, recorded: dict) -> list:
+def plan(state: dict[str, Any], want: dict[str, Any], stamp: Any, recorded: dict[str, Any]) -> list[Any]:
     """Steps for one datastore: [{op, target, was, will}].
 
     want: see check(). stamp: a function of the datastore's name that says which testbed's it is; asked only when that matters.
@@ -180,7 +181,7 @@ def plan(state: dict, want: dict, stamp, recorded: dict) -> list:
     return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, stamp, recorded)
 
 
-def behind(state: dict, want: dict) -> bool:
+def behind(state: dict[str, Any], want: dict[str, Any]) -> bool:
     """Whether what the host shows of its volumes is behind what is on the device, because another host has made a volume there, or destroyed it.
 
     want: {type, name, naa}. Without naa, which a teardown may not know, the devices of the datastore of that name are looked at.
@@ -200,20 +201,20 @@ def behind(state: dict, want: dict) -> bool:
     return not disk["partitions"] and any(volume["mounted"] and volume["accessible"] for volume in volumes)
 
 
-def rescanned(session: Session, host, names: list, wait_s: float) -> dict:
+def rescanned(session: Session, host: Any, names: list[Any], wait_s: float) -> dict[str, Any]:
     """The state after a rescan that shows what has become of the datastores of these names: lost with a disk, or back."""
     storage = host.configManager.storageSystem
     with session.doing("rescan for lost datastores"), session.patient():
         storage.RescanAllHba()
         storage.RescanVmfs()
 
-    def any_behind(state: dict) -> bool:
+    def any_behind(state: dict[str, Any]) -> bool:
         return any(behind(state, {"type": "vmfs", "name": name, "naa": None}) for name in names)
 
     return session.until(lambda: read(session, host, names), lambda state: not any_behind(state), wait_s)
 
 
-def visible(state: dict, want: dict) -> bool:
+def visible(state: dict[str, Any], want: dict[str, Any]) -> bool:
     """Whether the host shows a datastore as it is wanted; it tells of a change a while after the call that made it."""
     volume = next(
         (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
@@ -223,17 +224,17 @@ def visible(state: dict, want: dict) -> bool:
     return volume is None or (want["state"] == "unmounted" and volume["type"] == "VMFS" and not volume["mounted"])
 
 
-def fits(volume: dict, want: dict) -> bool:
+def fits(volume: dict[str, Any], want: dict[str, Any]) -> bool:
     if want["type"] == "nfs":
         return volume["remote"] == f"{want['server']}:{want['path']}"
     return want["naa"] is None or want["naa"] in volume["naa"]
 
 
-def where(volume: dict) -> str:
+def where(volume: dict[str, Any]) -> str:
     return f"NFS from {volume['remote']}" if volume["type"] == "NFS" else f"VMFS on {', '.join(volume['naa'])}"
 
 
-def contents(disk: dict) -> list:
+def contents(disk: dict[str, Any]) -> list[Any]:
     """What speaks against a disk being blank, in words; empty when its partition table is, and it carries no copy of a VMFS."""
     reasons = []
     if disk["partitions"] is None:
@@ -245,7 +246,7 @@ def contents(disk: dict) -> list:
     return reasons
 
 
-def refuse_contents(disk: dict, want: dict) -> list:
+def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     """Refuse a disk that is not proven blank; what is overwritten when it is named nevertheless."""
     reasons = contents(disk)
     if reasons and not want["allowed"]:
@@ -260,7 +261,7 @@ def refuse_contents(disk: dict, want: dict) -> list:
     return reasons
 
 
-def refuse_taken(disk: dict, want: dict) -> None:
+def refuse_taken(disk: dict[str, Any], want: dict[str, Any]) -> None:
     """Refuse a disk that the host does not name as free; no variable helps against that."""
     if not disk["available"]:
         raise Failure(
@@ -272,7 +273,7 @@ def refuse_taken(disk: dict, want: dict) -> None:
         )
 
 
-def refuse_used(vms: list, want: dict) -> None:
+def refuse_used(vms: list[Any], want: dict[str, Any]) -> None:
     if not vms:
         return
     remedy = "Remove them first, those that are turned off, too; the role guest_vm removes the testbed's."
@@ -297,7 +298,7 @@ def foreign(name: str, owner: str | None) -> Failure:
     )
 
 
-def inaccessible(volume: dict, why: str) -> Failure:
+def inaccessible(volume: dict[str, Any], why: str) -> Failure:
     reason = f" ({volume['reason']})" if volume["reason"] else ""
     return Failure(
         "datastore_inaccessible",
@@ -309,7 +310,7 @@ def inaccessible(volume: dict, why: str) -> Failure:
     )
 
 
-def name_taken(want: dict, volume: dict) -> Failure:
+def name_taken(want: dict[str, Any], volume: dict[str, Any]) -> Failure:
     return Failure(
         "datastore_name_taken",
         f"There is a datastore {want['name']} already: {where(volume)}.",
@@ -318,19 +319,19 @@ def name_taken(want: dict, volume: dict) -> Failure:
     )
 
 
-def gone(state: dict, volume: dict) -> bool:
+def gone(state: dict[str, Any], volume: dict[str, Any]) -> bool:
     """Whether the host says that the devices of a volume are lost for good. Paths that are down may come up again."""
     return not works(state, volume) and (
         volume["reason"] == PERMANENT or all(naa not in state["disks"] for naa in volume["naa"])
     )
 
 
-def works(state: dict, volume: dict) -> bool:
+def works(state: dict[str, Any], volume: dict[str, Any]) -> bool:
     """Whether one of its devices answers."""
     return any((state["disks"].get(naa) or {}).get("state") == "ok" for naa in volume["naa"])
 
 
-def replaced(state: dict, want: dict, volume: dict, recorded: dict) -> bool:
+def replaced(state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], recorded: dict[str, Any]) -> bool:
     """Whether the volume is this testbed's own on a device that cannot come back: it is lost for good, or its LUN is another device now."""
     known = recorded.get(volume["uuid"])
     if volume["type"] != "VMFS" or not known or volume["accessible"] or works(state, volume):
@@ -339,7 +340,7 @@ def replaced(state: dict, want: dict, volume: dict, recorded: dict) -> bool:
     return gone(state, volume) or (want["naa"] is not None and known["layer"] == want["layer"])
 
 
-def _release(want: dict, volume: dict) -> dict:
+def _release(want: dict[str, Any], volume: dict[str, Any]) -> dict[str, Any]:
     return {
         "op": "release",
         "target": want["name"],
@@ -350,7 +351,7 @@ def _release(want: dict, volume: dict) -> dict:
     }
 
 
-def _present_nfs(want: dict, volume: dict | None) -> list:
+def _present_nfs(want: dict[str, Any], volume: dict[str, Any] | None) -> list[Any]:
     if volume is None:
         return [
             {
@@ -365,7 +366,9 @@ def _present_nfs(want: dict, volume: dict | None) -> list:
     return []
 
 
-def _present_vmfs(state: dict, want: dict, volume: dict | None, stamp, recorded: dict) -> list:
+def _present_vmfs(
+    state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any] | None, stamp: Any, recorded: dict[str, Any]
+) -> list[Any]:
     disk = state["disks"].get(want["naa"])
     if disk is None and want["check_mode"]:
         # Nothing is logged in to yet: the LUN would be there by now.
@@ -412,7 +415,7 @@ def _present_vmfs(state: dict, want: dict, volume: dict | None, stamp, recorded:
     return []
 
 
-def _create(disk: dict, want: dict) -> dict:
+def _create(disk: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
     return {
         "op": "create_vmfs",
         "target": want["name"],
@@ -422,13 +425,15 @@ def _create(disk: dict, want: dict) -> dict:
     }
 
 
-def _own_lost(volume: dict, want: dict, recorded: dict) -> None:
+def _own_lost(volume: dict[str, Any], want: dict[str, Any], recorded: dict[str, Any]) -> None:
     if volume["uuid"] not in recorded:
         raise inaccessible(volume, "nothing proves that it is this testbed's")
     refuse_used(volume["vms"], want)
 
 
-def _unmount(_state: dict, want: dict, volume: dict, stamp, recorded: dict) -> list:
+def _unmount(
+    _state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], stamp: Any, recorded: dict[str, Any]
+) -> list[Any]:
     if not volume["mounted"]:
         return []
     if volume["accessible"]:
@@ -441,7 +446,9 @@ def _unmount(_state: dict, want: dict, volume: dict, stamp, recorded: dict) -> l
     return [{"op": "unmount", "target": want["name"], "was": "mounted", "will": "unmounted", "uuid": volume["uuid"]}]
 
 
-def _destroy(state: dict, want: dict, volume: dict, stamp, recorded: dict) -> list:
+def _destroy(
+    state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], stamp: Any, recorded: dict[str, Any]
+) -> list[Any]:
     steps = []
     if not volume["mounted"]:
         # Mounting reads the stamp, and takes the mount back when it is not ours.
@@ -468,7 +475,7 @@ def _destroy(state: dict, want: dict, volume: dict, stamp, recorded: dict) -> li
 class Datastores:
     """Carries steps out, one call each."""
 
-    def __init__(self, session: Session, host):
+    def __init__(self, session: Session, host: Any) -> None:
         self.session, self.host = session, host
         self.system, self.storage = host.configManager.datastoreSystem, host.configManager.storageSystem
         self.calls = {
@@ -481,7 +488,7 @@ class Datastores:
             "release_nfs": self._remove,
         }
 
-    def apply(self, step: dict, want: dict) -> None:
+    def apply(self, step: dict[str, Any], want: dict[str, Any]) -> None:
         try:
             with self.session.doing(f"{step['op'].replace('_', ' ')} the datastore {want['name']}"):
                 self.calls[step["op"]](step, want)
@@ -512,7 +519,7 @@ class Datastores:
         with self.session.doing("look for datastores"), self.session.patient():
             self.storage.RescanVmfs()
 
-    def offer(self, step: dict, want: dict):
+    def offer(self, step: dict[str, Any], want: dict[str, Any]) -> Any:
         """The host's own proposal for a VMFS on the whole device; changes nothing."""
         offers = self.system.QueryVmfsDatastoreCreateOptions(step["device"], want["version"])
         whole = [
@@ -527,7 +534,7 @@ class Datastores:
             )
         return whole[0].spec
 
-    def _create_vmfs(self, step: dict, want: dict) -> None:
+    def _create_vmfs(self, step: dict[str, Any], want: dict[str, Any]) -> None:
         # Looked at once more: between plan and now another host may have made something of it.
         disk = on_disks(self.session, self.host, {want["naa"]: step["device"]})[want["naa"]]
         refuse_taken(disk, want)
@@ -538,7 +545,7 @@ class Datastores:
             store = self.system.CreateVmfsDatastore(spec)
         self.write_stamp(store, want)
 
-    def write_stamp(self, store, want: dict) -> None:
+    def write_stamp(self, store: Any, want: dict[str, Any]) -> None:
         try:
             self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
         except Failure:
@@ -546,7 +553,7 @@ class Datastores:
             self.system.RemoveDatastore(store)
             raise
 
-    def _create_nfs(self, _step: dict, want: dict) -> None:
+    def _create_nfs(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
         spec = self.session.vim.host.NasVolume.Specification(
             remoteHost=want["server"],
             remotePath=want["path"],
@@ -556,17 +563,17 @@ class Datastores:
         )
         self.system.CreateNasDatastore(spec)
 
-    def _mount(self, step: dict, want: dict) -> None:
+    def _mount(self, step: dict[str, Any], want: dict[str, Any]) -> None:
         self.storage.MountVmfsVolume(step["uuid"])
         owner = stamp_of(self.session, self.host, want["name"])
         if owner != want["testbed_id"]:
             self.storage.UnmountVmfsVolume(step["uuid"])
             raise foreign(want["name"], owner)
 
-    def _unmount(self, step: dict, _want: dict) -> None:
+    def _unmount(self, step: dict[str, Any], _want: dict[str, Any]) -> None:
         self.storage.UnmountVmfsVolume(step["uuid"])
 
-    def _release(self, step: dict, want: dict) -> None:
+    def _release(self, step: dict[str, Any], want: dict[str, Any]) -> None:
         """Unmount what is lost with its device; a rescan then makes the host forget it. Nothing is written to any device."""
         if step["mounted"]:
             self.storage.UnmountVmfsVolume(step["uuid"])
@@ -587,14 +594,14 @@ class Datastores:
                 )
             time.sleep(RELEASE_POLL_S)
 
-    def _remove(self, _step: dict, want: dict) -> None:
+    def _remove(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
         store = datastore(self.session, self.host, want["name"])
         if store is not None:
             with self.session.patient():
                 self.system.RemoveDatastore(store)
 
 
-def layer_of(want: dict, volume: dict | None, parent: str | None) -> dict:
+def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | None) -> dict[str, Any]:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
     volume = volume or {}
     identity = {"naa": want["naa"], "uuid": volume.get("uuid"), "datastore": want["name"]}
@@ -617,7 +624,7 @@ def layer_of(want: dict, volume: dict | None, parent: str | None) -> dict:
     }
 
 
-def remembered(recorded: dict, wanted: list, state: dict) -> dict:
+def remembered(recorded: dict[str, Any], wanted: list[Any], state: dict[str, Any]) -> dict[str, Any]:
     """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were."""
     wants = {want["name"]: want for want in wanted if want["type"] == "vmfs"}
     kept = {uuid: known for uuid, known in recorded.items() if known["name"] not in wants}
@@ -631,14 +638,14 @@ def remembered(recorded: dict, wanted: list, state: dict) -> dict:
 
 
 def check(
-    entry: dict,
-    layers: dict,
+    entry: dict[str, Any],
+    layers: dict[str, Any],
     variable: str,
     testbed_id: str,
     state: str,
     check_mode: bool = False,
-    allow_device: list | tuple = (),
-) -> dict:
+    allow_device: list[Any] | tuple[Any, ...] = (),
+) -> dict[str, Any]:
     """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet.
 
     allow_device: devices that may be overwritten whatever is on them, by identifier or path.

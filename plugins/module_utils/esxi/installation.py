@@ -20,6 +20,7 @@ import json
 import math
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.steps import shown
@@ -48,7 +49,7 @@ MOST_EVENTS = 100
 # ---------------------------------------------------------------- planning, pure
 
 
-def check(params: dict) -> dict:
+def check(params: dict[str, Any]) -> dict[str, Any]:
     want = {
         key: params[key]
         for key in (
@@ -71,7 +72,7 @@ def check(params: dict) -> dict:
     return want
 
 
-def record_of(state: dict) -> dict:
+def record_of(state: dict[str, Any]) -> dict[str, Any]:
     """What the machine remembers; {} when it never was installed."""
     text = state["extra"].get(RECORD_KEY)
     if not text:
@@ -88,7 +89,7 @@ def record_of(state: dict) -> dict:
         ) from None
 
 
-def plan(state: dict | None, want: dict) -> list:
+def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
     """Steps [{op, target, was, will}]; none when the installation is over and remembered as this run's."""
     name = want["name"]
     if state is None:
@@ -151,12 +152,12 @@ def plan(state: dict | None, want: dict) -> list:
     return [*again, _wait(want)]
 
 
-def fresh(want: dict) -> list:
+def fresh(want: dict[str, Any]) -> list[Any]:
     """The steps of a machine that has just been made."""
     return [_remember(want), _power_on(want), _wait(want)]
 
 
-def _medium(state: dict, want: dict) -> None:
+def _medium(state: dict[str, Any], want: dict[str, Any]) -> None:
     name = want["name"]
     if not state["disks"]:
         raise Failure(
@@ -174,26 +175,26 @@ def _medium(state: dict, want: dict) -> None:
         )
 
 
-def _remember(want: dict) -> dict:
+def _remember(want: dict[str, Any]) -> dict[str, Any]:
     return {"op": "remember", "target": want["name"], "was": None, "will": f"run {want['run_id']}"}
 
 
-def _power_on(want: dict) -> dict:
+def _power_on(want: dict[str, Any]) -> dict[str, Any]:
     return {"op": "power_on", "target": want["name"], "was": "off", "will": "on"}
 
 
-def _wait(want: dict) -> dict:
+def _wait(want: dict[str, Any]) -> dict[str, Any]:
     return {"op": "wait", "target": want["name"], "was": None, "will": f"the installation ends: {want['until']}"}
 
 
-def iso_of(state: dict) -> str | None:
+def iso_of(state: dict[str, Any]) -> str | None:
     return next((drive["iso"] for drive in state["cdroms"] if (drive["iso"] or "").startswith("[")), None)
 
 
 # ---------------------------------------------------------------- judging what was seen, pure
 
 
-def began(events: list, boot_s: float | None, armed_s: float | None, now_s: float) -> float:
+def began(events: list[Any], boot_s: float | None, armed_s: float | None, now_s: float) -> float:
     """When the machine was turned on for its installation. events: [(on|off, moment)]; armed_s: just before that; None when it ran already.
 
     Of a machine that ran already the last start is taken: what was before it is not known to be the same installation.
@@ -220,12 +221,12 @@ class Watch:
     says whether the last power-off was an orderly one, or is None.
     """
 
-    want: dict
+    want: dict[str, Any]
     started_s: float
     alive_s: float | None = None  # the last look at which it went on
     off_s: float | None = None  # since when looks say that it is off
 
-    def look(self, seen: dict, events) -> dict | None:
+    def look(self, seen: dict[str, Any], events: Any) -> dict[str, Any] | None:
         """{ended_by, finished_s[, uncertain_s]} when it has ended, None while it goes on; a failure says why it cannot end. events: asked when needed."""
         name, until, now_s = self.want["name"], self.want["until"], seen["now_s"]
         if seen["question"]:
@@ -257,7 +258,7 @@ class Watch:
         self.alive_s = seen["from_s"]
         return None
 
-    def _off(self, seen: dict, events) -> dict | None:
+    def _off(self, seen: dict[str, Any], events: Any) -> dict[str, Any] | None:
         name, now_s = self.want["name"], seen["now_s"]
         self.off_s = now_s if self.off_s is None else self.off_s
         # Installers restart the machine, and some turn it off and on for that.
@@ -294,7 +295,7 @@ class Watch:
 # ---------------------------------------------------------------- what is told, pure
 
 
-def counted(samples: dict, started_s: float, finished_s: float, datastore: str) -> dict:
+def counted(samples: dict[str, Any], started_s: float, finished_s: float, datastore: str) -> dict[str, Any]:
     """What the host counted in the whole samples that lie in the installation: processor use, and the commands a second of a datastore.
 
     {interval_s, samples, sample_s, cpu, datastore: {name, read_iops, …, commands_s: {mean, p95, max}}[, simulated]}. p95 is of the samples' means.
@@ -325,7 +326,7 @@ def counted(samples: dict, started_s: float, finished_s: float, datastore: str) 
     }
 
 
-def _commands(samples: dict, rows: list, datastore: str) -> list:
+def _commands(samples: dict[str, Any], rows: list[Any], datastore: str) -> list[Any]:
     """Reads and writes a second of each sample; nothing when the host has no counters of this datastore, or has gaps in them."""
     instance = next((key for key, name in samples["names"]["datastores"].items() if name == datastore), None)
     columns = [tuple(column) for column in samples["host_samples"]["columns"]]
@@ -337,7 +338,7 @@ def _commands(samples: dict, rows: list, datastore: str) -> list:
     return [] if any(value is None for pair in values for value in pair) else [sum(pair) for pair in values]
 
 
-def line(timed: dict) -> str:
+def line(timed: dict[str, Any]) -> str:
     """'vm01 on lab-ds1: installed in 512.3 s; 212 commands/s on average, 95 % below 391, at most 400 (25 samples)'."""
     text = f"{timed['guest']} on {timed['datastore']}: installed in {timed['duration_s']:.1f} s"
     if timed.get("uncertain_s"):
@@ -361,19 +362,19 @@ def line(timed: dict) -> str:
 class Installation:
     """One installation. ``time`` may be called again after a connection broke: all that matters is remembered by the machine itself."""
 
-    params: dict
-    want: dict
+    params: dict[str, Any]
+    want: dict[str, Any]
     check_mode: bool
-    plans: list = field(default_factory=list)  # the first is what the user is told
+    plans: list[Any] = field(default_factory=list)  # the first is what the user is told
     watch: Watch | None = None
     reached_at: float | None = None  # this machine's clock
     turned_on: bool = False  # by us, just now
     without_events: str | None = None  # why the host tells none
-    samples: dict | None = None
+    samples: dict[str, Any] | None = None
     missed: str | None = None
     samples_at: float = field(default_factory=time.monotonic)
 
-    def run(self) -> dict:
+    def run(self) -> dict[str, Any]:
         """The module's result. A host that is lost meanwhile is looked for again."""
         while True:
             try:
@@ -393,7 +394,7 @@ class Installation:
                     ) from None
             time.sleep(POLL_S)
 
-    def time(self, session: esxi.Session) -> dict:
+    def time(self, session: esxi.Session) -> dict[str, Any]:
         with session.doing("find the host"):
             host = session.host()
         vm, here = find(session, host, self.want["name"])
@@ -420,7 +421,9 @@ class Installation:
             result.update(self.count(session, host, state, record))
         return result
 
-    def begin(self, session, machine, steps: list, state: dict, record: dict) -> tuple:
+    def begin(
+        self, session: Any, machine: Any, steps: list[Any], state: dict[str, Any], record: dict[str, Any]
+    ) -> tuple[Any, ...]:
         """(record, when it was turned on by the host's clock)."""
         # From here on something may go on that a lost connection does not end.
         self.reached_at = self.reached_at or time.monotonic()
@@ -445,7 +448,7 @@ class Installation:
         self.remember(machine, record)
         return record, started_s
 
-    def finish(self, session, machine, record: dict, started_s: float) -> dict:
+    def finish(self, session: Any, machine: Any, record: dict[str, Any], started_s: float) -> dict[str, Any]:
         vm = machine.vm
         if self.watch is None:
             # What was turned on just now was seen to be alive then.
@@ -468,7 +471,7 @@ class Installation:
                 self.sample(session, machine.host, seen["now_s"] - started_s, 0, 0)
             time.sleep(POLL_S)
 
-    def told(self, state: dict, record: dict) -> dict:
+    def told(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         disk = state["disks"][0]
         found = {
             key: record[key] for key in ("started_utc", "finished_utc", "ended_by", "uncertain_s") if key in record
@@ -488,14 +491,14 @@ class Installation:
 
     # -------------------------------------------------------- counters
 
-    def count(self, session, host, state: dict, record: dict) -> dict:
+    def count(self, session: Any, host: Any, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
         clock = esxi_counters.clock(session)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
         return {"clock": clock, **({"samples": self.samples} if self.samples else {"counters_missed": self.missed})}
 
-    def sample(self, session, host, ago_s: float, until_ago_s: float, wait_s: int) -> None:
+    def sample(self, session: Any, host: Any, ago_s: float, until_ago_s: float, wait_s: int) -> None:
         now_s, self.samples_at = time.time(), time.monotonic()
         try:
             self.samples = esxi_counters.merge(
@@ -508,11 +511,11 @@ class Installation:
 
     # -------------------------------------------------------- the host
 
-    def now(self, session) -> float:
+    def now(self, session: Any) -> float:
         with session.doing("read its clock"):
             return session.instance.CurrentTime().timestamp()
 
-    def see(self, session, vm) -> dict:
+    def see(self, session: Any, vm: Any) -> dict[str, Any]:
         """One look at the machine, with the host's time before and after it."""
         from_s = self.now(session)
         values = self.properties(
@@ -537,7 +540,7 @@ class Installation:
             "boot_s": boot.timestamp() if boot else None,
         }
 
-    def properties(self, session, vm, *names: str) -> dict:
+    def properties(self, session: Any, vm: Any, *names: str) -> dict[str, Any]:
         """{name: value} of the machine, all read at one moment; a name without a value is left out."""
         query = session.vmodl.query.PropertyCollector
         with session.doing(f"look at the virtual machine {self.want['name']}"):
@@ -551,7 +554,7 @@ class Installation:
             )[0]
         return {value.name: value.val for value in found.propSet}
 
-    def events(self, session, vm) -> list:
+    def events(self, session: Any, vm: Any) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.
 
         A host that tells none is no reason to lose an installation that took an hour: its looks are exact to a second or two, and it is told.
@@ -583,14 +586,14 @@ class Installation:
             if (kind := type(event).__name__.rsplit(".", 1)[-1]) in EVENTS
         ]
 
-    def remember(self, machine: Machine, record: dict) -> None:
+    def remember(self, machine: Machine, record: dict[str, Any]) -> None:
         spec = machine.vim.vm.ConfigSpec(extraConfig=machine.options({RECORD_KEY: json.dumps(record, sort_keys=True)}))
         machine.task(
             f"note the installation in the virtual machine {self.want['name']}",
             lambda: machine.vm.ReconfigVM_Task(spec),
         )
 
-    def booting(self, session, vm) -> None:
+    def booting(self, session: Any, vm: Any) -> None:
         """Without its image the machine would wait for a disk to boot from until the time is over."""
         values = self.properties(session, vm, "config.hardware.device", "runtime.powerState")
         if str(values["runtime.powerState"]) != "poweredOn":

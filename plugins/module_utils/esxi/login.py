@@ -255,7 +255,7 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
         found = login.log_in(steps)
         waited = {"waited_s": round(time.monotonic() - begun, 2)}
     pending = login.pending(steps if check_mode else ())
-    disks = {} if missing(found, want["targets"]) else prove(want["targets"], found)
+    disks: Any = {} if missing(found, want["targets"]) else prove(want["targets"], found)
     name = login.adapter.known
     return {
         "luns": found,

@@ -48,7 +48,7 @@ MODES = {"physicalMode": "physical", "virtualMode": "virtual"}
 # ---------------------------------------------------------------- reading
 
 
-def find(session: Session, host, name: str):
+def find(session: Session, host: Any, name: str) -> Any:
     """(the virtual machine of that name or None, whether it is on this host). One on this host goes before others."""
     with session.doing(f"look for the virtual machine {name}"):
         named = [
@@ -59,7 +59,7 @@ def find(session: Session, host, name: str):
     return max(named, key=lambda each: each[1], default=(None, False))
 
 
-def read(session: Session, host, vm) -> dict:
+def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
     """Its state, see module_utils/esxi/machine_plan.py."""
     with session.doing("read the virtual machine"):
         config, runtime = vm.config, vm.runtime
@@ -102,7 +102,7 @@ def read(session: Session, host, vm) -> dict:
         }
 
 
-def hardware(session: Session, host, config, devices) -> dict:
+def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str, Any]:
     """The part of a state that says what a machine consists of. config: its own, or a specification of one to come."""
     vim = session.vim
     kinds = [(kind, getattr(vim.vm.device, name)) for kind, name in CONTROLLER_TYPES.items()]
@@ -157,15 +157,15 @@ def usable_address(told: str | None) -> str | None:
     return told if told and not told.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
 
 
-def _luns(host) -> list:
+def _luns(host: Any) -> list[Any]:
     return [lun for lun in host.configManager.storageSystem.storageDeviceInfo.scsiLun or [] if lun.lunType == "disk"]
 
 
-def _is_raw(vim, device) -> bool:
+def _is_raw(vim: Any, device: Any) -> bool:
     return isinstance(device.backing, vim.vm.device.VirtualDisk.RawDiskMappingVer1BackingInfo)
 
 
-def _disk(vim, device, names: dict) -> dict:
+def _disk(vim: Any, device: Any, names: dict[str, Any]) -> dict[str, Any]:
     backing, raw = device.backing, _is_raw(vim, device)
     provisioning = None
     if not raw:
@@ -181,14 +181,14 @@ def _disk(vim, device, names: dict) -> dict:
     }
 
 
-def _network_of(host, card) -> str | None:
+def _network_of(host: Any, card: Any) -> str | None:
     port = getattr(card.backing, "port", None)
     if port is None:
         return getattr(card.backing, "deviceName", None)
     return next((network.name for network in host.network if getattr(network, "key", None) == port.portgroupKey), None)
 
 
-def read_facts(session: Session, host, naas: list) -> dict:
+def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
     """What the host offers, see module_utils/esxi/machine_plan.py. naas: the LUNs that are to be mapped; only these are looked at."""
     vim = session.vim
     with session.doing("read what the host offers"):
@@ -206,7 +206,7 @@ def read_facts(session: Session, host, naas: list) -> dict:
             for entry in host.configManager.storageSystem.fileSystemVolumeInfo.mountInfo or []
             for extent in getattr(entry.volume, "extent", None) or []
         }
-        users: dict = {}
+        users: dict[str, Any] = {}
         for _vm, values in session.all(vim.VirtualMachine, "name", "config.hardware.device"):
             for device in values.get("config.hardware.device", []):
                 if isinstance(device, vim.vm.device.VirtualDisk) and _is_raw(vim, device):
@@ -230,7 +230,7 @@ def read_facts(session: Session, host, naas: list) -> dict:
 class Machine:
     """Carries steps out on one machine. vm is None until it is made."""
 
-    def __init__(self, session: Session, host, vm, want: dict):
+    def __init__(self, session: Session, host: Any, vm: Any, want: dict[str, Any]) -> None:
         self.session, self.vim, self.host, self.vm, self.want = session, session.vim, host, vm, want
         self.name = want["name"]
         # What takes a call of its own; the rest is configuration, or the making of the machine.
@@ -243,7 +243,7 @@ class Machine:
             "zero": self._zero,
         }
 
-    def apply(self, steps: list, state: dict, facts: dict) -> None:
+    def apply(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
         """The steps in their order, with all that is configuration in one request."""
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
@@ -255,7 +255,7 @@ class Machine:
         if parts:
             self.configure(parts, state, facts)
 
-    def task(self, what: str, begin):
+    def task(self, what: str, begin: Any) -> Any:
         with self.session.doing(what):
             task = begin()
         return self.session.wait(task, what)
@@ -270,12 +270,12 @@ class Machine:
         with self.session.doing("find the folder of virtual machines"):
             return self.session.datacenter(self.host).vmFolder
 
-    def stamps(self, forget=()) -> list:
+    def stamps(self, forget: Any = ()) -> list[Any]:
         """What a machine carries from its first moment on."""
         values = {STAMP_KEY: self.want["testbed_id"], BUILDING_KEY: "TRUE", UUID_KEY: "TRUE"}
         return self.options({**{key: "" for key in forget if key.startswith("storlab.")}, **values})
 
-    def options(self, values: dict) -> list:
+    def options(self, values: dict[str, Any]) -> list[Any]:
         return [self.vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
 
     def create(self) -> None:
@@ -295,7 +295,7 @@ class Machine:
             lambda: self.folder().CreateVM_Task(config=spec, pool=self.pool(), host=self.host),
         )
 
-    def clone(self, template, extra: dict) -> None:
+    def clone(self, template: Any, extra: dict[str, Any]) -> None:
         spec = self.vim.vm.CloneSpec(
             location=self.vim.vm.RelocateSpec(
                 datastore=find_datastore(self.session, self.host, self.want["datastore"]),
@@ -311,7 +311,7 @@ class Machine:
             lambda: template.CloneVM_Task(folder=self.folder(), name=self.name, spec=spec),
         )
 
-    def _destroy(self, _step=None) -> None:
+    def _destroy(self, _step: Any = None) -> None:
         try:
             self.task(f"destroy the virtual machine {self.name}", self.vm.Destroy_Task)
         except Failure as failure:
@@ -327,7 +327,7 @@ class Machine:
             self._kill()
         self._destroy()
 
-    def _unregister(self, _step) -> None:
+    def _unregister(self, _step: Any) -> None:
         with self.session.doing(f"let go of the virtual machine {self.name}"):
             self.vm.UnregisterVM()
 
@@ -338,7 +338,7 @@ class Machine:
 
     # -------------------------------------------------------- power
 
-    def _power_on(self, _step=None) -> None:
+    def _power_on(self, _step: Any = None) -> None:
         what = f"turn on the virtual machine {self.name}"
         with self.session.doing(what):
             task = self.vm.PowerOnVM_Task()
@@ -357,7 +357,7 @@ class Machine:
                 name=self.name,
             )
 
-    def _power_off(self, _step=None) -> None:
+    def _power_off(self, _step: Any = None) -> None:
         """Lets the guest end by itself when it can."""
         with self.session.doing(f"turn off the virtual machine {self.name}"):
             if (
@@ -372,7 +372,7 @@ class Machine:
         if not off:
             self._kill()
 
-    def _kill(self, _step=None) -> None:
+    def _kill(self, _step: Any = None) -> None:
         self.task(f"turn off the virtual machine {self.name}", self.vm.PowerOffVM_Task)
 
     def wait_for_address(self, patience_s: int) -> str:
@@ -399,7 +399,7 @@ class Machine:
 
     # -------------------------------------------------------- disks
 
-    def _zero(self, step: dict) -> None:
+    def _zero(self, step: dict[str, Any]) -> None:
         manager = self.session.content.virtualDiskManager
         self.task(
             f"fill {step['path']} with zeroes",
@@ -413,7 +413,7 @@ class Machine:
         spec = self.vim.vm.ConfigSpec(extraConfig=self.options({BUILDING_KEY: ""}))
         self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
-    def configure(self, steps: list, state: dict, facts: dict) -> None:
+    def configure(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
         spec, extra = self.vim.vm.ConfigSpec(deviceChange=[]), {}
         if state["building"]:
             extra[BUILDING_KEY] = ""
@@ -462,18 +462,18 @@ class Machine:
         spec.extraConfig = self.options(extra)
         self.task(f"change the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
-    def _reserve(self, spec, reserve: bool, memory_mib: int) -> None:
+    def _reserve(self, spec: Any, reserve: bool, memory_mib: int) -> None:
         spec.memoryReservationLockedToMax = reserve
         spec.memoryAllocation = self.vim.ResourceAllocationInfo(reservation=memory_mib if reserve else 0)
 
-    def _change(self, operation: str, device, file_operation: str | None = None):
+    def _change(self, operation: str, device: Any, file_operation: str | None = None) -> Any:
         return self.vim.vm.device.VirtualDeviceSpec(operation=operation, device=device, fileOperation=file_operation)
 
-    def _device(self, key: int):
+    def _device(self, key: int) -> Any:
         with self.session.doing(f"read the virtual machine {self.name}"):
             return next(device for device in self.vm.config.hardware.device if device.key == key)
 
-    def _controller(self, keys: dict, spot: dict, spec) -> int:
+    def _controller(self, keys: dict[str, Any], spot: dict[str, Any], spec: Any) -> int:
         """Key of the controller, which is added when it is not there yet."""
         kind, bus = spot["controller"], spot["bus"]
         if (kind, bus) not in keys:
@@ -484,7 +484,7 @@ class Machine:
             spec.deviceChange.append(self._change("add", controller))
         return keys[kind, bus]
 
-    def _add_disk(self, step: dict, controller_key: int, number: int, facts: dict):
+    def _add_disk(self, step: dict[str, Any], controller_key: int, number: int, facts: dict[str, Any]) -> Any:
         vim, disk, spot = self.vim, step["disk"], step["place"]
         # The host chooses the file's name, in the machine's folder on that datastore.
         where = f"[{disk['datastore']}]"
@@ -516,7 +516,7 @@ class Machine:
         )
         return self._change("add", device, "create")
 
-    def _with_iso(self, drive):
+    def _with_iso(self, drive: Any) -> Any:
         iso = self.want["iso"]
         drive.backing = self.vim.vm.device.VirtualCdrom.IsoBackingInfo(
             fileName=iso["backing"], datastore=find_datastore(self.session, self.host, iso["datastore"])
@@ -527,7 +527,7 @@ class Machine:
         )
         return drive
 
-    def _nic(self, step: dict) -> list:
+    def _nic(self, step: dict[str, Any]) -> list[Any]:
         nic = step["nic"]
         with self.session.doing(f"find the network {nic['network']}"):
             network = next(each for each in self.host.network if each.name == nic["network"])

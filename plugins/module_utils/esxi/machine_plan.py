@@ -21,6 +21,7 @@ Facts, what the host offers::
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import plain_naa
@@ -47,7 +48,7 @@ FAMILIES = {
 }
 PROVISIONING = ("eager", "lazy", "thin")
 # A machine is made with these, whatever is asked for.
-BLANK = {
+BLANK: dict[str, Any] = {
     "power": "off",
     "owner": None,
     "building": True,
@@ -66,7 +67,7 @@ BLANK = {
 # ---------------------------------------------------------------- what is wanted
 
 
-def check(params: dict) -> dict:
+def check(params: dict[str, Any]) -> dict[str, Any]:
     """What is wanted of a machine, from the module's parameters; raises bad_value before anything is asked of the host.
 
     Adds to each disk: size_bytes, rdm {naa, compatibility, serial, layer} or None.
@@ -118,7 +119,7 @@ def check(params: dict) -> dict:
     return want
 
 
-def _disk(disk: dict, name: str, params: dict) -> dict:
+def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, Any]:
     where = f"disk {disk['name']} of {name}"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", disk["name"] or ""):
         raise bad_value(
@@ -180,7 +181,7 @@ def _disk(disk: dict, name: str, params: dict) -> dict:
     }
 
 
-def iso_of(iso: dict, name: str, home: str) -> dict:
+def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, Any]:
     path = iso["path"] or (iso["src"] or "").rsplit("/", 1)[-1]
     if not path or path.startswith("/") or ".." in path.split("/") or set(path) & set("[]"):
         raise bad_value(f"iso path of {name}", path, "Give a path relative to the datastore's root.")
@@ -193,7 +194,7 @@ def iso_of(iso: dict, name: str, home: str) -> dict:
     }
 
 
-def _no_twins(want: dict) -> None:
+def _no_twins(want: dict[str, Any]) -> None:
     names = [disk["name"] for disk in want["disks"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -213,7 +214,7 @@ def _no_twins(want: dict) -> None:
 # ---------------------------------------------------------------- where disks are attached
 
 
-def records(state: dict) -> dict:
+def records(state: dict[str, Any]) -> dict[str, Any]:
     """{disk's name: {controller, bus, unit, made}} as the machine itself says."""
     found = {}
     for key, text in state["extra"].items():
@@ -231,8 +232,8 @@ def records(state: dict) -> dict:
 class Slots:
     """Which units of which controllers are free."""
 
-    def __init__(self, state: dict, reserved: list):
-        self.slots = {
+    def __init__(self, state: dict[str, Any], reserved: list[Any]) -> None:
+        self.slots: dict[Any, Any] = {
             (FAMILIES[each["kind"]], each["bus"]): (each["kind"], set())
             for each in state["controllers"]
             if each["kind"] in FAMILIES
@@ -241,10 +242,10 @@ class Slots:
         for device in (*state["disks"], *state["cdroms"], *reserved):
             self._slot(device["controller"], device["bus"])[1].add(device["unit"])
 
-    def _slot(self, kind: str, bus: int):
+    def _slot(self, kind: str, bus: int) -> Any:
         return self.slots.setdefault((FAMILIES.get(kind, kind), bus), (kind, set()))
 
-    def take(self, kind: str, bus: int | None, unit: int | None, what: str) -> dict:
+    def take(self, kind: str, bus: int | None, unit: int | None, what: str) -> dict[str, Any]:
         """A place for a device; fails when there is none."""
         family, buses, units = CONTROLLERS[kind]
         own = [number for number in range(buses) if self.slots.get((family, number), ("",))[0] == kind]
@@ -277,7 +278,7 @@ class Slots:
         return f"taken are {', '.join(taken) or 'none'}"
 
 
-def place(want: dict, state: dict) -> tuple[dict, dict | None]:
+def place(want: dict[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """({disk's name: place}, place of a CD-ROM drive that is missing or None)."""
     known = records(state)
     slots = Slots(state, [known[disk["name"]] for disk in want["disks"] if disk["name"] in known])
@@ -305,7 +306,7 @@ def place(want: dict, state: dict) -> tuple[dict, dict | None]:
     return places, drive
 
 
-def differs(want: dict, disk: dict, key: str, was, will) -> Failure:
+def differs(want: dict[str, Any], disk: dict[str, Any], key: str, was: Any, will: Any) -> Failure:
     return Failure(
         "disk_differs",
         f"Disk {disk['name']} of {want['name']} has {key} {was}, not {will}.",
@@ -331,16 +332,16 @@ def foreign(name: str, owner: str | None) -> Failure:
     )
 
 
-def own(state: dict, want: dict) -> None:
+def own(state: dict[str, Any], want: dict[str, Any]) -> None:
     if state["owner"] != want["testbed_id"]:
         raise foreign(want["name"], state["owner"])
 
 
-def changes(state: dict, want: dict, facts: dict) -> list:
+def changes(state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     """Steps that give a machine what it lacks: [{op, target, was, will, off}]; off says that it must not run meanwhile."""
     name, steps = want["name"], []
 
-    def step(op, target, was, will, off=False, **more):
+    def step(op: Any, target: Any, was: Any, will: Any, off: Any = False, **more: Any) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will, "off": off, **more})
 
     for key in ("guest_id", "vcpus", "memory_mib"):
@@ -393,8 +394,11 @@ def changes(state: dict, want: dict, facts: dict) -> list:
     return steps
 
 
-def _disks(state: dict, want: dict, facts: dict, places: dict, step) -> None:
-    known, needed = records(state), {}
+def _disks(
+    state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any], places: dict[str, Any], step: Any
+) -> None:
+    known = records(state)
+    needed: dict[Any, Any] = {}
     for disk in want["disks"]:
         spot, record = places[disk["name"]], known.get(disk["name"])
         where = f"{spot['controller']} {spot['bus']}:{spot['unit']}"
@@ -437,7 +441,7 @@ def _disks(state: dict, want: dict, facts: dict, places: dict, step) -> None:
             )
 
 
-def _same(want: dict, disk: dict, now: dict, record: dict) -> None:
+def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], record: dict[str, Any]) -> None:
     if disk["rdm"]:
         for key in ("naa", "compatibility"):
             if now[key] != disk["rdm"][key]:
@@ -459,7 +463,7 @@ def _same(want: dict, disk: dict, now: dict, record: dict) -> None:
         raise differs(want, disk, "provisioning", made, disk["provisioning"])
 
 
-def _free_lun(want: dict, disk: dict, facts: dict) -> dict:
+def _free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     naa = disk["rdm"]["naa"]
     lun = facts["luns"].get(naa)
     if lun is None:
@@ -487,7 +491,7 @@ def _free_lun(want: dict, disk: dict, facts: dict) -> dict:
     return lun
 
 
-def _datastore(want: dict, name: str, facts: dict) -> None:
+def _datastore(want: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
     store = facts["datastores"].get(name)
     if store is None:
         raise bad_value(
@@ -504,7 +508,9 @@ def _datastore(want: dict, name: str, facts: dict) -> None:
         )
 
 
-def plan(state: dict | None, want: dict, facts: dict, template: dict | None = None) -> list:
+def plan(
+    state: dict[str, Any] | None, want: dict[str, Any], facts: dict[str, Any], template: dict[str, Any] | None = None
+) -> list[Any]:
     """Steps to state present. template: state of what the machine is made from, when it is not made empty."""
     _datastore(want, want["datastore"], facts)
     steps = []
@@ -526,7 +532,7 @@ def plan(state: dict | None, want: dict, facts: dict, template: dict | None = No
     return steps + with_power(state, want, changes(state, want, facts))
 
 
-def start_of(want: dict, template: dict | None) -> dict:
+def start_of(want: dict[str, Any], template: dict[str, Any] | None) -> dict[str, Any]:
     """What a machine is when it has just been made."""
     if template is not None:
         return {
@@ -546,12 +552,12 @@ def start_of(want: dict, template: dict | None) -> dict:
     }
 
 
-def _told(state: dict, want: dict) -> str:
+def _told(state: dict[str, Any], want: dict[str, Any]) -> str:
     source = f"template {want['template']}" if want["template"] else f"{want['ova']}" if want["ova"] else "empty"
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
 
-def with_power(state: dict, want: dict, steps: list) -> list:
+def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Any]) -> list[Any]:
     """The steps between what must be done to the power before and after them."""
     held, needs_off = state["power"] != "off", [step for step in steps if step.get("off")]
     if held and needs_off and not want["restart"] and want["power"] != "off":
@@ -573,10 +579,10 @@ def with_power(state: dict, want: dict, steps: list) -> list:
     return before + steps + after
 
 
-def lost_parts(state: dict) -> list:
+def lost_parts(state: dict[str, Any]) -> list[Any]:
     """Steps that take disks and images out whose datastores are lost."""
 
-    def lost(path) -> bool:
+    def lost(path: Any) -> bool:
         return any((path or "").startswith(f"[{name}] ") for name in state["lost"])
 
     return [
@@ -590,7 +596,7 @@ def lost_parts(state: dict) -> list:
     ]
 
 
-def absent_plan(state: dict | None, want: dict) -> list:
+def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
     """Destroys the machine; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
@@ -604,7 +610,7 @@ def absent_plan(state: dict | None, want: dict) -> list:
     ]
 
 
-def released_plan(state: dict | None, want: dict) -> list:
+def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
     """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
     if state is None or state["owner"] != want["testbed_id"]:
         return []
@@ -614,7 +620,7 @@ def released_plan(state: dict | None, want: dict) -> list:
     return [*_kill(state, want), *parts] if parts else []
 
 
-def _kill(state: dict, want: dict) -> list:
+def _kill(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     return (
         [{"op": "kill", "target": want["name"], "was": state["power"], "will": "off"}]
         if state["power"] != "off"
@@ -622,7 +628,7 @@ def _kill(state: dict, want: dict) -> list:
     )
 
 
-def zero_plan(state: dict | None, want: dict, names: list) -> list:
+def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[Any]) -> list[Any]:
     """Fills the testbed's disks with zeroes; all of them, or those that are named."""
     if state is None:
         raise Failure(
@@ -662,7 +668,7 @@ def zero_plan(state: dict | None, want: dict, names: list) -> list:
 # ---------------------------------------------------------------- telling
 
 
-def made_disks(state: dict) -> list:
+def made_disks(state: dict[str, Any]) -> list[Any]:
     """The disks that the testbed made: [{name, controller, bus, unit, size_bytes, path, uuid, naa, compatibility, made}]."""
     found = []
     for name, record in sorted(records(state).items()):
@@ -678,7 +684,7 @@ def made_disks(state: dict) -> list:
     return found
 
 
-def told_disks(state: dict, want: dict) -> list:
+def told_disks(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     """The wanted disks as they are, for the user. serial is what the guest sees, null where that is not known.
 
     With disk.EnableUUID a guest reads the disk's UUID as its serial number at SCSI controllers; a physical mapping shows the LUN's own.

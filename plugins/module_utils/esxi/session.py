@@ -17,6 +17,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from . import trust
@@ -27,7 +29,7 @@ TASK_PATIENCE_S = 3600
 POLL_S = 0.2
 
 
-def spec(env_fallback) -> dict:
+def spec(env_fallback: Any) -> dict[str, Any]:
     """The connection's part of every module's argument_spec. env_fallback: Ansible's function of that name, which only modules import."""
     return {
         "hostname": {"type": "str", "required": True, "fallback": (env_fallback, ["VMWARE_HOST"])},
@@ -50,7 +52,7 @@ def stamp(testbed_id: str) -> str:
 class Session:
     """A logged-in connection; ends with the ``with`` block. Everything that the host refuses becomes a Failure."""
 
-    def __init__(self, params: dict):
+    def __init__(self, params: dict[str, Any]) -> None:
         self.params = params
         try:
             from pyVim import connect
@@ -94,12 +96,12 @@ class Session:
             ) from None
         return self
 
-    def __exit__(self, *_exception) -> None:
+    def __exit__(self, *_exception: Any) -> None:
         with contextlib.suppress(Exception):
             self._connect.Disconnect(self.instance)
 
     @contextlib.contextmanager
-    def patient(self):
+    def patient(self) -> Iterator[Any]:
         """Calls inside may take up to ``long_timeout_s``: a rescan, or making and removing a datastore."""
         stub = self.instance._stub
         line = stub.GetConnection()
@@ -115,7 +117,7 @@ class Session:
             if line.sock is not None:
                 line.sock.settimeout(self.params["timeout_s"])
 
-    def until(self, look, done, timeout_s: float):
+    def until(self, look: Any, done: Any, timeout_s: float) -> Any:
         """What ``look()`` returns once ``done`` of it is true, or at the end of the time: a host updates what it tells of itself after a call has returned."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -125,7 +127,7 @@ class Session:
             time.sleep(POLL_S)
 
     @property
-    def about(self) -> dict:
+    def about(self) -> dict[str, Any]:
         about = self.content.about
         return {
             "product": about.fullName,
@@ -135,7 +137,7 @@ class Session:
             "kind": about.apiType,
         }
 
-    def all(self, kind, *names) -> list:
+    def all(self, kind: Any, *names: Any) -> list[Any]:
         """[(object, {name: value})] of every managed object of this kind, in one request."""
         view = self.content.viewManager.CreateContainerView(self.content.rootFolder, [kind], True)
         query = self.vmodl.query.PropertyCollector
@@ -151,7 +153,7 @@ class Session:
         view.Destroy()
         return [(item.obj, {value.name: value.val for value in item.propSet}) for item in found]
 
-    def host(self):
+    def host(self) -> Any:
         """The HostSystem that is meant: the one named, or the only one there is."""
         hosts = self.all(self.vim.HostSystem, "name")
         names = sorted(values["name"] for _host, values in hosts)
@@ -165,14 +167,14 @@ class Session:
             "esxi_host", wanted, f"{self.params['hostname']} knows {', '.join(names) or 'no host'}; name one of them."
         )
 
-    def datacenter(self, entity):
+    def datacenter(self, entity: Any) -> Any:
         """The datacenter above a managed entity."""
         while entity is not None and not isinstance(entity, self.vim.Datacenter):
             entity = entity.parent
         return entity
 
     @contextlib.contextmanager
-    def doing(self, what: str):
+    def doing(self, what: str) -> Iterator[Any]:
         """What the host refuses inside, said as 'what' could not be done."""
         try:
             yield
@@ -207,7 +209,7 @@ class Session:
                 "Run again: what is there already is kept.",
             ) from None
 
-    def wait(self, task, what: str):
+    def wait(self, task: Any, what: str) -> Any:
         """The result of a task, or its fault."""
         # Writing a large disk takes hours; what counts is that it gets on.
         progress, deadline = None, time.monotonic() + TASK_PATIENCE_S
@@ -228,7 +230,7 @@ class Session:
 
     # -------------------------------------------------------- files on datastores, over HTTPS
 
-    def file(self, method: str, datastore, path: str, content=None) -> bytes | None:
+    def file(self, method: str, datastore: Any, path: str, content: Any = None) -> bytes | None:
         """GET, PUT or DELETE of a file on a datastore; None when there is no such file."""
         query = {"dcPath": self._inventory_path(self.datacenter(datastore)), "dsName": datastore.name}
         url = f"https://{self.params['hostname']}:{self.params['port']}/folder/{urllib.parse.quote(path)}?{urllib.parse.urlencode(query)}"
@@ -263,7 +265,7 @@ class Session:
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context)
         )
 
-    def _inventory_path(self, entity) -> str:
+    def _inventory_path(self, entity: Any) -> str:
         parts = []
         while entity is not None and entity != self.content.rootFolder:
             parts.append(entity.name)
@@ -271,7 +273,7 @@ class Session:
         return "/".join(reversed(parts))
 
 
-def _no_permission(what: str, fault, params: dict) -> Failure:
+def _no_permission(what: str, fault: Any, params: dict[str, Any]) -> Failure:
     privilege = getattr(fault, "privilegeId", None) or "unknown"
     return Failure(
         "no_permission",
@@ -281,7 +283,7 @@ def _no_permission(what: str, fault, params: dict) -> Failure:
     )
 
 
-def said(error) -> str:
+def said(error: Any) -> str:
     """What a fault or an error tells, in one line."""
     texts = [
         getattr(error, "msg", None),

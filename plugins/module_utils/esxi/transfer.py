@@ -19,6 +19,7 @@ import ssl
 import tarfile
 import time
 import urllib.parse
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from .datastore import datastore as find_datastore
@@ -34,7 +35,7 @@ LEASE_RENEWAL_S = 20
 # ---------------------------------------------------------------- ISO images
 
 
-def local_file(path: str) -> dict:
+def local_file(path: str) -> dict[str, Any]:
     """{sha256, size_bytes} of a file where the task runs."""
     digest = hashlib.sha256()
     try:
@@ -48,7 +49,13 @@ def local_file(path: str) -> dict:
         ) from None
 
 
-def iso_plan(iso: dict, testbed_id: str, size_bytes: int | None, sidecar: dict | None, local: dict | None) -> list:
+def iso_plan(
+    iso: dict[str, Any],
+    testbed_id: str,
+    size_bytes: int | None,
+    sidecar: dict[str, Any] | None,
+    local: dict[str, Any] | None,
+) -> list[Any]:
     """Steps that bring an ISO image onto its datastore; none when it is there.
 
     size_bytes: of the file there, None without one. local: what is to be uploaded; None when the file must be there already.
@@ -86,14 +93,14 @@ def iso_plan(iso: dict, testbed_id: str, size_bytes: int | None, sidecar: dict |
 class IsoStore:
     """One ISO image on its datastore."""
 
-    def __init__(self, session: Session, host, iso: dict, testbed_id: str):
+    def __init__(self, session: Session, host: Any, iso: dict[str, Any], testbed_id: str) -> None:
         self.session, self.host, self.iso, self.testbed_id = session, host, iso, testbed_id
         self.store = find_datastore(session, host, iso["datastore"])
         if self.store is None:
             raise bad_value("iso datastore", iso["datastore"], "Name a datastore of the host.")
 
     @classmethod
-    def of(cls, session: Session, host, params: dict):
+    def of(cls, session: Session, host: Any, params: dict[str, Any]) -> Any:
         """The image of a machine that goes; None when there is none, or nothing to find it on."""
         name = (params["iso"] or {}).get("datastore") or params["datastore"]
         store = find_datastore(session, host, name) if params["iso"] and name else None
@@ -101,7 +108,7 @@ class IsoStore:
             return None
         return cls(session, host, iso_of(params["iso"], params["name"], name), params["testbed_id"])
 
-    def plan(self) -> list:
+    def plan(self) -> list[Any]:
         local = local_file(self.iso["src"]) if self.iso["src"] else None
         return iso_plan(self.iso, self.testbed_id, self.size(), self.sidecar() if local else None, local)
 
@@ -110,7 +117,7 @@ class IsoStore:
         folder, _slash, name = self.iso["path"].rpartition("/")
         return next((file.fileSize for file in self._search(folder, name) or [] if file.path == name), None)
 
-    def _search(self, folder: str, pattern: str = "*") -> list | None:
+    def _search(self, folder: str, pattern: str = "*") -> list[Any] | None:
         """The files of a folder; None when there is no such folder."""
         details = self.session.vim.host.DatastoreBrowser.FileInfo.Details(
             fileSize=True, fileType=False, modification=False, fileOwner=False
@@ -128,7 +135,7 @@ class IsoStore:
                 return None
             raise
 
-    def sidecar(self) -> dict | None:
+    def sidecar(self) -> dict[str, Any] | None:
         content = self.session.file("GET", self.store, self.iso["sidecar"])
         try:
             told = json.loads(content) if content is not None else None
@@ -136,7 +143,7 @@ class IsoStore:
             return None
         return told if isinstance(told, dict) else None
 
-    def upload(self, step: dict) -> None:
+    def upload(self, step: dict[str, Any]) -> None:
         """The sidecar goes first: what is left of an upload that breaks off is then known to be the testbed's, and to be incomplete."""
         if step["was"] is not None:
             self._delete(self.iso["path"])
@@ -146,7 +153,7 @@ class IsoStore:
         with open(self.iso["src"], "rb") as stream:
             self.session.file("PUT", self.store, self.iso["path"], stream)
 
-    def removal(self, name: str) -> list:
+    def removal(self, name: str) -> list[Any]:
         """Steps that take away an image that the testbed uploaded, when no other machine has it in its drive."""
         if not self.iso["src"] or (self.sidecar() or {}).get(STAMP_KEY) != self.testbed_id:
             return []
@@ -170,7 +177,7 @@ class IsoStore:
             if self._search(folder) == []:
                 self._delete(folder)
 
-    def _make_folders(self) -> list:
+    def _make_folders(self) -> list[Any]:
         """Make the folders of the image that are not there, and return them, innermost first."""
         parts = self.iso["path"].split("/")[:-1]
         missing = [
@@ -211,7 +218,7 @@ def damaged(path: str, why: str) -> Failure:
 class Ova:
     """An OVA archive (DSP0243: a tar archive of an OVF descriptor first, then an optional manifest, then the files)."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str) -> None:
         self.path = path
         try:
             self.tar = tarfile.open(path, "r:")  # noqa: SIM115, closed by close()
@@ -258,7 +265,7 @@ class Ova:
 class _Stream:
     """A member of the archive on its way: counted, hashed, and now and then told of."""
 
-    def __init__(self, source, kind: str, tell):
+    def __init__(self, source: Any, kind: str, tell: Any) -> None:
         self.source, self.hash, self.tell, self.count, self.next = (
             source,
             hashlib.new(kind),
@@ -280,7 +287,7 @@ class _Stream:
 class Import:
     """The import of an OVA on a host."""
 
-    def __init__(self, session: Session, host, ova: Ova, want: dict, pool):
+    def __init__(self, session: Session, host: Any, ova: Ova, want: dict[str, Any], pool: Any) -> None:
         self.session, self.host, self.ova, self.want, self.pool = session, host, ova, want, pool
         params = session.vim.OvfManager.CreateImportSpecParams(
             entityName=want["name"], diskProvisioning="thin", locale="", deploymentOption="", hostSystem=host
@@ -309,13 +316,13 @@ class Import:
                 raise damaged(ova.path, f"{item.path} is compressed or in pieces, which is not supported")
 
     @property
-    def config(self):
+    def config(self) -> Any:
         return self.spec.configSpec
 
-    def devices(self) -> list:
+    def devices(self) -> list[Any]:
         return [change.device for change in self.config.deviceChange or []]
 
-    def run(self, stamps: list, folder) -> None:
+    def run(self, stamps: list[Any], folder: Any) -> None:
         """Makes the virtual machine, which is in vm as soon as there is one."""
         self.config.extraConfig = [*(self.config.extraConfig or []), *stamps]
         with self.session.doing(f"import {self.ova.path}"):
@@ -342,7 +349,7 @@ class Import:
                 lease.HttpNfcLeaseAbort()
             raise
 
-    def _send(self, lease, place, item) -> None:
+    def _send(self, lease: Any, place: Any, item: Any) -> None:
         member, total = self.ova.members[item.path], sum(member.size for member in self.ova.members.values())
         kind, digest = self.ova.digests.get(item.path, ("sha256", None))
 

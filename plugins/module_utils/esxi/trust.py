@@ -13,6 +13,7 @@ import hashlib
 import re
 import socket
 import ssl
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 
@@ -32,7 +33,7 @@ class PinnedContext(ssl.SSLContext):
 
     fingerprint = ""
 
-    def wrap_socket(self, *args, **kwargs):
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> Any:
         line = super().wrap_socket(*args, **kwargs)
         if fingerprint_of(line.getpeercert(True)) != self.fingerprint:
             line.close()
@@ -49,7 +50,7 @@ def written(fingerprint: str) -> str:
     return ":".join(re.findall("..", fingerprint.upper()))
 
 
-def context_for(params: dict) -> ssl.SSLContext:
+def context_for(params: dict[str, Any]) -> ssl.SSLContext:
     """How the host's certificate is checked. Takes ``thumbprint``, ``ca_path`` and ``validate_certs`` of the module; raises bad_value."""
     thumbprint, ca_path = params["thumbprint"], params["ca_path"]
     if thumbprint:
@@ -78,7 +79,7 @@ def context_for(params: dict) -> ssl.SSLContext:
 # ---------------------------------------------------------------- what is refused
 
 
-def untrusted(error: ssl.SSLError, params: dict) -> Failure:
+def untrusted(error: ssl.SSLError, params: dict[str, Any]) -> Failure:
     """Why the certificate is refused, and whether ``thumbprint`` or ``ca_path`` or another ``hostname`` helps."""
     where = f"{params['hostname']}:{params['port']}"
     shown = _shown(params)
@@ -112,7 +113,7 @@ def untrusted(error: ssl.SSLError, params: dict) -> Failure:
     return Failure("certificate_untrusted", what, remedy, fingerprint=shown["fingerprint"] if shown else None)
 
 
-def _shown(params: dict) -> dict | None:
+def _shown(params: dict[str, Any]) -> dict[str, Any] | None:
     """{fingerprint, names, issuer, own} of the certificate that the host shows; None when it cannot be read."""
     try:
         blind = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -139,7 +140,7 @@ def _shown(params: dict) -> dict | None:
     }
 
 
-def _passes_without_strict_check(params: dict) -> bool:
+def _passes_without_strict_check(params: dict[str, Any]) -> bool:
     context = ssl.create_default_context(cafile=params["ca_path"])
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     try:
@@ -149,7 +150,7 @@ def _passes_without_strict_check(params: dict) -> bool:
     return True
 
 
-def _certificate(params: dict, context: ssl.SSLContext, binary: bool):
+def _certificate(params: dict[str, Any], context: ssl.SSLContext, binary: bool) -> Any:
     line = socket.create_connection((params["hostname"], params["port"]), timeout=params["timeout_s"])
     with line, context.wrap_socket(line, server_hostname=params["hostname"]) as tls:
         return tls.getpeercert(binary)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 
@@ -34,7 +35,7 @@ def mount_point(path: str) -> str:
     return path
 
 
-def observe(path: str) -> dict:
+def observe(path: str) -> dict[str, Any]:
     """What is at the path. ``mount_point`` is None when the folder is not there."""
     folder = os.path.dirname(path)
     seen = {
@@ -56,7 +57,7 @@ def observe(path: str) -> dict:
     return seen
 
 
-def plan(path: str, seen: dict, size_bytes: int | None) -> list:
+def plan(path: str, seen: dict[str, Any], size_bytes: int | None) -> list[Any]:
     """Steps to an image of that size (None: to no image); refuses what would write over something or beside the datastore."""
     if size_bytes is None:
         return ["remove"] if seen["size_bytes"] is not None else []
@@ -109,7 +110,7 @@ def create(path: str, size_bytes: int) -> None:
     os.rename(part, path)
 
 
-def apply(path: str, steps: list, size_bytes: int | None) -> None:
+def apply(path: str, steps: list[Any], size_bytes: int | None) -> None:
     for step in steps:
         if step == "create":
             create(path, size_bytes)

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure
@@ -52,7 +53,7 @@ PHASES = (
 NOMINAL_S = 45
 
 
-def recipe_hash(recipe: dict) -> str:
+def recipe_hash(recipe: dict[str, Any]) -> str:
     """Identity of an image: the hash of everything it is made from. ``recipe``: file name -> bytes."""
     digest = hashlib.sha256(f"format {FORMAT}\nsuite {SUITE}\n".encode())
     for name in sorted(recipe):
@@ -60,7 +61,7 @@ def recipe_hash(recipe: dict) -> str:
     return digest.hexdigest()
 
 
-def read_recipe(folder: str) -> dict:
+def read_recipe(folder: str) -> dict[str, Any]:
     recipe = {}
     for name in RECIPE_FILES:
         path = os.path.join(folder, name)
@@ -76,12 +77,12 @@ def read_recipe(folder: str) -> dict:
     return recipe
 
 
-def package_list(text: str) -> list:
+def package_list(text: str) -> list[Any]:
     """One package a line, ``#`` begins a comment."""
     return sorted({line.split("#")[0].strip() for line in text.splitlines()} - {""})
 
 
-def parse_modules_dep(text: str) -> dict:
+def parse_modules_dep(text: str) -> dict[str, Any]:
     """modules.dep as {module name: (path, [paths it needs])}, all paths relative to the modules folder."""
     table = {}
     for line in text.splitlines():
@@ -94,7 +95,7 @@ def module_name(path: str) -> str:
     return os.path.basename(path).split(".ko")[0].replace("-", "_")
 
 
-def load_order(wanted: tuple, table: dict, builtin: set) -> list:
+def load_order(wanted: tuple[Any, ...], table: dict[str, Any], builtin: set[Any]) -> list[Any]:
     """Paths to insmod, dependencies first. What is built into the kernel needs no loading."""
     order = []
 
@@ -118,7 +119,7 @@ def load_order(wanted: tuple, table: dict, builtin: set) -> list:
     return order
 
 
-def newc(entries: list) -> bytes:
+def newc(entries: list[Any]) -> bytes:
     """A cpio archive of the form the kernel unpacks. ``entries``: (path, mode with type bits, content)."""
     archive = bytearray()
     for number, (path, mode, content) in enumerate([*entries, ("TRAILER!!!", 0, b"")], start=1):
@@ -151,7 +152,7 @@ def phase_of(line: str) -> str | None:
 class Progress:
     """Tells a watcher, through a small file that is replaced whole, what the build does now."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str) -> None:
         self.path = path
         self.started = time.time()
 
@@ -166,7 +167,7 @@ class Progress:
 
 
 @contextlib.contextmanager
-def locked(image_dir: str, progress: Progress, timeout_s: int = 900):
+def locked(image_dir: str, progress: Progress, timeout_s: int = 900) -> Iterator[Any]:
     """One build at a time in one folder. The tools a build starts inherit the lock, so it is free only when they have ended too."""
     with open(os.path.join(image_dir, ".lock"), "w", encoding="utf-8") as handle:
         deadline = time.monotonic() + timeout_s
@@ -227,16 +228,16 @@ def tree_kib(path: str) -> int:
     return sum(os.lstat(entry).st_blocks for entry in paths) // 2
 
 
-def left_overs(image_dir: str) -> list:
+def left_overs(image_dir: str) -> list[Any]:
     return sorted(entry for entry in os.listdir(image_dir) if entry.startswith(".building-"))
 
 
-def run(argv: list, log_path: str, lock_fd: int, on_line=None, env: dict | None = None) -> None:
+def run(argv: list[Any], log_path: str, lock_fd: int, on_line: Any = None, env: dict[str, Any] | None = None) -> None:
     """Run a tool, copy what it says to the log, and fail with the end of what it said."""
     with open(log_path, "a", encoding="utf-8") as log:
         log.write(f"+ {' '.join(argv)}\n")
         log.flush()
-        tail = []
+        tail: list[Any] = []
         # Tools of the administrator are not on every user's search path, and never on the one chroot inherits.
         path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin", "/bin"])
         try:
@@ -274,7 +275,7 @@ def run(argv: list, log_path: str, lock_fd: int, on_line=None, env: dict | None 
             )
 
 
-def configure_root(root: str, recipe: dict, public_key: str) -> None:
+def configure_root(root: str, recipe: dict[str, Any], public_key: str) -> None:
     """What the packages do not bring: our init, sshd's configuration, the key that may log in."""
     places = {
         "inittab": ("etc/inittab", 0o644),
@@ -413,7 +414,7 @@ def build(recipe_dir: str, image_dir: str, progress: Progress, lock_fd: int) -> 
     return final
 
 
-def parse_status(text: str) -> dict:
+def parse_status(text: str) -> dict[str, Any]:
     """Installed packages and their versions from dpkg's status file."""
     versions = {}
     for paragraph in text.split("\n\n"):
@@ -425,7 +426,7 @@ def parse_status(text: str) -> dict:
     return versions
 
 
-def present(params: dict, check_mode: bool) -> dict:
+def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     image_dir = params["image_dir"]
     identity = recipe_hash(read_recipe(params["recipe_dir"]))
     folder = os.path.join(image_dir, identity)
@@ -453,7 +454,7 @@ def present(params: dict, check_mode: bool) -> dict:
     return result
 
 
-def absent(params: dict, check_mode: bool) -> dict:
+def absent(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     there = os.path.isdir(params["image_dir"])
     if there and not check_mode:
         with locked(params["image_dir"], Progress(os.path.join(params["image_dir"], ".progress"))):
@@ -461,5 +462,5 @@ def absent(params: dict, check_mode: bool) -> dict:
     return {"changed": there, "diff": {"before": f"{params['image_dir']}\n" if there else "", "after": ""}}
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     return (present if params["state"] == "present" else absent)(params, check_mode)

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import threading
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..linux import daemon, mounts
@@ -41,7 +42,7 @@ def pid_path(name: str) -> str:
     return os.path.join(RUN_DIR, f"{name}.pid")
 
 
-def build_argv(name: str, path: str, address: str, port: int, aio: str) -> list:
+def build_argv(name: str, path: str, address: str, port: int, aio: str) -> list[Any]:
     return [
         QEMU_NBD,
         "--persistent",
@@ -129,7 +130,7 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
     return None if found == magic else f"{source} no longer holds the {kind} that is mounted from it"
 
 
-def read_state(name: str, argv: list, path: str) -> dict:
+def read_state(name: str, argv: list[Any], path: str) -> dict[str, Any]:
     """What runs: its pid, whether it is started as wanted, and why what it serves is not the file any more."""
     pid = running_pid(name)
     if pid is None:
@@ -141,7 +142,7 @@ def read_state(name: str, argv: list, path: str) -> dict:
     return {"pid": pid, "as_wanted": daemon.read_cmdline(pid) == argv, "problem": problem}
 
 
-def plan(current: dict, state: str) -> list:
+def plan(current: dict[str, Any], state: str) -> list[Any]:
     """Steps for ``present``, ``absent``, or ``released`` (ended only when what it serves is not the file any more)."""
     running = current["pid"] is not None
     if state == "absent":
@@ -153,7 +154,7 @@ def plan(current: dict, state: str) -> list:
     return ["stop"] * running + ["start"]
 
 
-def start(name: str, argv: list) -> None:
+def start(name: str, argv: list[Any]) -> None:
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin"])
     tool = shutil.which(QEMU_NBD, path=path)
     if not tool:

@@ -20,6 +20,8 @@ import shutil
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 
@@ -73,7 +75,7 @@ def namespace_path(netns: str) -> str:
     return netns if netns.startswith("/") else os.path.join(run_dir(netns), "net")
 
 
-def enter_argv(netns: str | None) -> list:
+def enter_argv(netns: str | None) -> list[Any]:
     """What to put before a command so that it runs in the namespace."""
     return ["nsenter", f"--net={namespace_path(netns)}", "--"] if netns else []
 
@@ -86,7 +88,7 @@ def is_namespace(path: str) -> bool:
         return False
 
 
-def command(argv: list) -> str:
+def command(argv: list[Any]) -> str:
     """Run a network tool and return what it printed."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     tool = shutil.which(argv[0], path=path)
@@ -110,7 +112,7 @@ def command(argv: list) -> str:
     return done.stdout
 
 
-def read_state(netns: str) -> dict:
+def read_state(netns: str) -> dict[str, Any]:
     """What there is: namespace, bridge, its addresses, its ports, and what is down."""
     if not is_namespace(namespace_path(netns)):
         return {
@@ -124,7 +126,7 @@ def read_state(netns: str) -> dict:
     return {"folder": True, **parse_state(json.loads(command([*enter_argv(netns), "ip", "-j", "address", "show"])))}
 
 
-def parse_state(links: list) -> dict:
+def parse_state(links: list[Any]) -> dict[str, Any]:
     """The state from ``ip -j address show``."""
     by_name = {link["ifname"]: link for link in links}
     bridge = by_name.get(BRIDGE, {})
@@ -139,11 +141,11 @@ def parse_state(links: list) -> dict:
     }
 
 
-def plan(current: dict, desired: dict) -> list:
+def plan(current: dict[str, Any], desired: dict[str, Any]) -> list[Any]:
     """Steps from what is to what is wanted. ``desired``: {"netns": False} or {"netns": True, "address": …, "taps": […]}."""
     if not desired["netns"]:
         return [("remove namespace",)] * current["netns"] + [("remove folder",)] * current["folder"]
-    steps = [] if current["netns"] else [("add namespace",)]
+    steps: list[tuple[str, ...]] = [] if current["netns"] else [("add namespace",)]
     if not current["bridge"]:
         steps.append(("add bridge",))
     steps += [("remove address", address) for address in current["addresses"] if address != desired["address"]]
@@ -160,7 +162,7 @@ def plan(current: dict, desired: dict) -> list:
     return steps + [("set up", name) for name in [*new, *down]]
 
 
-def commands(step: tuple, netns: str) -> list:
+def commands(step: tuple[Any, ...], netns: str) -> list[Any]:
     """The commands of one step."""
     inside = enter_argv(netns)
     return {
@@ -194,7 +196,7 @@ def close_connections(folder: str) -> None:
             os.unlink(path)
 
 
-def apply(steps: list, netns: str) -> None:
+def apply(steps: list[Any], netns: str) -> None:
     path = namespace_path(netns)
     for step in steps:
         if step[0] == "add namespace":
@@ -220,7 +222,7 @@ def _setns(handle: int) -> None:
 
 
 @contextlib.contextmanager
-def entered(netns: str | None):
+def entered(netns: str | None) -> Iterator[Any]:
     """Within the block sockets are made in the namespace; they stay in it afterwards."""
     if not netns:
         yield
@@ -255,7 +257,7 @@ def wait_for_banner(
     port: int,
     deadline: float,
     expected: str = "SSH-",
-    still_alive=lambda: True,
+    still_alive: Any = lambda: True,
     patience_s: float = 2.0,
 ) -> bool:
     """Wait until the server greets as expected; give up at the deadline (time.monotonic) or when the machine is gone.

@@ -17,6 +17,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..linux import daemon
@@ -29,7 +30,7 @@ SOCKET_PATH_LIMIT = 107
 TB_SIZE_MIB = 96
 
 
-def check_definition(vm: dict) -> None:
+def check_definition(vm: dict[str, Any]) -> None:
     """Refuse, before anything is started, what QEMU would refuse or misread."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", vm["name"]):
         raise bad_value("name", vm["name"], "Use up to 63 letters, digits, dots, _ and -.")
@@ -63,7 +64,7 @@ def check_definition(vm: dict) -> None:
             raise bad_value("nics mac", nic.get("mac"), "Give an address such as 52:54:00:12:34:56.")
 
 
-def parse_nbd_url(url: str) -> dict:
+def parse_nbd_url(url: str) -> dict[str, Any]:
     """nbd://host:port/export as QEMU's block layer wants it."""
     match = re.fullmatch(r"nbd://([A-Za-z0-9.-]+):([0-9]{1,5})/([^\s]+)", url)
     if not match:
@@ -71,7 +72,7 @@ def parse_nbd_url(url: str) -> dict:
     return {"server": {"type": "inet", "host": match[1], "port": match[2]}, "export": match[3]}
 
 
-def blockdev(disk: dict, number: int) -> dict:
+def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
     """A disk as QEMU's -blockdev takes it."""
     cache = {"direct": disk.get("cache", "none") == "none", "no-flush": False}
     read_only = bool(disk.get("readonly"))
@@ -87,13 +88,13 @@ def blockdev(disk: dict, number: int) -> dict:
     return {"node-name": f"disk{number}", **image}
 
 
-def limits(disk: dict) -> dict:
+def limits(disk: dict[str, Any]) -> dict[str, Any]:
     """What QEMU lets a disk do, as its ThrottleLimits; empty when it may do what it can."""
     found = {"iops-total": disk.get("iops"), "bps-total": (disk.get("mib_s") or 0) << 20}
     return {key: value for key, value in found.items() if value}
 
 
-def build_argv(vm: dict, accel: str) -> list:
+def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:
     """The command line of a machine."""
     # The cache of translated code is memory of the host: without a limit it grows to a gigabyte.
     processor = {
@@ -144,7 +145,7 @@ def build_argv(vm: dict, accel: str) -> list:
     return argv
 
 
-def definition_hash(argv: list, netns: str | None, generation: str) -> str:
+def definition_hash(argv: list[Any], netns: str | None, generation: str) -> str:
     """Identity of a machine: what it is started with, and whatever else must make it start anew when it changes."""
     return hashlib.sha256(json.dumps([argv, netns, generation]).encode()).hexdigest()
 
@@ -154,7 +155,7 @@ def running_pid(run_dir: str) -> int | None:
     return daemon.running_pid("-pidfile", os.path.join(run_dir, "pid"))
 
 
-def read_state(run_dir: str) -> dict:
+def read_state(run_dir: str) -> dict[str, Any]:
     state = {"exists": os.path.isdir(run_dir), "pid": running_pid(run_dir), "definition": None, "accel": None}
     try:
         with open(os.path.join(run_dir, "machine.json"), encoding="utf-8") as stream:
@@ -164,7 +165,7 @@ def read_state(run_dir: str) -> dict:
     return state
 
 
-def plan(current: dict, desired: str | None) -> list:
+def plan(current: dict[str, Any], desired: str | None) -> list[Any]:
     """Steps from what is to the wanted definition (None: no machine)."""
     if desired is None:
         return ["stop"] * bool(current["pid"]) + ["remove"] * current["exists"]
@@ -173,7 +174,7 @@ def plan(current: dict, desired: str | None) -> list:
     return ["stop"] * bool(current["pid"]) + ["start"]
 
 
-def console_tail(path: str, lines: int = 12) -> list:
+def console_tail(path: str, lines: int = 12) -> list[Any]:
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.path.getsize(path) - 8192))
@@ -194,7 +195,7 @@ def find_qemu() -> str:
     return path
 
 
-def start(vm: dict, argv: list, netns: str | None, definition: str, accel: dict) -> None:
+def start(vm: dict[str, Any], argv: list[Any], netns: str | None, definition: str, accel: dict[str, Any]) -> None:
     run_dir = vm["run_dir"]
     os.makedirs(run_dir, mode=0o700, exist_ok=True)
     os.makedirs(os.path.dirname(vm["console_log"]), exist_ok=True)
@@ -263,7 +264,7 @@ def stop(run_dir: str, timeout_s: float) -> None:
         )
 
 
-def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict:
+def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, Any]:
     """What the trial start of a kernel under KVM says."""
     if not device:
         return {"accel": "tcg", "reason": "emulated (TCG): this host has no /dev/kvm"}
@@ -279,7 +280,7 @@ def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict:
     return {"accel": "tcg", "reason": f"emulated (TCG): /dev/kvm is there but does not work: {said}"}
 
 
-def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict:
+def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict[str, Any]:
     """Try KVM by starting a kernel without any disk; the device node alone proves nothing."""
     if not os.path.exists("/dev/kvm"):
         return kvm_verdict(False, "", None)
@@ -317,7 +318,7 @@ def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict:
         return kvm_verdict(True, output.read(), returncode)
 
 
-def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict:
+def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict[str, Any]:
     """The accelerator and why; what ``auto`` found out is kept in the cache file, for this QEMU and this kernel."""
     if wanted != "auto":
         return {"accel": wanted, "reason": f"{'accelerated (KVM)' if wanted == 'kvm' else 'emulated (TCG)'}: asked for"}

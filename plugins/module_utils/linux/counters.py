@@ -16,6 +16,7 @@ import os
 import re
 import stat
 import time
+from typing import Any
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 # /proc/stat: user nice system idle iowait irq softirq steal. Guest time is part of user, so what follows would count twice.
@@ -30,7 +31,7 @@ BUSY_MS = 9
 # ---------------------------------------------------------------- reading
 
 
-def sample(device: str | None = None, pid: int | None = None) -> dict:
+def sample(device: str | None = None, pid: int | None = None) -> dict[str, Any]:
     """One reading of this host, and of a block device ('major:minor') and of a process where they are given and still there.
 
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
@@ -56,7 +57,7 @@ def device_number(path: str | None) -> str | None:
     return name if os.path.exists(f"/sys/dev/block/{name}/stat") else None
 
 
-def device_counts(number: str) -> dict | None:
+def device_counts(number: str) -> dict[str, Any] | None:
     """{name, counts} of a block device; None when it is gone or counts nothing (RAM disks of some kernels, statistics switched off)."""
     folder = os.path.realpath(f"/sys/dev/block/{number}")
     text = _read(f"{folder}/stat")
@@ -109,8 +110,8 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _processors() -> dict:
-    found: dict = {"cpu_ticks": {}}
+def _processors() -> dict[str, Any]:
+    found: dict[str, Any] = {"cpu_ticks": {}}
     for line in (_read("/proc/stat") or "").splitlines():
         # The line of interrupts has one number for each of thousands of sources; the first is their sum.
         name, _space, rest = line.partition(" ")
@@ -123,7 +124,7 @@ def _processors() -> dict:
     return found
 
 
-def _network() -> dict:
+def _network() -> dict[str, Any]:
     found = {}
     for line in (_read("/proc/net/dev") or "").splitlines():
         name, colon, rest = line.partition(":")
@@ -133,7 +134,7 @@ def _network() -> dict:
     return found
 
 
-def _threads(pid: int) -> dict | None:
+def _threads(pid: int) -> dict[str, Any] | None:
     """Processor ticks (user and system) of a process, with those of threads that ended, and of each thread that lives; None when it is gone."""
     whole = _ticks(f"/proc/{pid}/stat")
     if whole is None:
@@ -155,7 +156,7 @@ def _ticks(path: str) -> int | None:
 # ---------------------------------------------------------------- pure
 
 
-def combine(one, other, operation):
+def combine(one: Any, other: Any, operation: Any) -> Any:
     """Two samples or differences taken together number by number. What only one of them has is left out: it cannot be known for both."""
     if isinstance(one, dict):
         pairs = {key: combine(value, other[key], operation) for key, value in one.items() if key in other}
@@ -167,25 +168,26 @@ def combine(one, other, operation):
     return operation(one, other)
 
 
-def difference(before: dict, after: dict) -> dict:
+def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """What happened between two samples, still in the kernel's units."""
-    return combine(after, before, operator.sub)
+    changed: dict[str, Any] = combine(after, before, operator.sub)
+    return changed
 
 
-def total(differences: list) -> dict:
+def total(differences: list[Any]) -> dict[str, Any]:
     """Several differences taken as one."""
-    found = differences[0]
+    found: dict[str, Any] = differences[0]
     for other in differences[1:]:
         found = combine(found, other, operator.add)
     return found
 
 
-def delta(before: dict, after: dict) -> dict:
+def delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """The figures of what happened between two samples, see ``told``."""
     return told(difference(before, after))
 
 
-def told(changed: dict) -> dict:
+def told(changed: dict[str, Any]) -> dict[str, Any]:
     """The figures of a difference.
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
@@ -208,7 +210,7 @@ def told(changed: dict) -> dict:
     return found
 
 
-def _cpu_told(changed: dict, interval_s: float) -> dict:
+def _cpu_told(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
     ticks = {name: _split(spent) for name, spent in changed.get("cpu_ticks", {}).items()}
     busy, steal, whole = ticks.pop("all", (0, 0, 0))
     if whole <= 0 or interval_s <= 0:
@@ -229,13 +231,13 @@ def _cpu_told(changed: dict, interval_s: float) -> dict:
     return found
 
 
-def _split(spent: list) -> tuple:
+def _split(spent: list[Any]) -> tuple[Any, ...]:
     """(busy, stolen, all) ticks. What the hypervisor gave to others was not spent by this host, but it was part of the time."""
     whole = sum(spent)
     return whole - spent[IDLE] - spent[IOWAIT] - spent[STEAL], spent[STEAL], whole
 
 
-def _device_told(device: dict, interval_s: float) -> dict:
+def _device_told(device: dict[str, Any], interval_s: float) -> dict[str, Any]:
     counts = device["counts"]
     found = {"name": device["name"], **direction_counts(counts)}
     if interval_s > 0:
@@ -247,7 +249,7 @@ def _device_told(device: dict, interval_s: float) -> dict:
     return found
 
 
-def direction_counts(counts: list) -> dict:
+def direction_counts(counts: list[Any]) -> dict[str, Any]:
     """{read: {ios, bytes}, write: {ios, bytes}} of block statistics."""
     return {
         name: {"ios": counts[start], "bytes": counts[start + 2] * SECTOR_BYTES} for name, start in DIRECTIONS.items()

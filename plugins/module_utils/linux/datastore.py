@@ -34,7 +34,7 @@ def label(testbed_id: str, name: str) -> str:
     return "storlab-" + filesystem_uuid(testbed_id, name)[:4]
 
 
-def parse_superblock(head: bytes) -> dict:
+def parse_superblock(head: bytes) -> dict[str, Any]:
     """{filesystem, uuid, label} in the first 2 KiB of a device: ext4 or XFS; blank: all zero; else unknown."""
     if head[:4] == b"XFSB":
         return {
@@ -51,7 +51,7 @@ def parse_superblock(head: bytes) -> dict:
     return {"filesystem": "unknown" if any(head) else None, "uuid": None, "label": ""}
 
 
-def read_superblock(device: str) -> dict:
+def read_superblock(device: str) -> dict[str, Any]:
     """What the device itself holds: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
     handle = os.open(device, os.O_RDONLY | os.O_DIRECT)
     try:
@@ -63,11 +63,11 @@ def read_superblock(device: str) -> dict:
         os.close(handle)
 
 
-def plan(current: dict, wanted: dict) -> list:
+def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
     """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
     steps, name = [], {"datastore": wanted["name"]}
 
-    def add(op, was, will):
+    def add(op: Any, was: Any, will: Any) -> None:
         steps.append({"op": op, **name, "was": was, "will": will})
 
     mounted = current["mounted"]
@@ -102,12 +102,12 @@ def plan(current: dict, wanted: dict) -> list:
     return steps
 
 
-def foreign_entries(names) -> list:
+def foreign_entries(names: Any) -> list[Any]:
     """What lies on a datastore and is not the collection's own."""
     return sorted(name for name in names if name not in OWN_ENTRIES)
 
 
-def resolve(params: dict) -> list:
+def resolve(params: dict[str, Any]) -> list[Any]:
     """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing."""
     found, names, points = [], set(), set()
     for entry in params["datastores"]:
@@ -166,15 +166,15 @@ def resolve(params: dict) -> list:
 class Datastores:
     """The datastores of one testbed on this host."""
 
-    def __init__(self, testbed_id: str):
+    def __init__(self, testbed_id: str) -> None:
         self.testbed_id = testbed_id
         self.record = Record(testbed_id, "datastore")
 
     @staticmethod
-    def mount_of(mount_point: str) -> dict | None:
+    def mount_of(mount_point: str) -> dict[str, Any] | None:
         return mounts.mounted_at(mounts.read(), mount_point)
 
-    def current(self, wanted: dict) -> dict:
+    def current(self, wanted: dict[str, Any]) -> dict[str, Any]:
         path, device = os.path.join(wanted["mount_point"], BENCHMARK_FILE), os.path.realpath(wanted["device"])
         mounted, numbers = self.mount_of(wanted["mount_point"]), block_device.device_numbers(device)
         if numbers is None:
@@ -215,7 +215,7 @@ class Datastores:
             "generation": recorded.get("generation"),
         }
 
-    def refuse_unsafe(self, wanted: dict, steps: list) -> None:
+    def refuse_unsafe(self, wanted: dict[str, Any], steps: list[Any]) -> None:
         """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
         device = os.path.realpath(wanted["device"])
         facts = device_safety.inspect(device)
@@ -241,9 +241,10 @@ class Datastores:
 
     # -- change
 
-    def apply(self, wanted: dict, steps: list) -> list:
+    def apply(self, wanted: dict[str, Any], steps: list[Any]) -> list[Any]:
         """Apply the steps of one datastore; returns the processes that were ended."""
-        before, self.ended = loaded_modules(), []
+        before = loaded_modules()
+        self.ended: list[Any] = []
         operations = {
             "make_filesystem": self._make_filesystem,
             "mount": self._mount,
@@ -269,7 +270,7 @@ class Datastores:
             self.record.note_modules(before)
         return self.ended
 
-    def _make_filesystem(self, wanted: dict) -> None:
+    def _make_filesystem(self, wanted: dict[str, Any]) -> None:
         device = os.path.realpath(wanted["device"])
         if wanted["filesystem"] == "ext4":
             argv = [
@@ -296,7 +297,7 @@ class Datastores:
         self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
         self.record.save()
 
-    def _mount(self, wanted: dict) -> None:
+    def _mount(self, wanted: dict[str, Any]) -> None:
         recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
         missing = []
         while not os.path.isdir(folder):
@@ -326,13 +327,13 @@ class Datastores:
             what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
         )
 
-    def _remount(self, wanted: dict) -> None:
+    def _remount(self, wanted: dict[str, Any]) -> None:
         run(
             ["mount", "-o", f"remount,{wanted['mount_options']}", wanted["mount_point"]],
             what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
         )
 
-    def _detach(self, wanted: dict) -> None:
+    def _detach(self, wanted: dict[str, Any]) -> None:
         """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
         point = wanted["mount_point"]
         while self.mount_of(point):
@@ -356,7 +357,7 @@ class Datastores:
             finally:
                 os.close(handle)
 
-    def _end_holders(self, mount: dict) -> None:
+    def _end_holders(self, mount: dict[str, Any]) -> None:
         """End the processes that hold files of the dead file system; what they hold is gone, and they would keep its device claimed."""
         major, minor = (int(number) for number in mount["numbers"].split(":"))
         for sign, patience_s in ((signal.SIGTERM, 5), (signal.SIGKILL, 5)):
@@ -371,7 +372,7 @@ class Datastores:
             if not holders or wait_for(lambda: not _holders(os.makedev(major, minor)), timeout_s=patience_s):
                 return
 
-    def _write_benchmark_file(self, wanted: dict) -> None:
+    def _write_benchmark_file(self, wanted: dict[str, Any]) -> None:
         """Exactly so many bytes, each written: reading blocks that were never written would measure nothing.
 
         Written under another name and renamed when it is complete, so that a file of that name is a finished one.
@@ -408,7 +409,7 @@ class Datastores:
 
     # -- away with it
 
-    def plan_absent(self, discard: bool) -> list:
+    def plan_absent(self, discard: bool) -> list[Any]:
         """What removing does; raises datastore_not_empty or device_in_use."""
         steps = []
         for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
@@ -444,13 +445,13 @@ class Datastores:
         return steps
 
     @staticmethod
-    def _alive(mount: dict, fs_uuid: str) -> bool:
+    def _alive(mount: dict[str, Any], fs_uuid: str) -> bool:
         try:
-            return read_superblock(mount["source"])["uuid"] == fs_uuid
+            return bool(read_superblock(mount["source"])["uuid"] == fs_uuid)
         except OSError:  # the device is gone or dead
             return False
 
-    def remove(self) -> list:
+    def remove(self) -> list[Any]:
         self.ended = []
         for recorded in self.record.data.get("datastores", {}).values():
             mount = self.mount_of(recorded["mount_point"])
@@ -469,7 +470,7 @@ class Datastores:
         return self.ended
 
 
-def _holders(device: int) -> list:
+def _holders(device: int) -> list[Any]:
     """Processes with an open file, a working folder or a program on the file system of that device number: [(pid, command)]"""
     found = []
     for pid in sorted((entry for entry in os.listdir("/proc") if entry.isdigit()), key=int):
@@ -500,7 +501,7 @@ def wipe(device: str, fs_uuid: str) -> None:
         run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
 
 
-def layers_of(wanted: list) -> list:
+def layers_of(wanted: list[Any]) -> list[Any]:
     """The benchmark files as layers, without their host."""
     return [
         {
@@ -558,7 +559,7 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     stores, ended, layers = Datastores(check_testbed_id("datastore_testbed_id", params["testbed_id"])), [], {}
     if params["state"] == "absent":
         steps = stores.plan_absent(params["discard_contents"])

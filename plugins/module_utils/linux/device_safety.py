@@ -16,6 +16,7 @@ import shutil
 import socket
 import stat
 import subprocess
+from typing import Any
 
 from ..core.failure import Failure
 from . import mounts, scsi_pages
@@ -36,7 +37,7 @@ FINAL = (
 class System:
     """The host's own interfaces; tests give a folder as root and answer ``stat``, ``exclusive`` and ``run`` themselves."""
 
-    def __init__(self, root: str = "/"):
+    def __init__(self, root: str = "/") -> None:
         self.root = root
 
     def real(self, path: str) -> str:
@@ -66,7 +67,7 @@ class System:
                 return None
             raise
 
-    def names(self, path: str) -> list:
+    def names(self, path: str) -> list[Any]:
         try:
             return sorted(os.listdir(self.real(path)))
         except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
@@ -85,7 +86,7 @@ class System:
             path, seen = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(self.real(path)))), seen + 1
         return path
 
-    def stat(self, path: str):
+    def stat(self, path: str) -> Any:
         return os.stat(self.real(path))
 
     def read_link(self, path: str) -> str | None:
@@ -115,7 +116,7 @@ class System:
                 return True
         return True
 
-    def run(self, argv: list):
+    def run(self, argv: list[Any]) -> Any:
         """(exit code, stdout, stderr), or None when the tool is not installed."""
         tool = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
         if tool is None:
@@ -138,7 +139,7 @@ class System:
 # ---------------------------------------------------------------- reading
 
 
-def usage(path: str, system: System | None = None, with_openers: bool = True) -> dict:
+def usage(path: str, system: System | None = None, with_openers: bool = True) -> dict[str, Any]:
     """Who uses a path, as far as this host's kernel and its tgtd know. Never opens the device: a dead one would keep the reader waiting.
 
     Says ``type``, ``resolved``, and for a block device or file what counts for it and for what stands on it however high (partitions,
@@ -185,7 +186,7 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     return facts
 
 
-def inspect(path: str, root: str = "/", system: System | None = None) -> dict:
+def inspect(path: str, root: str = "/", system: System | None = None) -> dict[str, Any]:
     """Everything the guard needs to know about a path: who uses it, and what it is; reads only."""
     system = system or System(root)
     facts = usage(path, system)
@@ -201,14 +202,14 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> dict:
     return facts
 
 
-def _held_as(status) -> str:
+def _held_as(status: Any) -> str:
     """What tells the opened thing from another one of that name: a device's numbers, or a file's inode on its file system."""
     if stat.S_ISBLK(status.st_mode):
         return _numbers(status.st_rdev)
     return f"inode {status.st_ino} on {_numbers(status.st_dev)}"
 
 
-def hold(facts: dict, flags: int = 0) -> int:
+def hold(facts: dict[str, Any], flags: int = 0) -> int:
     """The judged device or file, open for reading; raises device_changed when something else took its name since it was judged."""
     held = os.open(facts["resolved"], os.O_RDONLY | os.O_CLOEXEC | flags)
     opened = _held_as(os.fstat(held))
@@ -223,7 +224,7 @@ def hold(facts: dict, flags: int = 0) -> int:
     return held
 
 
-def identity(path: str, system: System | None = None) -> dict:
+def identity(path: str, system: System | None = None) -> dict[str, Any]:
     """What proves which device a path is: {path, type, major_minor, serial, naa, wwid, mapped, mapped_uuid}; never opens it."""
     system = system or System()
     facts = {"path": path, "type": "missing"}
@@ -254,12 +255,12 @@ def _type(mode: int) -> str:
     return "special file"
 
 
-def _stack(system: System, resolved: str, folders: list) -> dict:
+def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
     """{node: {number, partitions, holders, loops}} of the path and everything that stands on it however high.
 
     folders: in sysfs, of the path itself when it is a block device; the path of a file has none.
     """
-    loops = {}
+    loops: dict[Any, Any] = {}
     for name in system.names("/sys/block"):
         backing = system.read(f"/sys/block/{name}/loop/backing_file")
         if backing:
@@ -285,9 +286,9 @@ def _stack(system: System, resolved: str, folders: list) -> dict:
     return stack
 
 
-def _mount_points(system: System, nodes: set, numbers: set) -> list:
+def _mount_points(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
     """Where one of the nodes is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
-    found = {}
+    found: dict[Any, Any] = {}
     for pid in _one_process_per_view(system):
         for mount in _mounts(system, pid):
             if mount["numbers"] in numbers or system.resolve(mount["source"]) in nodes:
@@ -296,7 +297,7 @@ def _mount_points(system: System, nodes: set, numbers: set) -> list:
     return list(found.values())
 
 
-def _one_process_per_view(system: System) -> list:
+def _one_process_per_view(system: System) -> list[Any]:
     """'self', then one process for each other mount namespace and root: they see other mounts."""
     seen, pids = set(), ["self", *sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int)]
     views = []
@@ -308,7 +309,7 @@ def _one_process_per_view(system: System) -> list:
     return views
 
 
-def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict:
+def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict[str, Any]:
     entries = system.names(folder)
     facts = {
         "major_minor": _numbers(rdev),
@@ -324,7 +325,7 @@ def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict:
     return facts
 
 
-def _identity_facts(system: System, folder: str) -> dict:
+def _identity_facts(system: System, folder: str) -> dict[str, Any]:
     """serial, naa and wwid as far as the kernel knows them."""
     serial = scsi_pages.unit_serial(system.read_bytes(f"{folder}/device/vpd_pg80") or b"")
     naa = scsi_pages.naa_names(system.read_bytes(f"{folder}/device/vpd_pg83") or b"")
@@ -353,7 +354,7 @@ def _array_uuid(system: System, folder: str) -> str | None:
     return next((line.partition("=")[2] for line in lines if line.startswith("MD_UUID=")), None)
 
 
-def _file_facts(system: System, resolved: str, status) -> dict:
+def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
     facts = {"size_bytes": status.st_size, "allocated_bytes": status.st_blocks * 512}
     mount = mounts.holding(_mounts(system), resolved)
     if mount:
@@ -365,14 +366,14 @@ def _file_facts(system: System, resolved: str, status) -> dict:
     return facts
 
 
-def _mounts(system: System, pid: str = "self") -> list:
+def _mounts(system: System, pid: str = "self") -> list[Any]:
     return mounts.parse(system.read(f"/proc/{pid}/mountinfo") or "")
 
 
-BLANK = {"signature": {}}
+BLANK: dict[str, Any] = {"signature": {}}
 
 
-def _signature(system: System, device: str) -> dict:
+def _signature(system: System, device: str) -> dict[str, Any]:
     """What a low-level probe finds: {'signature': {...}} (empty = blank) or {'signature_error': text}."""
     # -p reads the device itself; without it blkid answers from a cache that may describe another device of this name.
     done = system.run(["blkid", "-p", "-o", "export", device])
@@ -391,7 +392,7 @@ def _signature(system: System, device: str) -> dict:
     }
 
 
-def _lio_exports(system: System) -> list:
+def _lio_exports(system: System) -> list[Any]:
     core, found = "/sys/kernel/config/target/core", []
     for adapter in system.names(core):
         for name in system.names(f"{core}/{adapter}"):
@@ -411,7 +412,7 @@ def _lio_exports(system: System) -> list:
     return found
 
 
-def _nvmet_exports(system: System) -> list:
+def _nvmet_exports(system: System) -> list[Any]:
     """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else tells."""
     core, found = "/sys/kernel/config/nvmet/subsystems", []
     for name in system.names(core):
@@ -429,7 +430,7 @@ def _nvmet_exports(system: System) -> list:
     return found
 
 
-def _tgt_exports(system: System) -> list:
+def _tgt_exports(system: System) -> list[Any]:
     """LUNs of every tgtd of this host, asked for through each one's control socket."""
     found = []
     for name in system.names("/run/tgtd"):
@@ -444,7 +445,7 @@ def _tgt_exports(system: System) -> list:
     return found
 
 
-def parse_tgt(text: str) -> list:
+def parse_tgt(text: str) -> list[Any]:
     """[{software, name, serial, device}] from ``tgtadm --mode target --op show``."""
     found, target, serial = [], "", ""
     for line in text.splitlines():
@@ -458,7 +459,7 @@ def parse_tgt(text: str) -> list:
     return found
 
 
-def _openers(system: System, nodes: set, numbers: set) -> list:
+def _openers(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
     """Other processes that have one of the nodes open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
     found = []
     for pid in sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int):
@@ -476,7 +477,7 @@ def _openers(system: System, nodes: set, numbers: set) -> list:
     return found
 
 
-def _is_device(system: System, pid: str, descriptor: str, numbers: set) -> bool:
+def _is_device(system: System, pid: str, descriptor: str, numbers: set[Any]) -> bool:
     """Whether the open file is one of the devices under another name, as in a container."""
     try:
         status = system.stat(f"/proc/{pid}/fd/{descriptor}")
@@ -488,7 +489,14 @@ def _is_device(system: System, pid: str, descriptor: str, numbers: set) -> bool:
 # ---------------------------------------------------------------- judging
 
 
-def refusals(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> list:
+def refusals(
+    facts: dict[str, Any],
+    layer: dict[str, Any],
+    allow: Any = (),
+    testbed_id: str = "",
+    layers: Any = (),
+    overwrite: bool = True,
+) -> list[Any]:
     """Why the path must not be written to as this layer: [{code, message}], empty when it is proven to be the testbed's own.
 
     allow: paths the user named to override what may be overridden.
@@ -498,7 +506,14 @@ def refusals(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=()
     return judge(facts, layer, allow, testbed_id, layers, overwrite)[0]
 
 
-def judge(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
+def judge(
+    facts: dict[str, Any],
+    layer: dict[str, Any],
+    allow: Any = (),
+    testbed_id: str = "",
+    layers: Any = (),
+    overwrite: bool = True,
+) -> tuple[Any, ...]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
     found = purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
@@ -522,15 +537,20 @@ def judge(facts: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), o
     return lift(found, facts["path"] in allow or facts["resolved"] in allow, FINAL)
 
 
-def lift(found: list, named: bool, final: tuple) -> tuple:
+def lift(found: list[Any], named: bool, final: tuple[Any, ...]) -> tuple[Any, ...]:
     """(refusals, overridden): naming a device lifts all but what is final."""
     kept = [item for item in found if not named or item["code"] in final]
     return kept, [item for item in found if item not in kept]
 
 
 def guard(
-    layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True, system: System | None = None
-) -> tuple:
+    layer: dict[str, Any],
+    allow: Any = (),
+    testbed_id: str = "",
+    layers: Any = (),
+    overwrite: bool = True,
+    system: System | None = None,
+) -> tuple[Any, ...]:
     """Inspect and judge in one: (facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     facts = inspect(layer["path"], system=system)
     found, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)
@@ -539,7 +559,7 @@ def guard(
     return facts, overridden
 
 
-def as_failure(layer: dict, found: list) -> Failure:
+def as_failure(layer: dict[str, Any], found: list[Any]) -> Failure:
     return Failure(
         found[0]["code"],
         f"Layer {layer['name']} on {layer['host']} is not touched: {found[0]['what']}",
@@ -550,11 +570,11 @@ def as_failure(layer: dict, found: list) -> Failure:
     )
 
 
-def refusal(code: str, what: str, remedy: str) -> dict:
+def refusal(code: str, what: str, remedy: str) -> dict[str, Any]:
     return {"code": code, "message": f"{what} {remedy}", "what": what, "remedy": remedy}
 
 
-def _unreadable(facts: dict) -> dict:
+def _unreadable(facts: dict[str, Any]) -> dict[str, Any]:
     return refusal(
         "device_unreadable",
         f"{facts['path']} cannot be opened ({facts['claim']}).",
@@ -562,7 +582,7 @@ def _unreadable(facts: dict) -> dict:
     )
 
 
-def purpose_refusals(facts: dict, layer: dict) -> list:
+def purpose_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     if layer.get("purpose") == "scratch":
         return []
     return [
@@ -574,7 +594,7 @@ def purpose_refusals(facts: dict, layer: dict) -> list:
     ]
 
 
-def _final_use(facts: dict) -> list:
+def _final_use(facts: dict[str, Any]) -> list[Any]:
     path, found = facts["path"], []
     if facts["mounts"]:
         found.append(
@@ -589,7 +609,7 @@ def _final_use(facts: dict) -> list:
     return found
 
 
-def size_refusals(facts: dict, layer: dict) -> list:
+def size_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     if facts["size_bytes"] == layer["size_bytes"]:
         return []
     return [
@@ -601,7 +621,7 @@ def size_refusals(facts: dict, layer: dict) -> list:
     ]
 
 
-def _block(facts: dict, layer: dict) -> list:
+def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     path, found = facts["path"], []
     if layer["identity"].get("mount_point"):
         found.append(
@@ -657,7 +677,13 @@ PROOFS = {"serial": "serial", "naa": "naa", "wwid": "wwid", "uuid": "mapped_uuid
 
 
 def refuse_named(
-    what: str, variable: str, device: str, given: dict, purpose: str, facts: dict, tolerated=frozenset()
+    what: str,
+    variable: str,
+    device: str,
+    given: dict[str, Any],
+    purpose: str,
+    facts: dict[str, Any],
+    tolerated: Any = frozenset(),
 ) -> None:
     """The guard for a device that the user names instead of a layer; raises the first refusal, or identity_missing with the line to add.
 
@@ -705,7 +731,7 @@ def same_uuid(given: str | None, found: str | None) -> bool:
     return given == found or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
 
 
-def identity_refusals(facts: dict, layer: dict) -> list:
+def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
     path, identity, proven, found = facts["path"], layer["identity"], False, []
     for key, code in (
@@ -736,7 +762,7 @@ def identity_refusals(facts: dict, layer: dict) -> list:
     return found
 
 
-def _plain(value) -> str:
+def _plain(value: Any) -> str:
     """Names of one device are written in several ways: naa.6001…, 0x6001…, 6001…."""
     text = str(value or "").strip().lower()
     for prefix in ("naa.", "0x"):
@@ -744,7 +770,7 @@ def _plain(value) -> str:
     return text
 
 
-def _file(facts: dict, layer: dict) -> list:
+def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
         return [
@@ -782,7 +808,7 @@ def _file(facts: dict, layer: dict) -> list:
     return []
 
 
-def _use(facts: dict, layer: dict, testbed_id: str, layers) -> list:
+def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: Any) -> list[Any]:
     path, found = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {_plain(target["identity"].get("serial")) for target in targets} - {""}
@@ -824,7 +850,7 @@ def _use(facts: dict, layer: dict, testbed_id: str, layers) -> list:
     return found + _claims(facts)
 
 
-def _claims(facts: dict) -> list:
+def _claims(facts: dict[str, Any]) -> list[Any]:
     """The kernel gave the device, or one that stands on it, to somebody whom nothing else shows."""
     path = facts["path"]
     if facts.get("mounts") or facts.get("swap") or any(export.get("claims") for export in facts["exports"]):

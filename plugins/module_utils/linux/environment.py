@@ -9,6 +9,7 @@ import hashlib
 import os
 import platform
 import re
+from typing import Any
 
 from . import mounts
 from .device_safety import System, inspect
@@ -43,7 +44,7 @@ DEVICE = (
 )
 
 
-def fingerprint(layers=(), engine_path: str | None = None, system: System | None = None) -> dict:
+def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, Any]:
     """Kernel, processor, memory, engine and the devices of the layers; what the host does not tell is absent."""
     system = system or System()
     return _known(
@@ -67,7 +68,7 @@ def fingerprint(layers=(), engine_path: str | None = None, system: System | None
     )
 
 
-def device(path: str, system: System | None = None) -> dict:
+def device(path: str, system: System | None = None) -> dict[str, Any]:
     """Identity, queue settings and mount of what a path names."""
     system = system or System()
     facts = inspect(path, system=system)
@@ -82,14 +83,14 @@ def device(path: str, system: System | None = None) -> dict:
     return _known(found)
 
 
-def _known(value):
+def _known(value: Any) -> Any:
     """Without what the host did not tell, at every depth."""
     if isinstance(value, dict):
         return {key: _known(item) for key, item in value.items() if item not in (None, "", {})}
     return value
 
 
-def _cpu(system: System) -> dict:
+def _cpu(system: System) -> dict[str, Any]:
     text = system.read("/proc/cpuinfo") or ""
     model = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
     folder = "/sys/devices/system/cpu"
@@ -105,17 +106,17 @@ def _cpu(system: System) -> dict:
     }
 
 
-def _memory(system: System):
+def _memory(system: System) -> Any:
     match = re.search(r"^MemTotal:\s+(\d+) kB", system.read("/proc/meminfo") or "", re.MULTILINE)
     return int(match.group(1)) * 1024 if match else None
 
 
-def _distribution(system: System):
+def _distribution(system: System) -> Any:
     match = re.search(r'^PRETTY_NAME="?([^"\n]+)', system.read("/etc/os-release") or "", re.MULTILINE)
     return match.group(1) if match else None
 
 
-def _virtualisation(system: System) -> dict:
+def _virtualisation(system: System) -> dict[str, Any]:
     text = system.read("/proc/cpuinfo") or ""
     return {
         "guest": bool(re.search(r"^flags\s*:.*\bhypervisor\b", text, re.MULTILINE)),
@@ -126,7 +127,7 @@ def _virtualisation(system: System) -> dict:
     }
 
 
-def _engine(system: System, path: str) -> dict:
+def _engine(system: System, path: str) -> dict[str, Any]:
     done = system.run([path, "--version"])
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest()

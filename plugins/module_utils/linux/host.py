@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from typing import Any
 
 from ..core.failure import Failure
 
 
 def run(
-    argv: list,
-    ok: tuple = (0,),
+    argv: list[Any],
+    ok: tuple[Any, ...] = (0,),
     timeout_s: float = 120,
     what: str = "",
     remedy: str = "",
-    environment: dict | None = None,
-) -> subprocess.CompletedProcess:
+    environment: dict[str, Any] | None = None,
+) -> subprocess.CompletedProcess[str]:
     """Run argv without input; raise Failure command_missing, command_timeout or command_failed."""
     search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"
     try:
@@ -59,7 +60,7 @@ def run(
     return done
 
 
-def wait_for(condition, timeout_s: float, interval_s: float = 0.1):
+def wait_for(condition: Any, timeout_s: float, interval_s: float = 0.1) -> Any:
     """The first true value of condition(), or its last value at the deadline."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -92,7 +93,7 @@ def write_text(path: str, text: str) -> None:
 # ---- kernel modules
 
 
-def loaded_modules(root: str = "/") -> set:
+def loaded_modules(root: str = "/") -> set[Any]:
     """Names of the loadable modules that are loaded (built-in ones are not in the list)."""
     text = read_text(os.path.join(root, "proc/modules"), default="")
     return {line.split()[0] for line in text.splitlines() if line}
@@ -119,7 +120,7 @@ def module_available(name: str) -> bool:
         return False
 
 
-def unload_modules(names) -> list:
+def unload_modules(names: Any) -> list[Any]:
     """Unload those of our modules that nothing uses; what is still used by others stays. Returns what went."""
     gone, remaining = [], sorted(set(names) & loaded_modules())
     progress = True

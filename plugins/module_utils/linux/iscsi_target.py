@@ -62,7 +62,9 @@ SPEC: dict[str, Any] = {
 }
 
 
-def check_targets(wanted: list, layers: dict, allow_no_chap: bool = False, allow_any_address: bool = False) -> list:
+def check_targets(
+    wanted: list[Any], layers: dict[str, Any], allow_no_chap: bool = False, allow_any_address: bool = False
+) -> list[Any]:
     """The targets with addresses normalised and the device of every LUN found; raises bad_value or layer_missing."""
     targets, names, portals_of = [], set(), {}
     for target in wanted:
@@ -115,13 +117,13 @@ def check_targets(wanted: list, layers: dict, allow_no_chap: bool = False, allow
     return targets
 
 
-def _unique(variable: str, values: list) -> None:
+def _unique(variable: str, values: list[Any]) -> None:
     double = sorted({value for value in values if values.count(value) > 1}, key=str)
     if double:
         raise bad_value(variable, double[0], "It stands there twice; give each once.")
 
 
-def _resolved(variable: str, lun: dict, layers: dict) -> dict:
+def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
     """{device, parent, expected, generation, purpose}: what the LUN stands on."""
     if bool(lun["layer"]) == bool(lun["device"]):
         raise bad_value(
@@ -149,7 +151,7 @@ def _resolved(variable: str, lun: dict, layers: dict) -> dict:
     }
 
 
-def refuse_unsafe(lun: dict, target: str, testbed_id: str) -> None:
+def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
     """The device guard before a LUN is exported. What the testbed itself published may carry its own signature."""
     facts = device_safety.inspect(os.path.realpath(lun["device"]))
     layer = lun["expected"]
@@ -169,7 +171,7 @@ def refuse_unsafe(lun: dict, target: str, testbed_id: str) -> None:
         raise device_safety.as_failure({**layer, "path": lun["device"]}, found)
 
 
-def withdrawn(lost: list, targets: list, layers: dict) -> list:
+def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> list[Any]:
     """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, variable, layer, host, path}.
 
     lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in. The layer, its host and path are of the
@@ -177,7 +179,7 @@ def withdrawn(lost: list, targets: list, layers: dict) -> list:
     """
     found = []
     for entry in lost:
-        layer = next(
+        layer: Any = next(
             (
                 layer
                 for layer in layers.values()
@@ -194,7 +196,7 @@ def withdrawn(lost: list, targets: list, layers: dict) -> list:
     return found
 
 
-def _variable_of(lost: dict, targets: list) -> str:
+def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
     """The variable that no longer gives the LUN to the initiator."""
     name = f"iscsi_target_targets {lost['target']}"
     target = next((target for target in targets if target["name"] == lost["target"]), None)
@@ -210,7 +212,7 @@ def _variable_of(lost: dict, targets: list) -> str:
     return name
 
 
-def refuse_withdrawn(luns: list, uses: dict) -> None:
+def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
     """Raises target_in_use unless every LUN that a logged-in initiator would lose is proven to be unused there.
 
     luns: from ``withdrawn``. uses: {key: users}, what the initiators themselves say; no users: nothing uses the disk.
@@ -236,7 +238,9 @@ def refuse_withdrawn(luns: list, uses: dict) -> None:
     )
 
 
-def layers_of(targets: list, published: dict, identity, provider: str, page_cache: bool = False) -> list:
+def layers_of(
+    targets: list[Any], published: dict[str, Any], identity: Any, provider: str, page_cache: bool = False
+) -> list[Any]:
     """The LUNs as layers, without their host. A path from an earlier loopback login to the same LUN stays.
 
     page_cache: whether the target serves from the page cache of its host, or bypasses it.

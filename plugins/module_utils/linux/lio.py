@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import namedtuple
+from typing import Any
 
 from ..core.failure import Failure
 from ..core.iscsi_names import lio_naa, portal_text, unit_serial
@@ -46,7 +47,7 @@ def store_name(testbed_id: str, lun_name: str) -> str:
     return f"storlab-{testbed_id}-{lun_name}"
 
 
-def wanted_entries(testbed_id: str, targets: list, hba: str) -> list:
+def wanted_entries(testbed_id: str, targets: list[Any], hba: str) -> list[Any]:
     """The wanted configuration in the order in which it is made. Each LUN carries its ``device``."""
     entries = [Entry(f"core/{hba}", DIR)] if any(target["luns"] for target in targets) else []
     for target in targets:
@@ -91,7 +92,7 @@ def wanted_entries(testbed_id: str, targets: list, hba: str) -> list:
     return entries
 
 
-def made_below_core(entries: list) -> dict:
+def made_below_core(entries: list[Any]) -> dict[str, Any]:
     """{path: [serial]} of the adapters (without serial) and backstores of a wanted configuration, for the record."""
     values = {entry.path: entry.value for entry in entries}
     return {
@@ -101,7 +102,7 @@ def made_below_core(entries: list) -> dict:
     }
 
 
-def plan(current: dict, entries: list) -> list:
+def plan(current: dict[str, Any], entries: list[Any]) -> list[Any]:
     """Steps {op, path, was, will}: what is not wanted goes first, innermost first, then the wanted is made in its order."""
     wanted = {entry.path: entry.value for entry in entries}
     doomed = {
@@ -129,7 +130,7 @@ def plan(current: dict, entries: list) -> list:
         if more <= doomed:
             break
         doomed |= more
-    steps = []
+    steps: list[dict[str, Any]] = []
     for path in sorted(doomed, key=_removal_order):
         if path.count("/") == 2 and path.startswith("iscsi/") and current.get(f"{path}/enable") == "1":
             steps.append({"op": "write", "path": f"{path}/enable", "was": "1", "will": "0"})
@@ -157,7 +158,7 @@ def plan(current: dict, entries: list) -> list:
     return steps
 
 
-def newly_exported(current: dict, steps: list, targets: list, testbed_id: str) -> list:
+def newly_exported(current: dict[str, Any], steps: list[Any], targets: list[Any], testbed_id: str) -> list[Any]:
     """[(target, LUN)] of the backstores that the steps make on a device that no backstore of ours is on now: the guard has to see it."""
     ours = {value for path, value in current.items() if path.startswith("core/") and path.endswith("/udev_path")}
     made = {step["path"].split("/")[2] for step in steps if step["op"] == "mkdir" and _is_store(step["path"])}
@@ -169,7 +170,7 @@ def newly_exported(current: dict, steps: list, targets: list, testbed_id: str) -
     ]
 
 
-def lost_luns(current: dict, steps: list, sessions: dict) -> list:
+def lost_luns(current: dict[str, Any], steps: list[Any], sessions: dict[str, Any]) -> list[Any]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     sessions: {target: {initiator: address}}. A LUN is lost with its mapping, and with a portal, through which it may be reached.
@@ -196,25 +197,27 @@ def lost_luns(current: dict, steps: list, sessions: dict) -> list:
     return found
 
 
-def parse_session(info: str) -> tuple | None:
+def parse_session(info: str) -> tuple[Any, ...] | None:
     """(initiator, address) of the session that the ``info`` of an ACL shows, None without one."""
     name = re.search(r"^InitiatorName: (\S+)", info, re.M)
     address = re.search(r"^\s*Address (\S+)", info, re.M)
     return (name.group(1), address.group(1) if address else "") if name else None
 
 
-def _removal_order(path: str) -> tuple:
+def _removal_order(path: str) -> tuple[Any, ...]:
     """Mapped LUNs and ACLs before the LUNs they name, LUNs before backstores, children before parents."""
     return (path.startswith("core/"), "/acls/" not in path, -path.count("/"), path)
 
 
-def _shown(path: str, value):
+def _shown(path: str, value: Any) -> Any:
     if isinstance(value, Link):
         return value.to
     return MASK if value and "/auth/password" in path else value
 
 
-def refuse_foreign(existing: dict, current: dict, targets: list, testbed_id: str, recorded_targets: list) -> None:
+def refuse_foreign(
+    existing: dict[str, Any], current: dict[str, Any], targets: list[Any], testbed_id: str, recorded_targets: list[Any]
+) -> None:
     """Raises foreign_target or foreign_backstore for a wanted name that exists on the host without being this testbed's.
 
     existing: {"targets": names, "stores": names} of everything in configfs. current: what is this testbed's own.
@@ -247,20 +250,20 @@ def _is_store(path: str) -> bool:
 class Configfs:
     """Reads and changes the target configuration below one root."""
 
-    def __init__(self, root: str = f"{CONFIGFS}/target"):
+    def __init__(self, root: str = f"{CONFIGFS}/target") -> None:
         self.root = root
 
     def at(self, path: str) -> str:
         return os.path.join(self.root, path)
 
-    def names(self, path: str, prefix: str = "") -> list:
+    def names(self, path: str, prefix: str = "") -> list[Any]:
         folder = self.at(path)
         return sorted(name for name in os.listdir(folder) if name.startswith(prefix)) if os.path.isdir(folder) else []
 
-    def subfolders(self, path: str, prefix: str = "") -> list:
+    def subfolders(self, path: str, prefix: str = "") -> list[Any]:
         return [name for name in self.names(path, prefix) if os.path.isdir(self.at(f"{path}/{name}"))]
 
-    def _links(self, path: str) -> dict:
+    def _links(self, path: str) -> dict[str, Any]:
         return {
             f"{path}/{name}": Link(
                 os.path.relpath(os.path.realpath(self.at(f"{path}/{name}")), os.path.realpath(self.root))
@@ -269,7 +272,7 @@ class Configfs:
             if os.path.islink(self.at(f"{path}/{name}"))
         }
 
-    def stores(self, recorded: dict) -> dict:
+    def stores(self, recorded: dict[str, Any]) -> dict[str, Any]:
         """This testbed's backstores and their adapters among those that are there.
 
         recorded: {path: serials} of what the testbed made below core/; an adapter has none. Names are compared exactly. A
@@ -295,16 +298,17 @@ class Configfs:
                 found[hba] = DIR
         return found
 
-    def existing(self) -> dict:
+    def existing(self) -> dict[str, Any]:
         """The names of all targets and backstores of this host, whoever made them."""
         return {
             "targets": [name for name in self.subfolders("iscsi") if name != "discovery_auth"],
             "stores": [store for hba in self.subfolders("core") for store in self.subfolders(f"core/{hba}")],
         }
 
-    def target(self, name: str) -> dict:
+    def target(self, name: str) -> dict[str, Any]:
         """One target with everything of it that this collection manages."""
-        base, found = f"iscsi/{name}", {}
+        base = f"iscsi/{name}"
+        found: dict[str, Any] = {}
         if not os.path.isdir(self.at(base)):
             return found
         found[base] = DIR
@@ -325,7 +329,7 @@ class Configfs:
                     found.update({f"{acl}/{lun}": DIR, **self._links(f"{acl}/{lun}")})
         return found
 
-    def sessions(self, target: str) -> dict:
+    def sessions(self, target: str) -> dict[str, Any]:
         """{initiator: address} of who is logged in to the target; the address of one without an ACL is not shown."""
         found = {}
         for tpg in self.subfolders(f"iscsi/{target}", "tpgt_"):
@@ -342,7 +346,7 @@ class Configfs:
             index += 1
         return f"iblock_{index}"
 
-    def apply(self, steps: list, entries: list) -> None:
+    def apply(self, steps: list[Any], entries: list[Any]) -> None:
         values = {entry.path: entry.value for entry in entries}
         for step in steps:
             try:
@@ -350,7 +354,7 @@ class Configfs:
             except OSError as error:
                 raise _explained(step, error) from error
 
-    def _apply(self, step: dict, value) -> None:
+    def _apply(self, step: dict[str, Any], value: Any) -> None:
         path = self.at(step["path"])
         if step["op"] == "mkdir":
             os.mkdir(path)
@@ -368,7 +372,7 @@ class Configfs:
             write_text(path, step["will"] if value is None else value or "NULL")
 
 
-def _explained(step: dict, error: OSError) -> Failure:
+def _explained(step: dict[str, Any], error: OSError) -> Failure:
     path = step["path"]
     if "/np/" in path and step["op"] == "mkdir":
         return Failure(
@@ -398,36 +402,36 @@ class LioTarget:
 
     MODULES = ("target_core_mod", "target_core_iblock", "iscsi_target_mod")
 
-    def __init__(self, testbed_id: str):
+    def __init__(self, testbed_id: str) -> None:
         self.testbed_id = testbed_id
         self.record = Record(testbed_id, "lio_target")
         self.configfs = Configfs()
 
-    def current(self) -> dict:
+    def current(self) -> dict[str, Any]:
         found = self.configfs.stores(self.record.data.get("core", {}))
         for name in self.record.data.get("targets", []):
             found.update(self.configfs.target(name))
         return found
 
-    def refuse_foreign(self, current: dict, targets: list) -> None:
+    def refuse_foreign(self, current: dict[str, Any], targets: list[Any]) -> None:
         recorded = self.record.data.get("targets", [])
         refuse_foreign(self.configfs.existing(), current, targets, self.testbed_id, recorded)
 
-    def lost_luns(self, current: dict, steps: list, patience_s: float) -> list:
+    def lost_luns(self, current: dict[str, Any], steps: list[Any], patience_s: float) -> list[Any]:
         """What logged-in initiators would lose by the steps; waits for sessions that are just ending."""
 
-        def lost():
+        def lost() -> list[Any]:
             recorded = self.record.data.get("targets", [])
             return lost_luns(current, steps, {name: self.configfs.sessions(name) for name in recorded})
 
         wait_for(lambda: not lost(), patience_s, interval_s=0.5)
         return lost()
 
-    def entries(self, current: dict, targets: list) -> list:
+    def entries(self, current: dict[str, Any], targets: list[Any]) -> list[Any]:
         used = sorted({path.split("/")[1] for path in current if path.startswith("core/")})
         return wanted_entries(self.testbed_id, targets, used[0] if used else self.configfs.free_hba())
 
-    def apply(self, targets: list, steps: list, entries: list) -> None:
+    def apply(self, targets: list[Any], steps: list[Any], entries: list[Any]) -> None:
         before = loaded_modules()
         names, made = [target["name"] for target in targets], made_below_core(entries)
         self.record.data["targets"] = sorted(set(self.record.data.get("targets", [])) | set(names))
@@ -455,7 +459,7 @@ class LioTarget:
         finally:
             self.record.note_modules(before)
 
-    def remove_all(self, steps: list) -> None:
+    def remove_all(self, steps: list[Any]) -> None:
         self.configfs.apply(steps, [])
         if (
             self.record.data.get("made_fabric")
@@ -476,7 +480,7 @@ class LioTarget:
         self.record.remove()
 
 
-def lun_identity(testbed_id: str, target: dict, lun: dict) -> dict:
+def lun_identity(testbed_id: str, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
     serial = unit_serial(testbed_id, lun["name"], lun.get("generation"))
     return {"target_iqn": target["name"], "lun": lun["lun"], "serial": serial, "naa": lio_naa(serial)}
 
@@ -484,7 +488,7 @@ def lun_identity(testbed_id: str, target: dict, lun: dict) -> dict:
 # ---- the module
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     lio = LioTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]))
     if params["state"] == "absent":
         steps = plan(lio.current(), [])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from . import counters
 
@@ -31,11 +32,11 @@ class Meter:
     device: 'major:minor' or None. runtime_s None: it ends after an amount of I/O, so only its exit tells when.
     """
 
-    def __init__(self, device: str | None, ramp_s: float, runtime_s: float | None):
+    def __init__(self, device: str | None, ramp_s: float, runtime_s: float | None) -> None:
         self.device, self.ramp_s, self.runtime_s = device, ramp_s, runtime_s
         self.begun = time.monotonic()
-        self.first: dict | None = None
-        self.last: dict | None = None
+        self.first: dict[str, Any] | None = None
+        self.last: dict[str, Any] | None = None
         self.inside = (ramp_s + SETTLE_S, float("inf"))
         due = []
         if runtime_s is not None:
@@ -65,7 +66,7 @@ class Meter:
             begun = self.elapsed_s()
             self._count(counters.device_counts(self.device), begun)
 
-    def sample(self, pid: int) -> dict:
+    def sample(self, pid: int) -> dict[str, Any]:
         found = counters.sample(self.device, pid)
         begun, ended = found["monotonic_s"] - self.begun, self.elapsed_s()
         self._count(found.get("device"), begun)
@@ -73,21 +74,21 @@ class Meter:
             self.first, self.last = self.first or found, found
         return found
 
-    def _count(self, device: dict | None, begun: float) -> None:
+    def _count(self, device: dict[str, Any] | None, begun: float) -> None:
         if device and self.counts:
             self.counts.append((begun, self.elapsed_s(), device["counts"]))
 
-    def span_unix_s(self) -> tuple | None:
+    def span_unix_s(self) -> tuple[Any, ...] | None:
         """(begin, end) of what ``changed`` is of, in seconds since 1970; other hosts' counters are cut to it."""
         return None if self.first is None else (self.first["unix_s"], self.last["unix_s"])
 
-    def changed(self) -> dict | None:
+    def changed(self) -> dict[str, Any] | None:
         """What the host counted in measured time, as a difference of two samples; None when it was too short to say."""
         if self.first is None or self.last["monotonic_s"] - self.first["monotonic_s"] < LEAST_INTERVAL_S:
             return None
         return counters.difference(self.first, self.last)
 
-    def device_seen(self) -> dict | None:
+    def device_seen(self) -> dict[str, Any] | None:
         """{least, most}: between what bounds the device's counts of the measured time lie. Call it when the engine has just ended.
 
         Without a ramp that is all since the start, exactly. With one, the engine began to count at the earliest when the ramp was over since
@@ -104,7 +105,7 @@ class Meter:
         return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}
 
 
-def _between(before: list, after: list) -> dict:
+def _between(before: list[Any], after: list[Any]) -> dict[str, Any]:
     """{read: {ios, bytes}, write: …}; requests that the kernel merged into others count as the I/Os that they were."""
     moved = [late - early for early, late in zip(before, after)]
     found = counters.direction_counts(moved)
@@ -113,7 +114,7 @@ def _between(before: list, after: list) -> dict:
     return found
 
 
-def added(seen: list) -> dict:
+def added(seen: list[Any]) -> dict[str, Any]:
     """What the device saw in several runs of the engine."""
     return {
         bound: {
@@ -132,17 +133,17 @@ class Series:
     Longer points keep every second, fourth … row, so that a series has at most MOST_ROWS; a row is always of one second.
     """
 
-    def __init__(self, on_device: bool = False, ios_too: bool = False):
-        self.rows: list = []
+    def __init__(self, on_device: bool = False, ios_too: bool = False) -> None:
+        self.rows: list[Any] = []
         self.on_device, self.ios_too = on_device, ios_too
         self.begun = time.monotonic()
         self.step, self.ticks, self.previous = 1, 0, None
 
-    def started(self, sample: dict) -> None:
+    def started(self, sample: dict[str, Any]) -> None:
         """The engine was started: the next row is of the time since this sample."""
         self.previous = sample
 
-    def add(self, phase: str, sample: dict, iops, bandwidth_bytes_s) -> None:
+    def add(self, phase: str, sample: dict[str, Any], iops: Any, bandwidth_bytes_s: Any) -> None:
         """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
         moved, latency = counters.difference(self.previous, sample), None
         figures, self.previous = counters.told(moved), sample
@@ -169,6 +170,6 @@ class Series:
             self.step *= 2
             self.rows = self.rows[1::2]
 
-    def told(self) -> dict:
+    def told(self) -> dict[str, Any]:
         """The content of series.json."""
         return {"interval_s": self.step * INTERVAL_S, "columns": list(COLUMNS), "rows": self.rows}

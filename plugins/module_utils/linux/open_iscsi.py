@@ -13,6 +13,7 @@ from __future__ import annotations
 import glob
 import os
 import socket
+from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import write_whole
@@ -47,7 +48,7 @@ LOGIN_ERRORS = {
 }
 
 
-def node_settings(target: dict, tuning: dict) -> dict:
+def node_settings(target: dict[str, Any], tuning: dict[str, Any]) -> dict[str, Any]:
     """The lines of the node record this collection decides; an empty value means: no such line."""
     depth = tuning["queue_depth"]
     cmds_max = 128
@@ -70,7 +71,7 @@ def node_settings(target: dict, tuning: dict) -> dict:
     }
 
 
-def parse_record(text: str) -> dict:
+def parse_record(text: str) -> dict[str, Any]:
     return {
         key.strip(): value.strip()
         for key, equals, value in (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
@@ -78,7 +79,7 @@ def parse_record(text: str) -> dict:
     }
 
 
-def edit_record(text: str, settings: dict) -> str:
+def edit_record(text: str, settings: dict[str, Any]) -> str:
     """The record with the settings in it; everything else stays as it is."""
     lines, left = [], dict(settings)
     for line in text.splitlines():
@@ -94,11 +95,11 @@ def edit_record(text: str, settings: dict) -> str:
     return "\n".join(lines + [f"{name} = {value}" for name, value in left.items() if value]) + "\n"
 
 
-def shown(settings: dict) -> dict:
+def shown(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: "(secret)" if key in SECRETS and value else value for key, value in settings.items()}
 
 
-def plan(current: dict, target: dict, tuning: dict) -> list:
+def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Any]:
     """Steps for one target. current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, busy: [...]}"""
     name = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
     wanted, steps = node_settings(target, tuning), []
@@ -146,7 +147,7 @@ def plan(current: dict, target: dict, tuning: dict) -> list:
     return steps
 
 
-def check_identity(lun: dict, found: dict, target: dict) -> None:
+def check_identity(lun: dict[str, Any], found: dict[str, Any], target: dict[str, Any]) -> None:
     """The device behind the LUN must be the one that was published; raises wrong_serial, wrong_naa or wrong_size."""
     for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("wwid", "name"), ("size_bytes", "size")):
         if lun.get(key) and str(found[key]) != str(lun[key]):
@@ -166,14 +167,14 @@ class OpenIscsi:
 
     MODULES = ("iscsi_tcp", "sd_mod")
 
-    def __init__(self, testbed_id: str, tuning: dict):
+    def __init__(self, testbed_id: str, tuning: dict[str, Any]) -> None:
         self.iface = f"storlab-{testbed_id}"
         self.tuning = tuning
         self.record = Record(testbed_id, "iscsi_session")
 
     # -- what is there
 
-    def sessions(self) -> list:
+    def sessions(self) -> list[Any]:
         """This testbed's sessions: [{sid, iqn, address, port, state, recovery_tmo, initiator}]"""
         found = []
         for folder in sorted(glob.glob(f"{SESSIONS}/session*")):
@@ -194,7 +195,7 @@ class OpenIscsi:
             )
         return found
 
-    def session(self, target: dict) -> dict | None:
+    def session(self, target: dict[str, Any]) -> dict[str, Any] | None:
         return next(
             (
                 session
@@ -206,7 +207,7 @@ class OpenIscsi:
             None,
         )
 
-    def luns(self, session: dict | None) -> dict:
+    def luns(self, session: dict[str, Any] | None) -> dict[str, Any]:
         """{lun: {path, queue_depth, state, folder}} found by session and LUN, whatever the disks are called."""
         found = {}
         for folder in glob.glob(f"{SESSIONS}/session{session['sid']}/device/target*/*:*:*:*") if session else []:
@@ -220,7 +221,7 @@ class OpenIscsi:
                 }
         return found
 
-    def record_file(self, target: dict) -> str | None:
+    def record_file(self, target: dict[str, Any]) -> str | None:
         address, port = target["portal"]["address"], target["portal"]["port"]
         for database in DATABASES:
             # The folder is called address,port,tag. Without the second comma port 326 would find the records of port 3260.
@@ -229,7 +230,7 @@ class OpenIscsi:
                 return path
         return None
 
-    def records(self) -> list:
+    def records(self) -> list[Any]:
         """All node records of this testbed as targets: [{iqn, portal}]"""
         found = []
         for path in [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]:
@@ -242,7 +243,7 @@ class OpenIscsi:
             )
         return found
 
-    def current(self, target: dict) -> dict:
+    def current(self, target: dict[str, Any]) -> dict[str, Any]:
         path, session = self.record_file(target), self.session(target)
         luns = self.luns(session)
         return {
@@ -322,7 +323,7 @@ class OpenIscsi:
                 "iscsid_missing", "iscsid was started but does not answer.", "Look at the log of iscsid on this host."
             )
 
-    def apply(self, steps: list, target: dict) -> None:
+    def apply(self, steps: list[Any], target: dict[str, Any]) -> None:
         operations = {
             "create_record": self._create_record,
             "update_record": self._update_record,
@@ -335,7 +336,9 @@ class OpenIscsi:
         for step in steps:
             operations[step["op"]](target, step)
 
-    def _iscsiadm(self, target: dict, *arguments: str, ok: tuple = (0,), timeout_s: float = 120):
+    def _iscsiadm(
+        self, target: dict[str, Any], *arguments: str, ok: tuple[Any, ...] = (0,), timeout_s: float = 120
+    ) -> Any:
         return run(
             [
                 "iscsiadm",
@@ -353,7 +356,7 @@ class OpenIscsi:
             timeout_s=timeout_s,
         )
 
-    def _discover(self, target: dict) -> str:
+    def _discover(self, target: dict[str, Any]) -> str:
         """The portal group tag the target has at this portal; raises portal_unreachable or target_missing."""
         portal = portal_text(**target["portal"])
         try:
@@ -384,7 +387,7 @@ class OpenIscsi:
             )
         return found[target["iqn"]].rpartition(",")[2]
 
-    def _create_record(self, target: dict, _step: dict) -> None:
+    def _create_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
         tag = self._discover(target)
         run(
             [
@@ -403,7 +406,7 @@ class OpenIscsi:
         )
         self._update_record(target, _step)
 
-    def _update_record(self, target: dict, _step: dict) -> None:
+    def _update_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
         self._write_record(
             self.record_file(target),
             edit_record(read_text(self.record_file(target)), node_settings(target, self.tuning)),
@@ -414,7 +417,7 @@ class OpenIscsi:
         # Beside the portal's folder, not in it: iscsiadm takes every file there for a record.
         write_whole(path, text.encode(), mode=0o600, beside=os.path.dirname(os.path.dirname(os.path.dirname(path))))
 
-    def _login(self, target: dict, _step: dict) -> None:
+    def _login(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
         done = self._iscsiadm(
             target, "--login", ok=(0, 15, *LOGIN_ERRORS), timeout_s=4 * self.tuning["login_timeout_s"] + 30
         )
@@ -429,7 +432,7 @@ class OpenIscsi:
                 exit_code=done.returncode,
             )
 
-    def _logout(self, target: dict) -> None:
+    def _logout(self, target: dict[str, Any]) -> None:
         if self.session(target):
             self._iscsiadm(target, "--logout", ok=(0, 21))
             if wait_for(lambda: self.session(target) is None, timeout_s=30) is not True:
@@ -440,11 +443,11 @@ class OpenIscsi:
                     target_iqn=target["iqn"],
                 )
 
-    def _relogin(self, target: dict, step: dict) -> None:
+    def _relogin(self, target: dict[str, Any], step: dict[str, Any]) -> None:
         self._logout(target)
         self._login(target, step)
 
-    def _recover(self, target: dict, step: dict) -> None:
+    def _recover(self, target: dict[str, Any], step: dict[str, Any]) -> None:
         """iscsid keeps trying on its own; a session that does not come back is made anew."""
         if not wait_for(
             lambda: (self.session(target) or {}).get("state") == "LOGGED_IN",
@@ -453,13 +456,13 @@ class OpenIscsi:
         ):
             self._relogin(target, step)
 
-    def _set_replacement_timeout(self, target: dict, step: dict) -> None:
+    def _set_replacement_timeout(self, target: dict[str, Any], step: dict[str, Any]) -> None:
         write_text(f"{SESSIONS}/session{self.session(target)['sid']}/recovery_tmo", step["will"])
 
-    def _set_queue_depth(self, target: dict, step: dict) -> None:
+    def _set_queue_depth(self, target: dict[str, Any], step: dict[str, Any]) -> None:
         write_text(f"{self.luns(self.session(target))[step['lun']]['folder']}/queue_depth", step["will"])
 
-    def undo(self, target: dict, record_before: str | None) -> None:
+    def undo(self, target: dict[str, Any], record_before: str | None) -> None:
         """After a failed login: no record that was not there, or the one that was."""
         path = self.record_file(target)
         if path and record_before is not None:
@@ -470,12 +473,12 @@ class OpenIscsi:
 
     # -- the disks
 
-    def disks(self, target: dict) -> dict:
+    def disks(self, target: dict[str, Any]) -> dict[str, Any]:
         """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…"""
         wanted = {lun["lun"] for lun in target["luns"]}
         session = self.session(target)
 
-        def ready():
+        def ready() -> Any:
             found = self.luns(session)
             return found if wanted <= set(found) and all(os.path.exists(found[lun]["path"]) for lun in wanted) else None
 
@@ -515,7 +518,7 @@ class OpenIscsi:
             result[lun["lun"]] = facts
         return result
 
-    def offline(self, target: dict) -> bool:
+    def offline(self, target: dict[str, Any]) -> bool:
         """Whether a wanted disk was given up by the kernel, which a new login heals."""
         found = self.luns(self.session(target))
         return any(
@@ -523,7 +526,7 @@ class OpenIscsi:
         )
 
     @staticmethod
-    def _reread(disk: dict) -> None:
+    def _reread(disk: dict[str, Any]) -> None:
         # The target may have been rebuilt behind a session that came back on its own.
         write_text(f"{disk['folder']}/rescan", "1")
 
@@ -537,7 +540,7 @@ class OpenIscsi:
 
     # -- away with it
 
-    def refuse_used(self, targets: list) -> None:
+    def refuse_used(self, targets: list[Any]) -> None:
         for target in targets:
             for lun, disk in sorted(self.luns(self.session(target)).items()):
                 # A udev worker may still be looking at a disk that just appeared.
@@ -548,7 +551,7 @@ class OpenIscsi:
                         f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], found
                     )
 
-    def remove(self, targets: list) -> None:
+    def remove(self, targets: list[Any]) -> None:
         for target in targets:
             self._logout(target)
             if self.record_file(target):

@@ -20,7 +20,7 @@ MIB = 1 << 20
 PROVIDERS = ("brd", "tmpfs", "zram")
 
 
-def check_disks(disks: list) -> dict:
+def check_disks(disks: list[Any]) -> dict[str, Any]:
     """{name: size_bytes} in the given order; raises bad_value."""
     wanted = {}
     for disk in disks:
@@ -32,7 +32,7 @@ def check_disks(disks: list) -> dict:
     return wanted
 
 
-def choose(wanted: str, obstacles: dict, current: str | None) -> tuple:
+def choose(wanted: str, obstacles: dict[str, Any], current: str | None) -> tuple[Any, ...]:
     """(provider, reason). obstacles: provider -> (code, why it cannot be used), missing when it can."""
     if wanted != "auto":
         if wanted in obstacles:
@@ -60,7 +60,7 @@ def choose(wanted: str, obstacles: dict, current: str | None) -> tuple:
     )
 
 
-def plan(current: dict, desired: dict) -> list:
+def plan(current: dict[str, Any], desired: dict[str, Any]) -> list[Any]:
     """Steps from {provider, disks: {name: size}} to the same shape; removals first, each disk once.
 
     All brd disks come from one loading of the module, so a change of any of them replaces them all.
@@ -74,7 +74,7 @@ def plan(current: dict, desired: dict) -> list:
     ] + [{"op": "create", "disk": name, "provider": desired["provider"], "size_bytes": want[name]} for name in create]
 
 
-def brd_layout(sizes: dict) -> tuple:
+def brd_layout(sizes: dict[str, Any]) -> tuple[Any, ...]:
     """(rd_size in KiB, {name: (whole device, path)}).
 
     brd gives all its disks one size, the biggest here. A smaller disk is a partition that exists only in the kernel's memory:
@@ -91,14 +91,14 @@ def brd_layout(sizes: dict) -> tuple:
 class RamDisks:
     """The RAM disks of one testbed on this host."""
 
-    def __init__(self, testbed_id: str):
+    def __init__(self, testbed_id: str) -> None:
         self.testbed_id = testbed_id
         self.record = Record(testbed_id, "ramdisk")
         self.folder = os.path.join(self.record.folder, "ramdisk")
 
     # -- what is there
 
-    def obstacles(self) -> dict:
+    def obstacles(self) -> dict[str, Any]:
         found = {}
         ours = "brd" in self.record.data.get("modules", []) or self.record.data.get("provider") == "brd"
         if os.path.isdir("/sys/module/brd") and not ours:
@@ -111,7 +111,7 @@ class RamDisks:
             found["zram"] = ("provider_unavailable", "this kernel has no module zram")
         return found
 
-    def _alive(self, disk: dict) -> bool:
+    def _alive(self, disk: dict[str, Any]) -> bool:
         name = os.path.basename(disk["path"] or "")
         if disk["provider"] == "tmpfs":
             return (
@@ -121,7 +121,7 @@ class RamDisks:
             )
         return bool(name) and os.path.exists(disk["path"]) and block_device.size_bytes(name) == disk["size_bytes"]
 
-    def current(self) -> dict:
+    def current(self) -> dict[str, Any]:
         disks = {name: disk for name, disk in self.record.data.get("disks", {}).items() if self._alive(disk)}
         order = [name for name in self.record.data.get("order", []) if name in disks]
         return {
@@ -129,14 +129,14 @@ class RamDisks:
             "disks": {name: disks[name]["size_bytes"] for name in order},
         }
 
-    def refuse_used(self, names) -> None:
+    def refuse_used(self, names: Any) -> None:
         for name in names:
             path = self.record.data["disks"][name]["path"]
             found = block_device.users(path)
             if found:
                 raise block_device.in_use(f"RAM disk {name} ({path}) cannot be removed", path, found)
 
-    def refuse_too_big(self, steps: list) -> None:
+    def refuse_too_big(self, steps: list[Any]) -> None:
         # zram takes memory only for what is written, and less of it.
         sizes = {
             op: sum(step["size_bytes"] for step in steps if step["op"] == op and step["provider"] != "zram")
@@ -163,7 +163,7 @@ class RamDisks:
 
     # -- change
 
-    def apply(self, steps: list, provider: str, wanted: dict) -> None:
+    def apply(self, steps: list[Any], provider: str, wanted: dict[str, Any]) -> None:
         before = loaded_modules()
         removed = [step["disk"] for step in steps if step["op"] == "remove"]
         self.refuse_used(removed)
@@ -181,13 +181,13 @@ class RamDisks:
         finally:
             self.record.note_modules(before)
 
-    def _claim(self, name: str, **disk) -> None:
+    def _claim(self, name: str, **disk: Any) -> None:
         # A disk that is made anew is empty, whatever the layers above still hold in memory of the one before: this tells them.
         disk["generation"] = self.record.data["disks"].get(name, {}).get("generation") or uuid.uuid4().hex[:12]
         self.record.data["disks"][name] = disk
         self.record.save()
 
-    def _create_brd(self, sizes: dict) -> None:
+    def _create_brd(self, sizes: dict[str, Any]) -> None:
         size_kib, layout = brd_layout(sizes)
         for name, (whole, path) in layout.items():
             self._claim(name, provider="brd", path=path, whole=whole, size_bytes=sizes[name])
@@ -202,7 +202,7 @@ class RamDisks:
                 )
             self._expect(name, path, sizes[name])
 
-    def _create_zram(self, sizes: dict) -> None:
+    def _create_zram(self, sizes: dict[str, Any]) -> None:
         load_module("zram", "num_devices=0", provides="/sys/class/zram-control")
         for name, size in sizes.items():
             index = read_text("/sys/class/zram-control/hot_add")
@@ -210,7 +210,7 @@ class RamDisks:
             write_text(f"/sys/block/zram{index}/disksize", str(size))
             self._expect(name, f"/dev/zram{index}", size)
 
-    def _create_tmpfs(self, sizes: dict) -> None:
+    def _create_tmpfs(self, sizes: dict[str, Any]) -> None:
         load_module("loop", provides="/dev/loop-control")
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         if not self._mounted():
@@ -258,7 +258,7 @@ class RamDisks:
     def _mounted(self) -> bool:
         return mounts.mounted_at(mounts.read(), self.folder) is not None
 
-    def _remove(self, names: list) -> None:
+    def _remove(self, names: list[Any]) -> None:
         disks = self.record.data.get("disks", {})
         providers = {disks[name]["provider"] for name in names}
         removal = {"zram": self._remove_zram, "tmpfs": self._remove_tmpfs}
@@ -278,7 +278,7 @@ class RamDisks:
         loaded = {name: read_text(f"/sys/module/brd/parameters/{name}", default="") for name in ("rd_nr", "rd_size")}
         return loaded == self.record.data.get("brd")
 
-    def _remove_zram(self, disk: dict) -> None:
+    def _remove_zram(self, disk: dict[str, Any]) -> None:
         index = disk["path"][len("/dev/zram") :]
         # Another size: somebody else's device that got the number after ours had gone. None yet: a run was killed at its birth.
         ours = block_device.size_bytes(disk["path"]) in (0, disk["size_bytes"])
@@ -286,7 +286,7 @@ class RamDisks:
             write_text(f"/sys/block/zram{index}/reset", "1")
             write_text("/sys/class/zram-control/hot_remove", index)
 
-    def _remove_tmpfs(self, disk: dict) -> None:
+    def _remove_tmpfs(self, disk: dict[str, Any]) -> None:
         # Found by its file, not by the recorded number: a run killed between losetup and the record left only the file's name.
         for line in run(
             ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", disk["file"]]
@@ -309,7 +309,7 @@ class RamDisks:
 
     # -- what to publish
 
-    def layers(self, disks: list, provider: str) -> list:
+    def layers(self, disks: list[Any], provider: str) -> list[Any]:
         """The layers of the disks, without their host; the path of a disk that is not there yet is predicted where it can be."""
         known = self.record.data.get("disks", {})
         sizes = check_disks(disks)
@@ -362,11 +362,11 @@ SPEC: dict[str, Any] = {
 }
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     disks = RamDisks(check_testbed_id("ramdisk_testbed_id", params["testbed_id"]))
     current = disks.current()
     if params["state"] == "absent":
-        after = {"provider": None, "disks": {}}
+        after: dict[str, Any] = {"provider": None, "disks": {}}
         result: dict[str, Any] = {"changed": bool(disks.record.data)}
         steps = plan(current, after)
         if check_mode:

@@ -104,7 +104,7 @@ def _others(root: str, own: set[Any]) -> dict[str, Any]:
 
     own: this testbed's own names of folders. Names are compared exactly; what no record names is nobody's and stays in the state.
     """
-    claims = {key: set() for key in CLAIMS}
+    claims: dict[str, Any] = {key: set() for key in CLAIMS}
     for base in OWN_FOLDERS:
         for path in sorted(glob.glob(os.path.join(root, base, "*"))):
             name = os.path.basename(path)
@@ -154,7 +154,7 @@ def _raid_superblocks(scan: str, others: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _within(path: str, folders) -> bool:
+def _within(path: str, folders: Any) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
@@ -235,7 +235,7 @@ def _targets(root: str, others: dict[str, Any]) -> list[str]:
     ]
 
 
-def _files(root: str, patterns, others: dict[str, Any]) -> list[str]:
+def _files(root: str, patterns: Any, others: dict[str, Any]) -> list[str]:
     # open-iscsi keeps a file of the interface's name for the interface and for each of its records.
     lines, ifaces = [], {f"storlab-{testbed_id}" for testbed_id in others["ids"]}
     for pattern in patterns:
@@ -311,7 +311,7 @@ def _network(root: str, addresses_json: str) -> list[str]:
 
 
 def gather(
-    root: str = "/", addresses_json: str = "", testbed_id: str = "", own_names=(), raid_scan: str = ""
+    root: str = "/", addresses_json: str = "", testbed_id: str = "", own_names: Any = (), raid_scan: str = ""
 ) -> dict[str, Any]:
     """The storage state of the system under ``root``.
 
@@ -345,7 +345,7 @@ def gather(
     return {section: sorted(lines) for section, lines in state.items()}
 
 
-def strays(before: dict[str, Any], after: dict[str, Any], ignore=()) -> list[str]:
+def strays(before: dict[str, Any], after: dict[str, Any], ignore: Any = ()) -> list[str]:
     """What differs, one sentence fragment each; empty when the states are equal.
 
     ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.

@@ -37,9 +37,9 @@ LUN_FIELDS = {
 }
 
 
-def check_targets(targets: list) -> dict:
+def check_targets(targets: list[Any]) -> dict[str, Any]:
     """{user: secret} of all accounts; raises bad_value for what tgt cannot do as it was asked for."""
-    accounts = {}
+    accounts: dict[Any, Any] = {}
     for target in targets:
         variable = f"iscsi_target_targets {target['name']}"
         every = {lun["lun"] for lun in target["luns"]}
@@ -79,7 +79,7 @@ def check_targets(targets: list) -> dict:
     return accounts
 
 
-def parse_targets(text: str) -> dict:
+def parse_targets(text: str) -> dict[str, Any]:
     """{iqn: {tid, luns: {lun: {scsi_id, serial, device, flags, block_bytes}}, incoming, outgoing, acl, sessions}} from ``tgtadm --mode target --op show``.
 
     sessions: {initiator: address} of who is logged in.
@@ -123,11 +123,13 @@ def parse_targets(text: str) -> dict:
     return targets
 
 
-def parse_portals(text: str) -> list:
+def parse_portals(text: str) -> list[Any]:
     return [line.partition(": ")[2].rpartition(",")[0] for line in text.splitlines() if line.startswith("Portal: ")]
 
 
-def plan(current: dict, targets: list, changed_accounts: set, testbed_id: str, page_cache: bool) -> list:
+def plan(
+    current: dict[str, Any], targets: list[Any], changed_accounts: set[Any], testbed_id: str, page_cache: bool
+) -> list[Any]:
     """Steps {op, target, was, will, argv}; an account step carries its user, never a secret.
 
     current: {running, portals, accounts, targets}. page_cache: whether tgtd reads and writes through the page cache.
@@ -135,7 +137,7 @@ def plan(current: dict, targets: list, changed_accounts: set, testbed_id: str, p
     """
     steps = []
 
-    def add(op, target, was, will, *argv, **more):
+    def add(op: Any, target: Any, was: Any, will: Any, *argv: Any, **more: Any) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will, "argv": list(argv), **more})
 
     portals = list(dict.fromkeys(portal_text(**portal) for target in targets for portal in target["portals"]))
@@ -211,7 +213,7 @@ def plan(current: dict, targets: list, changed_accounts: set, testbed_id: str, p
     return steps
 
 
-def lost_luns(current: dict, steps: list) -> list:
+def lost_luns(current: dict[str, Any], steps: list[Any]) -> list[Any]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     Every initiator of a target sees all its LUNs. tgtd removes targets and LUNs whoever uses them.
@@ -228,7 +230,14 @@ def lost_luns(current: dict, steps: list) -> list:
     ]
 
 
-def _plan_target(add, target: dict, found: dict, changed_accounts: set, testbed_id: str, page_cache: bool) -> None:
+def _plan_target(
+    add: Any,
+    target: dict[str, Any],
+    found: dict[str, Any],
+    changed_accounts: set[Any],
+    testbed_id: str,
+    page_cache: bool,
+) -> None:
     name, tid = target["name"], ["--tid", str(found["tid"])]
     wanted = {
         lun["lun"]: {
@@ -320,7 +329,7 @@ def hash_secret(secret: str, salt: str) -> str:
 class TgtTarget:
     """The tgtd of one testbed on this host."""
 
-    def __init__(self, testbed_id: str, control_port: int):
+    def __init__(self, testbed_id: str, control_port: int) -> None:
         self.testbed_id, self.port = testbed_id, control_port
         self.record = Record(testbed_id, "tgt_target")
         self.pid_file = os.path.join(self.record.folder, "tgtd.pid")
@@ -328,10 +337,10 @@ class TgtTarget:
 
     # -- what is there
 
-    def pid(self):
+    def pid(self) -> Any:
         return daemon.running_pid("--pid-file", self.pid_file)
 
-    def adm(self, *argv: str, ok: tuple = (0,), environment: dict | None = None):
+    def adm(self, *argv: str, ok: tuple[Any, ...] = (0,), environment: dict[str, Any] | None = None) -> Any:
         return run(["tgtadm", "-C", str(self.port), "--lld", "iscsi", *argv], ok=ok, environment=environment)
 
     def answers(self) -> bool:
@@ -343,7 +352,7 @@ class TgtTarget:
             return False
         return True
 
-    def current(self) -> dict:
+    def current(self) -> dict[str, Any]:
         nothing = {"running": False, "portals": [], "accounts": set(), "targets": {}}
         if not self.answers():
             return nothing
@@ -362,7 +371,7 @@ class TgtTarget:
             "targets": parse_targets(self.adm("--mode", "target", "--op", "show").stdout),
         }
 
-    def changed_accounts(self, accounts: dict) -> set:
+    def changed_accounts(self, accounts: dict[str, Any]) -> set[Any]:
         """Accounts whose secret is not the one tgtd was given, as far as the record tells."""
         known = self.record.data.get("accounts", {})
         return {
@@ -374,7 +383,7 @@ class TgtTarget:
 
     # -- change
 
-    def apply(self, steps: list, targets: list, accounts: dict) -> None:
+    def apply(self, steps: list[Any], targets: list[Any], accounts: dict[str, Any]) -> None:
         self.record.save()
         for step in steps:
             if step["op"] == "start":
@@ -389,7 +398,7 @@ class TgtTarget:
             else:
                 self._tell(step)
 
-    def _tell(self, step: dict) -> None:
+    def _tell(self, step: dict[str, Any]) -> None:
         try:
             self.adm(*step["argv"])
         except Failure as failure:
@@ -466,10 +475,10 @@ class TgtTarget:
 class secret_in_request:
     """Between tgtadm and tgtd: ``with … as (environment, stand_in)`` replaces the stand-in by the secret in the request that passes."""
 
-    def __init__(self, real: str, folder: str, secret: str):
+    def __init__(self, real: str, folder: str, secret: str) -> None:
         self.real, self.folder, self.secret = real, folder, secret.encode()
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self.directory = tempfile.mkdtemp(prefix="tgt-", dir=self.folder)
         # tgtadm appends its control port to the path it finds here.
         base = os.path.join(self.directory, "socket")
@@ -504,7 +513,7 @@ class secret_in_request:
                     return
                 client.sendall(answer)
 
-    def __exit__(self, *_exception) -> None:
+    def __exit__(self, *_exception: Any) -> None:
         self.server.close()
         self.thread.join(timeout=5)
         os.unlink(self.path)
@@ -516,7 +525,7 @@ def wwid(testbed_id: str, lun_name: str, generation: str | None = None) -> str:
     return "naa.6" + re.sub(r"[^0-9a-f]", "0", scsi_id(testbed_id, lun_name, generation)[-31:])
 
 
-def lun_identity(testbed_id: str, target: dict, lun: dict) -> dict:
+def lun_identity(testbed_id: str, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
     # No NAA identifier: the first one tgt shows is made of target and LUN numbers, and the same on every tgtd.
     return {
         "target_iqn": target["name"],
@@ -535,17 +544,19 @@ SPEC: dict[str, Any] = {
 }
 
 
-def refuse_lost(tgt: TgtTarget, steps: list, targets: list, params: dict, patience_s: float) -> None:
+def refuse_lost(
+    tgt: TgtTarget, steps: list[Any], targets: list[Any], params: dict[str, Any], patience_s: float
+) -> None:
     """Raises target_in_use for LUNs that initiators would lose; waits for sessions that are just ending, unless they were asked already."""
 
-    def lost():
+    def lost() -> Any:
         return lost_luns(tgt.current(), steps)
 
     wait_for(lambda: not lost(), 0 if params["uses"] else patience_s, interval_s=0.5)
     iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost(), targets, params["layers"]), params["uses"])
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     tgt = TgtTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]), params["control_port"])
     if params["state"] == "absent" or not params["targets"]:
         there = bool(tgt.record.data or tgt.pid())

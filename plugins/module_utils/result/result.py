@@ -12,6 +12,7 @@ import json
 import math
 import os
 import signal
+from typing import Any
 
 from ..core.failure import Failure
 from ..workload.workload import by_time, directions
@@ -68,7 +69,7 @@ SUMMARY_WITHOUT = ("histogram", "latency_min_ns")
 SUMMARY_CPU = ("user_percent", "system_percent", "host_busy_percent", "host_steal_percent", "us_per_io", "mhz_per_iops")
 
 
-def without_none(mapping: dict) -> dict:
+def without_none(mapping: dict[str, Any]) -> dict[str, Any]:
     """The mapping without the keys that were not measured."""
     return {key: value for key, value in mapping.items() if value is not None}
 
@@ -78,9 +79,9 @@ def direction(
     size_bytes: int,
     iops: float,
     bandwidth_bytes_s: float,
-    latency: dict | None = None,
-    bins: dict | None = None,
-) -> dict:
+    latency: dict[str, Any] | None = None,
+    bins: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """One direction of a result. ``latency`` may hold mean, min, max, stddev (ns), ``samples`` and, where there are no bins, percentiles."""
     latency = latency or {}
     values = {"ios": ios, "bytes": size_bytes, "iops": iops, "bandwidth_bytes_s": bandwidth_bytes_s}
@@ -95,7 +96,7 @@ def direction(
     return without_none(values)
 
 
-def merge_directions(parts: list, concurrent: bool = True, runtime_s: float | None = None) -> dict:
+def merge_directions(parts: list[Any], concurrent: bool = True, runtime_s: float | None = None) -> dict[str, Any]:
     """Several directions, jobs, hosts, rounds or repetitions taken as one: counts added, means weighted, deviations pooled, histograms merged.
 
     Rates are added when the parts ran at the same time. When they ran one after another, rates are what was done in runtime_s, which is how
@@ -133,7 +134,7 @@ def merge_directions(parts: list, concurrent: bool = True, runtime_s: float | No
     return merged
 
 
-def in_a_row(rounds: list) -> dict:
+def in_a_row(rounds: list[Any]) -> dict[str, Any]:
     """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
     if len(rounds) == 1:
         return rounds[0]
@@ -161,7 +162,7 @@ def in_a_row(rounds: list) -> dict:
     return found
 
 
-def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
+def failures(result: dict[str, Any], exit_code: Any, expected: tuple[Any, ...], runtime_s: Any) -> list[Any]:
     """Why this result does not count as measured; an empty list when it does.
 
     fio exits 0 after I/O errors that were told to be ignored, reports error 0 for a file it could not open, and gives
@@ -188,7 +189,7 @@ def failures(result: dict, exit_code, expected: tuple, runtime_s) -> list:
     return found
 
 
-def error_words(number: int, engine: dict) -> str:
+def error_words(number: int, engine: dict[str, Any]) -> str:
     """An error number with its meaning. Windows' C library counts as others do up to 34 (ERANGE) only, so there a higher one stays a number."""
     if engine.get("ioengine") == "windowsaio" and number > 34:
         return f"{number} of Windows' C library"
@@ -202,7 +203,9 @@ def exit_words(exit_code: int) -> str:
     return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
 
 
-def of_point(identity: dict, meta: dict | None, measured: list, said: str | None = None) -> dict:
+def of_point(
+    identity: dict[str, Any], meta: dict[str, Any] | None, measured: list[Any], said: str | None = None
+) -> dict[str, Any]:
     """The complete result of one point.
 
     identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
@@ -270,7 +273,7 @@ def of_point(identity: dict, meta: dict | None, measured: list, said: str | None
     return without_none(found)
 
 
-def _window(meta: dict, measured: list) -> list:
+def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
     """The rounds that the figures are of; none when the engine left another number of results than it was started."""
     steady = meta.get("steady_state")
     if steady is None:
@@ -278,7 +281,7 @@ def _window(meta: dict, measured: list) -> list:
     return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
 
 
-def _add_standstill(found: dict, meta: dict, window: list) -> None:
+def _add_standstill(found: dict[str, Any], meta: dict[str, Any], window: list[Any]) -> None:
     """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
     workload = found["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
@@ -299,7 +302,7 @@ def _add_standstill(found: dict, meta: dict, window: list) -> None:
         found["failures"].append({"code": "stalled", "message": message})
 
 
-def _add_counters(found: dict, meta: dict) -> None:
+def _add_counters(found: dict[str, Any], meta: dict[str, Any]) -> None:
     """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
     cpu = counted.pop("cpu", {})
@@ -327,14 +330,14 @@ def _add_counters(found: dict, meta: dict) -> None:
             )
 
 
-def device_check(found: dict, seen: dict) -> dict:
+def device_check(found: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Whether the device counted what the engine reports, direction by direction.
 
     seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
     the millisecond when that ended, so what it saw of the measured time is known between two bounds; without a ramp they are one.
     I/Os are compared only where the kernel does not split them. A look at what is on the device may have come on top of what it read.
     """
-    check: dict = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
+    check: dict[str, Any] = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
     for name in DIRECTIONS:
         if name not in found:
             continue
@@ -348,13 +351,13 @@ def device_check(found: dict, seen: dict) -> dict:
     return check
 
 
-def against_ceiling(results: dict, host: dict) -> dict:
+def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]:
     """{point_id: addition} to the results {point_id: result} of one host and run: the checks and flags that need the others or the host.
 
     'ceiling': no more bytes a second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
     the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
     """
-    best: dict = {}
+    best: dict[str, Any] = {}
     for result in results.values():
         if result["layer_kind"] == "ceiling" and result["status"] == "measured":
             best[result["workload_id"]] = max(best.get(result["workload_id"], 0), result["total"]["iops"])
@@ -365,7 +368,7 @@ def against_ceiling(results: dict, host: dict) -> dict:
     return {name: addition for name, addition in judged.items() if addition}
 
 
-def _against(result: dict, ceiling_iops, copy_bytes_s) -> dict:
+def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any) -> dict[str, Any]:
     # What several hosts do together is not bound by what one can do.
     if result["layer_kind"] == "ceiling" or "total" not in result or "clients" in result:
         return {}
@@ -390,7 +393,7 @@ def _against(result: dict, ceiling_iops, copy_bytes_s) -> dict:
     return {"checks": checks, "flags": flags, "replaced_flags": list(CEILING_FLAGS)} if checks else {}
 
 
-def summary(result: dict) -> dict:
+def summary(result: dict[str, Any]) -> dict[str, Any]:
     """The result without what only files should carry (histograms, counters, workload): small enough to be a fact."""
     short = {key: result[key] for key in SUMMARY_KEYS if result.get(key) not in (None, [], {})}
     if "cpu" in result:
@@ -409,11 +412,11 @@ def summary(result: dict) -> dict:
     return short
 
 
-def dump(result: dict) -> str:
+def dump(result: dict[str, Any]) -> str:
     return json.dumps(result, indent=1, sort_keys=True) + "\n"
 
 
-def load(path: str) -> dict:
+def load(path: str) -> dict[str, Any]:
     """Read a result.json; Failure 'result_unreadable' when it is not one of this schema."""
     try:
         with open(path, encoding="utf-8") as handle:

@@ -27,7 +27,7 @@ METRICS = (
     "latency_p99_99_ns",
 )
 # As argument specs have them; round_s is the workload's runtime_s and budget_s DEFAULT_ROUNDS of it unless they are given.
-OPTIONS: dict = {
+OPTIONS: dict[str, Any] = {
     "metric": {"type": "str", "choices": list(METRICS), "default": "iops"},
     "window": {"type": "int", "default": 5},
     "round_s": {"type": "int"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from .sweep import expand, expand_all
@@ -22,7 +23,7 @@ PUBLISHED = ("metric", "value", "unit", "where", "note", "workload")
 FROM_MEMORY = "memory"
 
 
-def find(name: str, directories: list, load) -> dict:
+def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
     """The validated profile of this name. Of two in several directories the last directory's counts, so that a user's comes before ours.
 
     load: turns the text of a YAML file into what it says (yaml.safe_load); whatever it raises means that the file is damaged.
@@ -54,7 +55,7 @@ def find(name: str, directories: list, load) -> dict:
     return validate(content, path)
 
 
-def names(directories: list) -> list:
+def names(directories: list[Any]) -> list[Any]:
     """The names of all profiles in these directories, sorted."""
     return sorted(
         {
@@ -67,7 +68,7 @@ def names(directories: list) -> list:
     )
 
 
-def validate(content, file: str) -> dict:
+def validate(content: Any, file: str) -> dict[str, Any]:
     """{name, version, title, source, workloads: [normalised], and description, published where given}. Failure 'bad_profile' names the file."""
     try:
         return _validated(content, os.path.basename(file))
@@ -81,7 +82,7 @@ def validate(content, file: str) -> dict:
         ) from failure
 
 
-def _validated(content, file_name: str) -> dict:
+def _validated(content: Any, file_name: str) -> dict[str, Any]:
     _mapping("profile", content, REQUIRED, KEYS)
     name = content["name"]
     if not isinstance(name, str) or not NAME.fullmatch(name) or name + SUFFIX != file_name:
@@ -122,7 +123,7 @@ def _validated(content, file_name: str) -> dict:
     }
 
 
-def _source(variable: str, source) -> None:
+def _source(variable: str, source: Any) -> None:
     """A source says where a definition comes from and when it was read there, or that it is from memory, which proves nothing."""
     _mapping(variable, source, ("title", "read"), SOURCE)
     _words(f"{variable}.title", source["title"])
@@ -135,7 +136,7 @@ def _source(variable: str, source) -> None:
         raise bad_value(f"{variable}.url", source["url"], "Write an http or https address.")
 
 
-def _published(variable: str, figure, workloads: list) -> None:
+def _published(variable: str, figure: Any, workloads: list[Any]) -> None:
     _mapping(variable, figure, ("metric", "value", "unit", "where"), PUBLISHED)
     if isinstance(figure["value"], bool) or not isinstance(figure["value"], (int, float)):
         raise bad_value(f"{variable}.value", figure["value"], "Write a number.")
@@ -150,7 +151,7 @@ def _published(variable: str, figure, workloads: list) -> None:
         _words(f"{variable}.{key}", figure[key])
 
 
-def _mapping(variable: str, value, required: tuple, allowed: tuple) -> None:
+def _mapping(variable: str, value: Any, required: tuple[Any, ...], allowed: tuple[Any, ...]) -> None:
     if not isinstance(value, dict):
         raise bad_value(variable, value, f"Give a mapping with {', '.join(required or allowed)}.")
     for key in required:
@@ -165,12 +166,12 @@ def _mapping(variable: str, value, required: tuple, allowed: tuple) -> None:
             )
 
 
-def _list(variable: str, value, empty: bool = False) -> list:
+def _list(variable: str, value: Any, empty: bool = False) -> list[Any]:
     if not isinstance(value, list) or not (value or empty):
         raise bad_value(variable, value, "Give a list.")
     return value
 
 
-def _words(variable: str, value) -> None:
+def _words(variable: str, value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
         raise bad_value(variable, value, "Write it in words.")

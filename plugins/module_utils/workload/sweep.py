@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from .workload import KEYS, NORMALISED, SIZES, normalise, workload_id
 
 
 def expand(
-    workload: dict | None = None, sweep: dict | None = None, variable: str = "workload", exclude: list | None = None
-) -> list:
+    workload: dict[str, Any] | None = None,
+    sweep: dict[str, Any] | None = None,
+    variable: str = "workload",
+    exclude: list[Any] | None = None,
+) -> list[Any]:
     """All normalised workloads of a workload whose values may be lists, and of a sweep that replaces some of its values by lists.
 
     The order is that in which a reader would write them down: the last list varies fastest. A key of a sweep may name a
@@ -25,8 +29,11 @@ def expand(
 
 
 def expand_all(
-    workloads: list, sweep: dict | None = None, variable: str = "workloads", exclude: list | None = None
-) -> list:
+    workloads: list[Any],
+    sweep: dict[str, Any] | None = None,
+    variable: str = "workloads",
+    exclude: list[Any] | None = None,
+) -> list[Any]:
     """The workloads of several, each multiplied out. An exclusion is of them all."""
     if not isinstance(workloads, list) or not workloads:
         raise bad_value(variable, workloads, "Give a list of workloads.")
@@ -38,7 +45,7 @@ def expand_all(
     return found
 
 
-def refuse_repeated(workloads: list, variable: str) -> None:
+def refuse_repeated(workloads: list[Any], variable: str) -> None:
     """Two workloads of one id would write over each other's results."""
     seen = set()
     for workload in workloads:
@@ -48,7 +55,7 @@ def refuse_repeated(workloads: list, variable: str) -> None:
         seen.add(name)
 
 
-def _multiplied(workload: dict | None, sweep: dict | None, variable: str) -> list:
+def _multiplied(workload: dict[str, Any] | None, sweep: dict[str, Any] | None, variable: str) -> list[Any]:
     for name, value in ((variable, workload), ("sweep", sweep)):
         if value is not None and not isinstance(value, dict):
             raise bad_value(name, value, "Give a mapping of workload keys.")
@@ -68,7 +75,7 @@ def _multiplied(workload: dict | None, sweep: dict | None, variable: str) -> lis
     ]
 
 
-def _placed(workload: dict) -> dict:
+def _placed(workload: dict[str, Any]) -> dict[str, Any]:
     """The workload with each dotted key's value put where its name says."""
     placed = {key: value for key, value in workload.items() if "." not in str(key)}
     for key in workload:
@@ -78,7 +85,7 @@ def _placed(workload: dict) -> dict:
     return placed
 
 
-def _without(workloads: list, exclude: list | None) -> list:
+def _without(workloads: list[Any], exclude: list[Any] | None) -> list[Any]:
     """The workloads that no exclusion describes. An exclusion is a part of a workload, in any way of writing it."""
     if exclude is not None and not isinstance(exclude, list):
         raise bad_value("exclude", exclude, "Give a list of mappings of workload keys.")
@@ -93,7 +100,7 @@ def _without(workloads: list, exclude: list | None) -> list:
     return kept
 
 
-def _matching(part, workloads: list, variable: str) -> list:
+def _matching(part: Any, workloads: list[Any], variable: str) -> list[Any]:
     if not isinstance(part, dict) or not part:
         raise bad_value(variable, part, "Give a mapping of workload keys.")
     unknown = [key for key in part if str(key).partition(".")[0] not in (*KEYS, *NORMALISED)]
@@ -112,7 +119,7 @@ def _matching(part, workloads: list, variable: str) -> list:
     return found
 
 
-def _overlaid(workload: dict, part: dict) -> dict:
+def _overlaid(workload: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     """The workload with the part's values in place of its own: the same workload, if it has them already."""
     replaced = {"block_size": (*SIZES,), "alignment": ("alignment_bytes",)}
     gone = {name for key in part for name in replaced.get(key, (*SIZES,) if key in SIZES else ())}

@@ -13,6 +13,8 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from ..core import units
 from ..core.failure import Failure, bad_value
@@ -72,7 +74,7 @@ WHOLE_RANGE = {"offset_bytes": 0, "size_bytes": None}
 # ---------------------------------------------------------------- reading what a user wrote
 
 
-def normalise(workload: dict, variable: str = "workload") -> dict:
+def normalise(workload: dict[str, Any], variable: str = "workload") -> dict[str, Any]:
     """The complete workload: numbers as numbers, sizes in bytes, nothing contradictory. Failure 'bad_value' names what is wrong."""
     if not isinstance(workload, dict):
         raise bad_value(variable, workload, "Give a mapping of workload keys.")
@@ -101,7 +103,7 @@ def normalise(workload: dict, variable: str = "workload") -> dict:
     return found
 
 
-def parse_size(value, variable: str = "size") -> int:
+def parse_size(value: Any, variable: str = "size") -> int:
     """Bytes of '4k', '1 MiB', 4096 … Units are powers of 1024."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -124,7 +126,7 @@ def format_size(size_bytes: int) -> str:
 # ---------------------------------------------------------------- what a normalised workload is
 
 
-def workload_id(workload: dict) -> str:
+def workload_id(workload: dict[str, Any]) -> str:
     """Short, deterministic, fit for a file name: '4k-r70-rnd100-qd8-w1'. How long it runs is not part of it."""
     full = normalise(workload)
     if "block_size_bytes" in full:
@@ -148,7 +150,7 @@ def workload_id(workload: dict) -> str:
     return short
 
 
-def describe(workload: dict) -> str:
+def describe(workload: dict[str, Any]) -> str:
     """'4 KiB random, 70 % read, queue depth 8, 1 worker', in as far as the workload (normalised, perhaps in part) says so."""
     size, random, read = _size_words(workload), workload.get("random_percent"), workload.get("read_percent")
     head = [size] if size else []
@@ -168,13 +170,13 @@ def describe(workload: dict) -> str:
     return ", ".join([*parts, *_optional_words(workload)]) or "workload"
 
 
-def directions(workload: dict) -> tuple:
+def directions(workload: dict[str, Any]) -> tuple[Any, ...]:
     """The directions in which a normalised workload issues I/O."""
     share = workload["read_percent"]
     return (("read",) if share else ()) + (("write",) if share < 100 else ())
 
 
-def block_bounds(workload: dict) -> tuple:
+def block_bounds(workload: dict[str, Any]) -> tuple[Any, ...]:
     """(smallest, largest) size of an I/O in bytes."""
     if "block_size_range" in workload:
         return workload["block_size_range"]["min_bytes"], workload["block_size_range"]["max_bytes"]
@@ -182,31 +184,31 @@ def block_bounds(workload: dict) -> tuple:
     return min(sizes), max(sizes)
 
 
-def mean_block_bytes(workload: dict, direction: str) -> float:
+def mean_block_bytes(workload: dict[str, Any], direction: str) -> float:
     """The mean size of an I/O of one direction. The sizes of a range are multiples of its smallest, all equally likely."""
     if "block_sizes" in workload:
         return sum(part["size_bytes"] * part["percent"] for part in workload["block_sizes"][direction]) / 100
     return sum(block_bounds(workload)) / 2
 
 
-def natural_alignment(workload: dict) -> int:
+def natural_alignment(workload: dict[str, Any]) -> int:
     """The alignment that follows from the sizes: what they are all multiples of, so that sequential I/O has it too."""
     return (
         workload["block_size_range"]["min_bytes"] if "block_size_range" in workload else math.gcd(*_all_sizes(workload))
     )
 
 
-def by_time(workload: dict) -> bool:
+def by_time(workload: dict[str, Any]) -> bool:
     """Whether it runs for runtime_s. If not it ends after an amount (loops, io_bytes), and runtime_s is the longest it may take."""
     return "loops" not in workload and "io_bytes" not in workload
 
 
-def expected_s(workload: dict) -> float:
+def expected_s(workload: dict[str, Any]) -> float:
     """How long a point takes, as far as can be said before; at most, when it ends after an amount."""
     return workload["ramp_s"] + workload["runtime_s"] + OVERHEAD_S
 
 
-def extent(workload: dict, size_bytes: int, variable: str = "workload") -> tuple:
+def extent(workload: dict[str, Any], size_bytes: int, variable: str = "workload") -> tuple[Any, ...]:
     """(offset, size) in bytes of what a normalised workload uses of a layer of this size."""
     offset = workload["range"]["offset_bytes"]
     size = workload["range"]["size_bytes"] or size_bytes - offset
@@ -226,7 +228,7 @@ def extent(workload: dict, size_bytes: int, variable: str = "workload") -> tuple
     return offset, size
 
 
-def unsupported(engine: str, variable: str, value, remedy: str) -> Failure:
+def unsupported(engine: str, variable: str, value: Any, remedy: str) -> Failure:
     """The failure for what an engine cannot express: it is never left out silently."""
     return Failure(
         "workload_unsupported",
@@ -241,7 +243,7 @@ def unsupported(engine: str, variable: str, value, remedy: str) -> Failure:
 # ---------------------------------------------------------------- words
 
 
-def _size_words(workload: dict) -> str:
+def _size_words(workload: dict[str, Any]) -> str:
     if workload.get("block_size_bytes") is not None:
         return units.size(workload["block_size_bytes"])
     if "block_size_range" in workload:
@@ -257,7 +259,7 @@ def _size_words(workload: dict) -> str:
     return "; ".join(f"{name}s of {told}" for name, told in words.items()) + ";"
 
 
-def _optional_words(workload: dict) -> list:
+def _optional_words(workload: dict[str, Any]) -> list[Any]:
     said, words = workload.get, []
     if said("distribution"):
         zones = said("distribution")["zoned"] if isinstance(said("distribution"), dict) else None
@@ -306,7 +308,7 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 # ---------------------------------------------------------------- values
 
 
-def _either(workload: dict, key: str, default, variable: str):
+def _either(workload: dict[str, Any], key: str, default: Any, variable: str) -> Any:
     if workload.get(key) is not None and workload.get(f"{key}_bytes") is not None:
         raise bad_value(f"{variable}.{key}", workload[key], f"Give {key} or {key}_bytes, not both.")
     for name in (key, f"{key}_bytes"):
@@ -315,7 +317,7 @@ def _either(workload: dict, key: str, default, variable: str):
     return default
 
 
-def _block_size(workload: dict, variable: str, sector: int) -> dict:
+def _block_size(workload: dict[str, Any], variable: str, sector: int) -> dict[str, Any]:
     """One of SIZES with its value."""
     given = [key for key in ("block_size", *SIZES) if workload.get(key) is not None]
     if len(given) > 1:
@@ -331,7 +333,7 @@ def _block_size(workload: dict, variable: str, sector: int) -> dict:
     return {"block_size_bytes": _size(value, where, sector)}
 
 
-def _block_size_range(bounds, variable: str, sector: int) -> dict:
+def _block_size_range(bounds: Any, variable: str, sector: int) -> dict[str, Any]:
     low, high = (_size(bound, variable, sector) for bound in bounds)
     if low > high or high % low:
         raise bad_value(
@@ -342,7 +344,7 @@ def _block_size_range(bounds, variable: str, sector: int) -> dict:
     return {"block_size_bytes": low} if low == high else {"block_size_range": {"min_bytes": low, "max_bytes": high}}
 
 
-def _block_sizes(value: dict, variable: str, sector: int) -> dict:
+def _block_sizes(value: dict[str, Any], variable: str, sector: int) -> dict[str, Any]:
     """Of {size: percent}, the same for both directions, or {read: …, write: …} with one size, {size: percent} or the normalised list each."""
     if set(value) & set(DIRECTIONS):
         if set(value) - set(DIRECTIONS):
@@ -354,7 +356,7 @@ def _block_sizes(value: dict, variable: str, sector: int) -> dict:
     return {"block_size_bytes": only.pop()} if len(only) == 1 and len(mixes) == 2 else {"block_sizes": mixes}
 
 
-def _mix(value, variable: str, sector: int) -> list:
+def _mix(value: Any, variable: str, sector: int) -> list[Any]:
     if isinstance(value, list):
         given = [tuple(_exactly(part, ("size_bytes", "percent"), variable).values()) for part in value]
     else:
@@ -372,13 +374,13 @@ def _mix(value, variable: str, sector: int) -> list:
     return sorted(parts, key=lambda part: part["size_bytes"])
 
 
-def _all_sizes(workload: dict) -> list:
+def _all_sizes(workload: dict[str, Any]) -> list[Any]:
     if "block_sizes" in workload:
         return [part["size_bytes"] for parts in workload["block_sizes"].values() for part in parts]
     return [workload["block_size_bytes"]]
 
 
-def _size(value, variable: str, multiple: int) -> int:
+def _size(value: Any, variable: str, multiple: int) -> int:
     size = parse_size(value, variable)
     if size <= 0 or size % multiple:
         raise bad_value(variable, value, f"Use a multiple of {multiple} bytes.")
@@ -387,7 +389,7 @@ def _size(value, variable: str, multiple: int) -> int:
     return size
 
 
-def _integer(value, variable: str, low: int, high: int) -> int:
+def _integer(value: Any, variable: str, low: int, high: int) -> int:
     if isinstance(value, str) and re.fullmatch(r"\d{1,15}", value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -395,32 +397,32 @@ def _integer(value, variable: str, low: int, high: int) -> int:
     return value
 
 
-def _boolean(value, variable: str) -> bool:
+def _boolean(value: Any, variable: str) -> bool:
     if not isinstance(value, bool):
         raise bad_value(variable, value, "Use true or false.")
     return value
 
 
-def _choice(value, variable: str, choices: tuple) -> str:
+def _choice(value: Any, variable: str, choices: tuple[Any, ...]) -> str:
     if value not in choices:
         raise bad_value(variable, value, f"Use one of {', '.join(choices)}.")
     return value
 
 
-def _keys(value, allowed: tuple, variable: str) -> dict:
+def _keys(value: Any, allowed: tuple[Any, ...], variable: str) -> dict[str, Any]:
     if not isinstance(value, dict) or set(value) - set(allowed):
         raise bad_value(variable, value, f"Give a mapping with {', '.join(allowed[:-1])} and {allowed[-1]}.")
     return value
 
 
-def _exactly(value, keys: tuple, variable: str) -> dict:
+def _exactly(value: Any, keys: tuple[Any, ...], variable: str) -> dict[str, Any]:
     _keys(value, keys, variable)
     if set(value) != set(keys):
         raise bad_value(variable, value, f"Give both {keys[0]} and {keys[1]}.")
     return {key: value[key] for key in keys}
 
 
-def _range(value, variable: str) -> dict:
+def _range(value: Any, variable: str) -> dict[str, Any]:
     _keys(value, ("offset_bytes", "size_bytes"), variable)
     offset = parse_size(value.get("offset_bytes") or 0, f"{variable}.offset_bytes")
     size = None if value.get("size_bytes") is None else parse_size(value["size_bytes"], f"{variable}.size_bytes")
@@ -433,7 +435,7 @@ def _range(value, variable: str) -> dict:
 # ---------------------------------------------------------------- what is present only when used
 
 
-def _optional(key: str, value, variable: str):
+def _optional(key: str, value: Any, variable: str) -> Any:
     """The normalised value; None when it says no more than leaving the key out would."""
     if key in OPTIONAL_NUMBERS:
         return _integer(value, variable, *OPTIONAL_NUMBERS[key])
@@ -451,7 +453,7 @@ def _optional(key: str, value, variable: str):
     )
 
 
-def _distribution(value, variable: str):
+def _distribution(value: Any, variable: str) -> Any:
     if isinstance(value, dict):
         zones = _keys(value, ("zoned",), variable).get("zoned")
         if not isinstance(zones, list) or not zones:
@@ -480,7 +482,7 @@ def _distribution(value, variable: str):
     return f"{match.group(1)}:{number:g}"
 
 
-def _data(value, variable: str):
+def _data(value: Any, variable: str) -> Any:
     _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent"), variable)
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
     found = {"pattern": pattern}
@@ -510,7 +512,7 @@ def _data(value, variable: str):
     return None if found == {"pattern": "random"} else found
 
 
-def _sync(value, variable: str):
+def _sync(value: Any, variable: str) -> Any:
     _keys(value, ("mode", "fsync_every", "fdatasync_every", "end_fsync"), variable)
     found = {}
     if _choice(value.get("mode", "none"), f"{variable}.mode", SYNC_MODES) != "none":
@@ -523,8 +525,8 @@ def _sync(value, variable: str):
     return found or None
 
 
-def _engine_options(value, variable: str):
-    found = {}
+def _engine_options(value: Any, variable: str) -> Any:
+    found: dict[Any, Any] = {}
     for engine, options in _keys(value, ENGINE_NAMES, variable).items():
         if not isinstance(options, dict):
             raise bad_value(f"{variable}.{engine}", options, "Give a mapping of the engine's options.")
@@ -544,13 +546,13 @@ def _engine_options(value, variable: str):
     return {engine: dict(sorted(found[engine].items())) for engine in sorted(found)} or None
 
 
-def _refuse_contradictions(workload: dict, variable: str) -> None:
+def _refuse_contradictions(workload: dict[str, Any], variable: str) -> None:
     for broken, key, remedy in _contradictions(workload):
         if broken:
             raise bad_value(f"{variable}.{key}", workload.get(key), remedy)
 
 
-def _contradictions(workload: dict):
+def _contradictions(workload: dict[str, Any]) -> Iterator[Any]:
     """(whether it is one, key, remedy) of everything that two keys can say against each other."""
     has = workload.__contains__
     missing = [name for name in directions(workload) if name not in workload.get("block_sizes", DIRECTIONS)]

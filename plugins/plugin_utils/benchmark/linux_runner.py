@@ -51,7 +51,7 @@ class LinuxRun:
         command: Callable[[str], dict[str, Any]],
         take: Callable[[bytes, dict[str, Any] | None], None],
         tell: Callable[[dict[str, Any]], None],
-    ):
+    ) -> None:
         self.host, self.run_dir = host, run_dir
         self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
         self.taken = 0

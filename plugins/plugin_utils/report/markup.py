@@ -23,7 +23,7 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
 NOTHING = Markup("")
 
 
-def plain(text) -> str:
+def plain(text: Any) -> str:
     """Text that stays text in Markdown: no table break, no HTML, no emphasis, no link."""
     return (
         re.sub(r"([\\|*_`\[\]#~])", r"\\\1", " ".join(str(text).split()))
@@ -33,7 +33,7 @@ def plain(text) -> str:
     )
 
 
-def code(text) -> str:
+def code(text: Any) -> str:
     return "`" + " ".join(str(text).split()).replace("`", "'").replace("|", "¦") + "`"
 
 
@@ -77,22 +77,22 @@ def templates() -> jinja2.Environment:
     return environment
 
 
-def fill(name: str, **content) -> str:
+def fill(name: str, **content: Any) -> str:
     """The template of this name with its content."""
     return templates().get_template(name).render(content)
 
 
 @functools.cache
-def shapes():
+def shapes() -> Any:
     """The macros of chart.svg.j2 as functions that return Markup."""
     return templates().get_template("chart.svg.j2").module
 
 
-def joined(parts) -> Markup:
+def joined(parts: Any) -> Markup:
     return NOTHING.join(parts)
 
 
-def style(coloured=(), *more: str) -> str:
+def style(coloured: Any = (), *more: str) -> str:
     """The style sheet of a page. coloured: [(class, name of its colour)] beside those that every page has; more: sheets of its own."""
     colours = (*theme.COLOURED, *coloured)
     return fill("style.css.j2", theme=theme, c=theme.VARIABLES, alone=False, coloured=colours) + "".join(

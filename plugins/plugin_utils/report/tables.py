@@ -24,8 +24,8 @@ class Table(NamedTuple):
     """A table that scrolls, sorts and copies. head: [(text, is a number)]; rows: [(css, first text, [Field])]."""
 
     name: str
-    head: list
-    rows: list
+    head: list[Any]
+    rows: list[Any]
     css: str = ""
 
 
@@ -39,6 +39,6 @@ def words(text: Any, css: str = "") -> Field:
     return Field(str(text), None, css)
 
 
-def bounds(limits: tuple) -> Field:
+def bounds(limits: tuple[Any, ...]) -> Field:
     """What is known of a percentile that no histogram tells."""
     return Field(units.latency_between(limits), None, "n bounds")

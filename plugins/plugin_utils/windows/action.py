@@ -9,6 +9,7 @@ The plans are made on the controller, so a Windows host needs nothing but PowerS
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from ansible.errors import AnsibleError
 
@@ -25,7 +26,7 @@ RETRY_EVERY_S = 2.0
 OTHER_POWERSHELL = "ran this script; Windows PowerShell 5.1 is needed"
 
 
-def refuse_unmarked(connection, host: str) -> None:
+def refuse_unmarked(connection: Any, host: str) -> None:
     """For what needs Python on the host, and whose playbook asks whether it is a Windows host."""
     if getattr(connection._shell, "_IS_WINDOWS", False):
         raise Failure(
@@ -40,11 +41,11 @@ class WindowsMemory(Memory):
 
     FOLDER = "windows"
 
-    def __init__(self, state_dir: str, area: str, testbed_id: str, host: str):
+    def __init__(self, state_dir: str, area: str, testbed_id: str, host: str) -> None:
         super().__init__(state_dir, f"{area}-{testbed_id}", host)
 
 
-def _said(answer: dict) -> str:
+def _said(answer: dict[str, Any]) -> str:
     """Why a script failed: the last of its errors is what ended it. A message is only there when the module could not run it at all."""
     errors = [
         (error.get("exception") or {}).get("message") or error.get("output") or ""
@@ -56,7 +57,7 @@ def _said(answer: dict) -> str:
 class WindowsScripts:
     """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
 
-    def module(self, name: str, arguments: dict) -> dict:
+    def module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
         except AnsibleError as error:
@@ -70,7 +71,9 @@ class WindowsScripts:
             ) from None
         return answer
 
-    def script(self, name: str, parameters: dict | None = None, secret: tuple | None = None) -> dict:
+    def script(
+        self, name: str, parameters: dict[str, Any] | None = None, secret: tuple[Any, ...] | None = None
+    ) -> dict[str, Any]:
         """Run a script of plugin_utils/windows/scripts; returns its $Ansible.Result."""
         arguments = {
             "script": script_text.script(name),
@@ -101,7 +104,7 @@ class WindowsScripts:
             )
         return answer.get("result") or {}
 
-    def state(self, files: list | None = None) -> dict:
+    def state(self, files: list[Any] | None = None) -> dict[str, Any]:
         found = self.script("state", {"Files": files or []})
         if not isinstance(found, dict) or "about" not in found:
             raise Failure(
@@ -118,7 +121,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
     _supports_check_mode = True
     AREA = ""
 
-    def perform(self, params: dict) -> dict:
+    def perform(self, params: dict[str, Any]) -> dict[str, Any]:
         if params.get("state_dir"):
             self.memory = WindowsMemory(
                 params["state_dir"], self.AREA, params["testbed_id"], self.task_vars["inventory_hostname"]
@@ -127,7 +130,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
         work = getattr(self, params.get("state", "present"))
         return {"about": state["about"], **work(params, state)}
 
-    def parameters(self) -> dict:
+    def parameters(self) -> dict[str, Any]:
         params = super().parameters()
         if params.get("state_dir") == "":
             raise bad_value("state_dir", "", "Name a folder on the controller that keeps what was on the hosts before.")
@@ -139,13 +142,13 @@ class WindowsAction(WindowsScripts, CollectionAction):
             )
         return params
 
-    def files(self, params: dict) -> list:
+    def files(self, params: dict[str, Any]) -> list[Any]:
         """Files whose existence the plan must know of."""
         return []
 
     # ---- steps
 
-    def apply(self, steps: list, after=None) -> None:
+    def apply(self, steps: list[Any], after: Any = None) -> None:
         """Carry the steps out, unless in check mode. after(step) is called after each and its record is kept."""
         if self._task.check_mode:
             return
@@ -155,7 +158,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
                 after(self.memory.data, one)
                 self.memory.save()
 
-    def call(self, calls: list) -> list:
+    def call(self, calls: list[Any]) -> list[Any]:
         """Carry out calls of others' modules, whose check mode is their own; each with its answer."""
         done = []
         for one in calls:
@@ -171,11 +174,11 @@ class WindowsAction(WindowsScripts, CollectionAction):
         return done
 
     @staticmethod
-    def changes(done: list) -> list:
+    def changes(done: list[Any]) -> list[Any]:
         """Only the calls that changed something are told of."""
         return [one for one in done if one["answer"].get("changed")]
 
-    def remember(self, data: dict) -> None:
+    def remember(self, data: dict[str, Any]) -> None:
         if not self._task.check_mode and data != self.memory.data:
             self.memory.data = data
             self.memory.save()
@@ -184,14 +187,14 @@ class WindowsAction(WindowsScripts, CollectionAction):
         if not self._task.check_mode:
             self.memory.forget()
 
-    def leave(self, left: dict) -> None:
+    def leave(self, left: dict[str, Any]) -> None:
         """Keep what is left of the record after a teardown."""
         if left:
             self.remember(left)
         else:
             self.forget()
 
-    def wait_for(self, condition, wait_s: float):
+    def wait_for(self, condition: Any, wait_s: float) -> Any:
         """The first true value of condition(), or its last one after wait_s."""
         deadline = time.monotonic() + wait_s
         while True:

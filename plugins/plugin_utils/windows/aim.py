@@ -15,6 +15,7 @@ Source: aimcmd.cpp, drvsetup.cpp, srbioctl.cpp and iodisp.cpp of Arsenal Image M
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
@@ -28,7 +29,7 @@ TARGETS, UNITS = 8, 24
 PARTITION_START = 1 << 20
 
 
-def check(params: dict) -> None:
+def check(params: dict[str, Any]) -> None:
     if not params["aim_program"]:
         raise bad_value("ramdisk_aim_program", "", "Name the program, such as C:\\aim\\aim_ll.exe.")
     folder = params["aim_driver_folder"]
@@ -41,11 +42,11 @@ def check(params: dict) -> None:
 # ---------------------------------------------------------------- what the program says
 
 
-def said(answer: dict) -> str:
+def said(answer: dict[str, Any]) -> str:
     return " ".join(f"{answer['errors']} {answer['output']}".split())
 
 
-def check_answer(arguments: str, answer: dict) -> None:
+def check_answer(arguments: str, answer: dict[str, Any]) -> None:
     """Raise when the program did not do it."""
     code = answer["exit_code"]
     if code == 0 or (code == RESTART and arguments.startswith("--")):
@@ -59,7 +60,7 @@ def check_answer(arguments: str, answer: dict) -> None:
     )
 
 
-def listing(answer: dict, program: str) -> dict:
+def listing(answer: dict[str, Any], program: str) -> dict[str, Any]:
     """{driver: whether it is installed, devices: {number: {drive, size_bytes, in_memory}}} of aim_ll -l."""
     if not answer["found"]:
         raise Failure(
@@ -91,7 +92,7 @@ def listing(answer: dict, program: str) -> dict:
         devices[number] = {
             "drive": int(drive[1]) if drive else None,
             "size_bytes": int(size[1]) if size else None,
-            "in_memory": bool(size) and ", Virtual Memory," in size[2],
+            "in_memory": size is not None and ", Virtual Memory," in size[2],
         }
     return {"driver": True, "devices": devices}
 
@@ -99,7 +100,7 @@ def listing(answer: dict, program: str) -> dict:
 # ---------------------------------------------------------------- which devices are ours
 
 
-def as_made(disk: dict, state: dict) -> bool:
+def as_made(disk: dict[str, Any], state: dict[str, Any]) -> bool:
     """Whether a disk looks as aim_ll leaves a new device."""
     volumes = {volume["letter"]: volume for volume in state["volumes"]}
     return (
@@ -114,7 +115,7 @@ def as_made(disk: dict, state: dict) -> bool:
     )
 
 
-def _disk(kept: dict, state: dict, listed: dict, fresh: bool) -> dict | None:
+def _disk(kept: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: bool) -> dict[str, Any] | None:
     """The disk of a recorded device, or None when it is gone or somebody else's by now."""
     device = listed["devices"].get(kept["device"])
     disk = next((one for one in state["disks"] if device and one["number"] == device["drive"]), None)
@@ -131,7 +132,9 @@ def _disk(kept: dict, state: dict, listed: dict, fresh: bool) -> dict | None:
     )
 
 
-def found(memory: dict, state: dict, listed: dict, fresh: tuple = ()) -> dict:
+def found(
+    memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: tuple[Any, ...] = ()
+) -> dict[str, Any]:
     """{name: disk} of the recorded devices that are there."""
     disks = {name: _disk(kept, state, listed, name in fresh) for name, kept in memory.get("devices", {}).items()}
     return {name: disk for name, disk in disks.items() if disk}
@@ -140,7 +143,7 @@ def found(memory: dict, state: dict, listed: dict, fresh: tuple = ()) -> dict:
 # ---------------------------------------------------------------- planning
 
 
-def driver_steps(listed: dict, folder: str) -> list:
+def driver_steps(listed: dict[str, Any], folder: str) -> list[Any]:
     if listed["driver"]:
         return []
     if not folder:
@@ -153,18 +156,18 @@ def driver_steps(listed: dict, folder: str) -> list:
     return [_run("driver", PRODUCT, None, "driver installed", f'--install "{path}"')]
 
 
-def _run(op: str, target: str, was, will, arguments: str) -> dict:
+def _run(op: str, target: str, was: Any, will: Any, arguments: str) -> dict[str, Any]:
     return step(op, target, was, will, "aim_run", Arguments=arguments)
 
 
-def with_program(steps: list, program: str) -> list:
+def with_program(steps: list[Any], program: str) -> list[Any]:
     return [
         {**one, "parameters": {"Program": program, **one["parameters"]}} if one["script"] == "aim_run" else one
         for one in steps
     ]
 
 
-def plan(state: dict, listed: dict, disks: list, memory: dict) -> list:
+def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory: dict[str, Any]) -> list[Any]:
     """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
     there, kept = found(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
@@ -199,13 +202,13 @@ def plan(state: dict, listed: dict, disks: list, memory: dict) -> list:
     return steps
 
 
-def _free_numbers(taken: set):
+def _free_numbers(taken: set[Any]) -> Any:
     """In the order in which the driver gives them out; written as unit, target and bus."""
     numbers = (f"{unit:02X}{target:02X}00" for unit in range(UNITS) for target in range(TARGETS))
     return (number for number in numbers if number not in taken)
 
 
-def _refuse(name: str, kept: dict, disk: dict, state: dict, fresh: bool = False) -> None:
+def _refuse(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any], fresh: bool = False) -> None:
     refuse_disk(disk, f"RAM disk {name}", proven=True)
     if (
         not fresh
@@ -220,13 +223,13 @@ def _refuse(name: str, kept: dict, disk: dict, state: dict, fresh: bool = False)
         )
 
 
-def _removed(name: str, kept: dict, disk: dict, state: dict) -> dict:
+def _removed(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     _refuse(name, kept, disk, state)
     # Without a number the program would remove the devices of everybody.
     return _run("remove_disk", f"RAM disk {name}", f"{kept['size_bytes']} bytes", None, f"-d -u {kept['device']}")
 
 
-def dressing(there: dict, memory: dict, state: dict, fresh: tuple) -> list:
+def dressing(there: dict[str, Any], memory: dict[str, Any], state: dict[str, Any], fresh: tuple[Any, ...]) -> list[Any]:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
     steps = []
     for name, disk in there.items():
@@ -244,7 +247,7 @@ def dressing(there: dict, memory: dict, state: dict, fresh: tuple) -> list:
     return steps
 
 
-def new_disk(size_bytes: int) -> dict:
+def new_disk(size_bytes: int) -> dict[str, Any]:
     """A device as aim_ll leaves it, for check mode."""
     return {
         "number": None,
@@ -264,7 +267,7 @@ def new_disk(size_bytes: int) -> dict:
     }
 
 
-def may_be_there(memory: dict, state: dict) -> bool:
+def may_be_there(memory: dict[str, Any], state: dict[str, Any]) -> bool:
     """Whether the program must be asked before a teardown: after a restart of the host neither may be there any more."""
     shown = {disk["unique_id"] for disk in state["disks"]}
     return bool(memory.get("driver")) or any(
@@ -272,7 +275,7 @@ def may_be_there(memory: dict, state: dict) -> bool:
     )
 
 
-def absent_plan(state: dict, listed: dict, memory: dict) -> list:
+def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     kept, there = memory.get("devices", {}), found(memory, state, listed)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items()]
     others = set(listed["devices"]) - {kept[name]["device"] for name in there}
@@ -285,13 +288,13 @@ def absent_plan(state: dict, listed: dict, memory: dict) -> list:
 # ---------------------------------------------------------------- the record
 
 
-def left(memory: dict, listed: dict, steps: list) -> dict:
+def left(memory: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """The record after a teardown: the driver stays on it while others need it."""
     kept = memory.get("driver") and listed["driver"] and not any(one["op"] == "driver" for one in steps)
     return {"driver": True} if kept else {}
 
 
-def remember(memory: dict, state: dict, listed: dict, steps: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """The record with the devices that are about to be made, and without those that are gone; kept before the first step."""
     there = found(memory, state, listed)
     devices = {name: kept for name, kept in memory.get("devices", {}).items() if name in there}
@@ -307,7 +310,7 @@ def remember(memory: dict, state: dict, listed: dict, steps: list) -> dict:
     return {**memory, "devices": devices}
 
 
-def identified(memory: dict, there: dict, ready: bool = False) -> dict:
+def identified(memory: dict[str, Any], there: dict[str, Any], ready: bool = False) -> dict[str, Any]:
     """The record with what proves these devices, which are all that is left of it."""
     kept = memory["devices"]
     return {
@@ -324,7 +327,7 @@ def identified(memory: dict, there: dict, ready: bool = False) -> dict:
     }
 
 
-def layers_of(disks: list, there: dict, memory: dict) -> list:
+def layers_of(disks: list[Any], there: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     """The disks as layers, without their host; without a path where they are not there yet, in check mode."""
     layers = []
     for disk in disks:

@@ -9,6 +9,7 @@ As the guard for Linux hosts, ../device_safety.py, but over the state that scrip
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.linux.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
@@ -30,12 +31,12 @@ FINAL = (
 )
 
 
-def inspect(state: dict, path: str) -> dict:
+def inspect(state: dict[str, Any], path: str) -> dict[str, Any]:
     """What the state knows of a path: {path, resolved, type: disk, file, missing or what it is instead, size_bytes, disk, same, volume}.
 
     disk: the one with the path, or beneath the file. same: the numbers under which Windows has this very disk, too.
     """
-    facts: dict = {
+    facts: dict[str, Any] = {
         "path": path,
         "resolved": path,
         "type": "missing",
@@ -53,7 +54,7 @@ def inspect(state: dict, path: str) -> dict:
             facts.update(type="disk", size_bytes=facts["disk"]["size_bytes"])
     elif file:
         facts["volume"], facts["disk"] = volume_of(state, file[1].upper()), _beneath(state, path)
-        entry = next(
+        entry: Any = next(
             (entry for entry in (facts["volume"] or {}).get("entries", []) if entry["name"].lower() == file[2].lower()),
             {},
         )
@@ -72,7 +73,7 @@ def inspect(state: dict, path: str) -> dict:
     return facts
 
 
-def _places(disk: dict) -> list:
+def _places(disk: dict[str, Any]) -> list[Any]:
     """Where the disk is mounted, as the beginnings of paths."""
     return [
         place
@@ -81,7 +82,7 @@ def _places(disk: dict) -> list:
     ]
 
 
-def _beneath(state: dict, path: str) -> dict | None:
+def _beneath(state: dict[str, Any], path: str) -> dict[str, Any] | None:
     """The disk that a file lies on: the one that is mounted nearest to it."""
     found = [
         (len(place), disk)
@@ -92,7 +93,14 @@ def _beneath(state: dict, path: str) -> dict | None:
     return max(found, key=lambda one: one[0], default=(0, None))[1]
 
 
-def judge(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
+def judge(
+    state: dict[str, Any],
+    layer: dict[str, Any],
+    allow: Any = (),
+    testbed_id: str = "",
+    layers: Any = (),
+    overwrite: bool = True,
+) -> tuple[Any, ...]:
     """(refusals, overridden), as on Linux hosts.
 
     layers: the published layers; a file lies on the disk of the layer beneath its own.
@@ -120,7 +128,14 @@ def judge(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), o
     return lift(found, facts["resolved"].lower() in {name.lower() for name in allow}, FINAL)
 
 
-def guard(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), overwrite: bool = True) -> tuple:
+def guard(
+    state: dict[str, Any],
+    layer: dict[str, Any],
+    allow: Any = (),
+    testbed_id: str = "",
+    layers: Any = (),
+    overwrite: bool = True,
+) -> tuple[Any, ...]:
     """(facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     found, overridden = judge(state, layer, allow, testbed_id, layers, overwrite)
     if found:
@@ -128,7 +143,7 @@ def guard(state: dict, layer: dict, allow=(), testbed_id: str = "", layers=(), o
     return inspect(state, layer["path"]), overridden
 
 
-def instance(state: dict, layer: dict) -> str | None:
+def instance(state: dict[str, Any], layer: dict[str, Any]) -> str | None:
     """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
 
     Targets give the LUN that follows another the same unique id, but only a new session shows it.
@@ -142,12 +157,12 @@ def instance(state: dict, layer: dict) -> str | None:
     return "/".join((state["about"]["boot"], facts["disk"]["unique_id"], session, facts["resolved"].lower()))
 
 
-def _all_of(state: dict, facts: dict) -> list:
+def _all_of(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     """The disk under each of its numbers."""
     return [facts["disk"], *(disk for disk in state["disks"] if disk["number"] in facts["same"])]
 
 
-def _never(state: dict, facts: dict) -> list:
+def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     reasons = {code: words for disk in _all_of(state, facts) for code, words in never_touched(disk)}
     return [
         refusal(code, f"{facts['path']} is on {words} of this host.", "Name another disk.")
@@ -155,7 +170,7 @@ def _never(state: dict, facts: dict) -> list:
     ]
 
 
-def _disk(state: dict, facts: dict, layer: dict) -> list:
+def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     path, disk, identity, found = facts["path"], facts["disk"], layer["identity"], []
     everywhere = _all_of(state, facts)
     places = [place for one in everywhere for place in _places(one)]
@@ -200,7 +215,7 @@ def _disk(state: dict, facts: dict, layer: dict) -> list:
     return found + size_refusals(facts, layer)
 
 
-def _other_disk(facts: dict, wanted: str) -> dict:
+def _other_disk(facts: dict[str, Any], wanted: str) -> dict[str, Any]:
     return refusal(
         "wrong_unique_id",
         f"{facts['path']} is on a disk with unique id {facts['disk']['unique_id'] or 'none'}, the layer's has {wanted}.",
@@ -208,7 +223,7 @@ def _other_disk(facts: dict, wanted: str) -> dict:
     )
 
 
-def _file(facts: dict, layer: dict, testbed_id: str, layers) -> list:
+def _file(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: Any) -> list[Any]:
     path, identity, volume = facts["path"], layer["identity"], facts["volume"]
     if not identity.get("mount_point"):
         return [refusal("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]
@@ -253,7 +268,7 @@ def _file(facts: dict, layer: dict, testbed_id: str, layers) -> list:
     return found + size_refusals(facts, layer)
 
 
-def _usable(facts: dict) -> list:
+def _usable(facts: dict[str, Any]) -> list[Any]:
     path, disk, found = facts["path"], facts["disk"], []
     if disk["offline"]:
         reason = disk["offline_reason"] or "no reason told"
@@ -265,7 +280,7 @@ def _usable(facts: dict) -> list:
     return found
 
 
-def _virtual_disks(state: dict, facts: dict) -> list:
+def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     """The target server's virtual disks that lie on the disk, or are the file."""
     if facts["type"] == "file":
         files = [disk["path"] for disk in state["virtual_disks"] if disk["path"].lower() == facts["path"].lower()]

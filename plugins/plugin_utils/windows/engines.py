@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, icf, iometer
@@ -48,7 +49,7 @@ SPEC = {
 }
 
 
-def check(settings: dict) -> dict:
+def check(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings; raises bad_value."""
     check_root(settings["root"])
     if not re.fullmatch(r"[0-9][0-9.]{0,30}", settings["iometer_version"]):
@@ -73,7 +74,7 @@ def check_root(root: str) -> None:
 class _AnyDisk:
     """What is told sizes in bytes."""
 
-    def check_disk(self, path: str, disk: dict) -> None:
+    def check_disk(self, path: str, disk: dict[str, Any]) -> None:
         """Failure when it cannot keep to sizes on the disk with the path, or beneath it. disk: as scripts/state.ps1 reads it."""
 
 
@@ -88,15 +89,15 @@ class Fio(_AnyDisk):
         """Where the program is when its package was installed."""
         return self.programs[1]
 
-    def batches(self, points: list) -> list:
+    def batches(self, points: list[Any]) -> list[Any]:
         return [[point] for point in points]
 
-    def run(self, points: list, _folder: str, _settings: dict) -> dict:
+    def run(self, points: list[Any], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
         (point,) = points
         workload = point["workload"]
         return self._run(fio.job_file(point), workload["ramp_s"] + workload["runtime_s"] + GRACE_S)
 
-    def _run(self, text: str, limit_s: float) -> dict:
+    def _run(self, text: str, limit_s: float) -> dict[str, Any]:
         engine = ENGINES["fio"]
         return {
             "arguments": ["--output-format=json+", f"--output={engine.raw}", engine.job],
@@ -111,7 +112,9 @@ class Fio(_AnyDisk):
             "mark": "",
         }
 
-    def fill(self, job: dict, block_bytes: int, _position: int, _bytes_s, _settings: dict) -> tuple:
+    def fill(
+        self, job: dict[str, Any], block_bytes: int, _position: int, _bytes_s: Any, _settings: dict[str, Any]
+    ) -> tuple[Any, ...]:
         """(function of the folder that makes the run, point that it is a run of): what writes the layer from a position on.
 
         bytes_s: how fast that was until now, None at the beginning. The point says in least_bytes what must be written for it to count.
@@ -119,7 +122,7 @@ class Fio(_AnyDisk):
         run = self._run(fio.fill_file(job, block_bytes), job["size_bytes"] / FILL_BYTES_S + GRACE_S)
         return lambda _folder: run, {**job, "least_bytes": job["size_bytes"]}
 
-    def filled(self, text: str, _point: dict) -> tuple:
+    def filled(self, text: str, _point: dict[str, Any]) -> tuple[Any, ...]:
         """(bytes that are written for sure, bytes a second)."""
         (found,) = fio.results(text)
         return found.get("write", {}).get("bytes", 0), None
@@ -128,7 +131,9 @@ class Fio(_AnyDisk):
 class _ByTime:
     """What cannot be told how much to write."""
 
-    def fill(self, job: dict, block_bytes: int, position: int, bytes_s, settings: dict) -> tuple:
+    def fill(
+        self, job: dict[str, Any], block_bytes: int, position: int, bytes_s: Any, settings: dict[str, Any]
+    ) -> tuple[Any, ...]:
         left, block = job["size_bytes"] - position, math.gcd(job["size_bytes"], block_bytes)
         seconds = FILL_FIRST_S if bytes_s is None else min(FILL_MOST_S, math.ceil(left / bytes_s * 1.1) + 1)
         workload = normalise(
@@ -146,7 +151,7 @@ class _ByTime:
         return lambda folder: self.run([point], folder, settings), point
 
     @staticmethod
-    def _written(found: dict, point: dict) -> tuple:
+    def _written(found: dict[str, Any], point: dict[str, Any]) -> tuple[Any, ...]:
         if found["failures"]:
             raise Failure(
                 found["failures"][0]["code"],
@@ -168,10 +173,10 @@ class Diskspd(_AnyDisk, _ByTime):
     def installed(self, folder: str, kind: str) -> str:
         return f"{folder}\\amd64\\diskspd.exe" if kind == "zip" else f"{folder}\\diskspd.exe"
 
-    def batches(self, points: list) -> list:
+    def batches(self, points: list[Any]) -> list[Any]:
         return [[point] for point in points]
 
-    def run(self, points: list, _folder: str, _settings: dict) -> dict:
+    def run(self, points: list[Any], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
         (point,) = points
         engine, workload = ENGINES["diskspd"], point["workload"]
         argv = diskspd.argv(workload, point["path"], point["seed"], point["size_bytes"])
@@ -188,7 +193,7 @@ class Diskspd(_AnyDisk, _ByTime):
             "mark": "",
         }
 
-    def filled(self, text: str, point: dict) -> tuple:
+    def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
         (found,) = diskspd.results(text)
         return self._written(found, point)
 
@@ -206,7 +211,7 @@ class Iometer(_ByTime):
     def installed(self, folder: str, _kind: str) -> str:
         return f"{folder}\\IOmeter.exe"
 
-    def check_disk(self, path: str, disk: dict) -> None:
+    def check_disk(self, path: str, disk: dict[str, Any]) -> None:
         if disk["sector_bytes"] != SECTOR_BYTES:
             raise Failure(
                 "workload_unsupported",
@@ -217,7 +222,7 @@ class Iometer(_ByTime):
                 sector_bytes=disk["sector_bytes"],
             )
 
-    def batches(self, points: list) -> list:
+    def batches(self, points: list[Any]) -> list[Any]:
         found, left = [], list(points)
         while left:
             same = next((index for index, point in enumerate(left) if point["layer"] != left[0]["layer"]), len(left))
@@ -231,12 +236,12 @@ class Iometer(_ByTime):
         return found
 
     @staticmethod
-    def _one_file(workloads: list) -> bool:
+    def _one_file(workloads: list[Any]) -> bool:
         """Whether one configuration runs these in this order."""
         return icf.group(workloads) == [workloads]
 
     @staticmethod
-    def _workloads(points: list) -> list:
+    def _workloads(points: list[Any]) -> list[Any]:
         """With their range said, on a file: IOMeter would make it larger until the volume is full."""
         if points[0]["path"].startswith("\\\\"):
             return [point["workload"] for point in points]
@@ -246,7 +251,7 @@ class Iometer(_ByTime):
             for point, (offset, size) in zip(points, spans)
         ]
 
-    def run(self, points: list, folder: str, settings: dict) -> dict:
+    def run(self, points: list[Any], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         engine, path = ENGINES["iometer"], points[0]["path"]
         on_file = not path.startswith("\\\\")
         port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
@@ -277,7 +282,7 @@ class Iometer(_ByTime):
             "link_target": path if on_file else "",
         }
 
-    def tests(self, text: str, points: list) -> tuple:
+    def tests(self, text: str, points: list[Any]) -> tuple[Any, ...]:
         """({point_id: position of its test in the output, None when it has none}, failures of no test in particular)."""
         found = list(enumerate(iometer.results(text))) if text else []
         done = [(position, one) for position, one in found if "job_name" in one or "total" in one]
@@ -288,14 +293,14 @@ class Iometer(_ByTime):
             places[point["point_id"]] = position
         return places, [failure for pair in found if pair not in done for failure in pair[1]["failures"]]
 
-    def filled(self, text: str, point: dict) -> tuple:
+    def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
         return self._written(iometer.results(text)[0], point)
 
 
 ENGINES_HERE = {engine.name: engine for engine in (Fio(), Diskspd(), Iometer())}
 
 
-def environment(host: dict, devices: dict, engine: str) -> dict:
+def environment(host: dict[str, Any], devices: dict[str, Any], engine: str) -> dict[str, Any]:
     """The host's fingerprint in the shape of module_utils/linux/environment.py. host: what scripts/engine_host.ps1 reads."""
     return {
         "distribution": host["product"],

@@ -28,6 +28,7 @@ Sources: the documentation of the PowerShell modules IscsiTarget, iSCSI and Stor
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_name, check_testbed_id
@@ -63,7 +64,9 @@ def stamped(description: str, testbed_id: str) -> bool:
     return description == stamp(testbed_id) or description.startswith(stamp(testbed_id) + ": ")
 
 
-def step(op: str, target: str, was, will, name: str, secret: tuple | None = None, **parameters) -> dict:
+def step(
+    op: str, target: str, was: Any, will: Any, name: str, secret: tuple[Any, ...] | None = None, **parameters: Any
+) -> dict[str, Any]:
     return {
         "op": op,
         "target": target,
@@ -75,18 +78,18 @@ def step(op: str, target: str, was, will, name: str, secret: tuple | None = None
     }
 
 
-def module_call(op: str, target: str, was, will, module: str, **arguments) -> dict:
+def module_call(op: str, target: str, was: Any, will: Any, module: str, **arguments: Any) -> dict[str, Any]:
     return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 
-def service(state: dict, name: str) -> dict | None:
+def service(state: dict[str, Any], name: str) -> dict[str, Any] | None:
     return next((one for one in state["services"] if one["name"] == name), None)
 
 
-def serving(state: dict) -> bool:
+def serving(state: dict[str, Any]) -> bool:
     """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
     found = service(state, TARGET_SERVICE)
-    return bool(found) and found["state"] == "Running"
+    return found is not None and found["state"] == "Running"
 
 
 def check_number(variable: str, value: int, what: str, least: int, most: int) -> int:
@@ -95,7 +98,7 @@ def check_number(variable: str, value: int, what: str, least: int, most: int) ->
     return value
 
 
-def check_lun(variable: str, lun: dict) -> None:
+def check_lun(variable: str, lun: dict[str, Any]) -> None:
     """Its name, which becomes that of a layer, and its number, of which a target of Windows has 256 and its initiator sees as many."""
     check_name(f"{variable} lun name", lun["name"])
     check_number(f"{variable} lun {lun['name']}", lun["lun"], "number", 0, 255)
@@ -114,13 +117,13 @@ def check_size(variable: str, size_mib: int) -> int:
     return size_mib << 20
 
 
-def check_once(variable: str, values: list) -> None:
+def check_once(variable: str, values: list[Any]) -> None:
     for value in values:
         if values.count(value) > 1:
             raise bad_value(variable, value, "It stands there twice; give each once.")
 
 
-def check_secrets(variable: str, entry: dict) -> None:
+def check_secrets(variable: str, entry: dict[str, Any]) -> None:
     for key in ("chap_password", "mutual_chap_password"):
         secret = entry.get(key)
         if secret and not SECRET_LENGTH[0] <= len(secret) <= SECRET_LENGTH[1]:
@@ -131,7 +134,7 @@ def check_secrets(variable: str, entry: dict) -> None:
             )
 
 
-def never_touched(disk: dict) -> list:
+def never_touched(disk: dict[str, Any]) -> list[Any]:
     """[(code, words)] of what forbids any write to a disk, whoever asks for it."""
     reasons = (
         ("boot", "disk_boot", "a boot disk"),
@@ -143,7 +146,7 @@ def never_touched(disk: dict) -> list:
 
 
 def refuse_disk(
-    disk: dict, what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
+    disk: dict[str, Any], what: str, size_bytes: int | None = None, unique_id: str | None = None, proven: bool = False
 ) -> None:
     """What a role may not change: number, unique id and size must agree, and nothing of the system or a cluster is touched.
 
@@ -181,7 +184,7 @@ def refuse_disk(
         )
 
 
-def ready_steps(disk: dict) -> list:
+def ready_steps(disk: dict[str, Any]) -> list[Any]:
     """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
     where, steps = f"disk {disk['number']}", []
     if disk["offline"]:

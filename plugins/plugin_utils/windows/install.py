@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
@@ -31,7 +32,7 @@ KINDS = ("msi", "zip", "exe")
 PREPARATION = "p"
 
 
-def check(params: dict) -> None:
+def check(params: dict[str, Any]) -> None:
     check_testbed_id("benchmark_testbed_id", params["testbed_id"])
     check_root(params["root"])
     url, checksum = params["download"].get("url"), params["download"].get("checksum")
@@ -55,11 +56,11 @@ def kind(url: str) -> str:
     return url.rpartition(".")[2].lower()
 
 
-def folder(params: dict) -> str:
+def folder(params: dict[str, Any]) -> str:
     return f"{params['root']}\\tools\\{params['testbed_id']}\\{params['engine']}"
 
 
-def installed_program(params: dict) -> str:
+def installed_program(params: dict[str, Any]) -> str:
     """Where the program is when the download has been installed."""
     return (
         params["download"].get("program")
@@ -68,7 +69,7 @@ def installed_program(params: dict) -> str:
     )
 
 
-def candidates(params: dict) -> list:
+def candidates(params: dict[str, Any]) -> list[Any]:
     """Where to look for the program."""
     if params["program"]:
         return [params["program"]]
@@ -78,11 +79,11 @@ def candidates(params: dict) -> list:
     )
 
 
-def _file(params: dict) -> str:
+def _file(params: dict[str, Any]) -> str:
     return f"{folder(params)}\\{params['download']['url'].rpartition('/')[2]}"
 
 
-def plan(params: dict, host: str) -> tuple:
+def plan(params: dict[str, Any], host: str) -> tuple[Any, ...]:
     """(steps, calls) that bring the engine to a host that does not have it."""
     name = params["program"] or ENGINES_HERE[params["engine"]].programs[0]
     if not params["download"].get("url"):
@@ -122,7 +123,7 @@ def plan(params: dict, host: str) -> tuple:
     return steps, calls
 
 
-def remember(memory: dict, params: dict, calls: list) -> dict:
+def remember(memory: dict[str, Any], params: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
     """The record of what is brought, kept before it is: [{folder, package: file that it is uninstalled by, or None}]."""
     if not calls:
         return memory
@@ -130,12 +131,12 @@ def remember(memory: dict, params: dict, calls: list) -> dict:
     return {**memory, "brought": [*(one for one in memory.get("brought", []) if one != new), new]}
 
 
-def packages(memory: dict) -> list:
+def packages(memory: dict[str, Any]) -> list[Any]:
     """Files without which what was brought cannot be uninstalled."""
     return [one["package"] for one in memory.get("brought", []) if one["package"]]
 
 
-def absent_plan(memory: dict, state: dict) -> tuple:
+def absent_plan(memory: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
     """(calls, steps) that take it away. A package is not there when it could not even be fetched."""
     calls = [
         module_call(
@@ -148,7 +149,7 @@ def absent_plan(memory: dict, state: dict) -> tuple:
     return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
 
 
-def uncollected(runs: list) -> list:
+def uncollected(runs: list[Any]) -> list[Any]:
     """Names of the runs of an engine that have ended and measured something: what is there has been taken by nobody."""
     return [
         one["name"]
@@ -157,7 +158,7 @@ def uncollected(runs: list) -> list:
     ]
 
 
-def refuse_uncollected(runs: list) -> None:
+def refuse_uncollected(runs: list[Any]) -> None:
     """Failure 'run_uncollected' for runs that have ended and still lie there: a controller removes each when it has its results."""
     held = uncollected(runs)
     if held:
@@ -169,7 +170,7 @@ def refuse_uncollected(runs: list) -> None:
         )
 
 
-def ends(runs: list) -> list:
+def ends(runs: list[Any]) -> list[Any]:
     """Steps that end these runs of the testbed and remove what they left."""
     return [
         step("run", one["folder"], one["state"], None, "engine_remove", Folder=one["folder"], TaskName=one["task"])
@@ -177,6 +178,6 @@ def ends(runs: list) -> list:
     ]
 
 
-def left_words(left: list) -> str:
+def left_words(left: list[Any]) -> str:
     """What is said of programs beside an engine that a run did not end. left: ['Dynamo.exe (4242)']."""
     return f"{', '.join(left)}: beside the engine still running, not known to be this run's, and left alone."

@@ -9,6 +9,7 @@ What marks a volume as the testbed's own is its label. A killed build leaves a d
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import filesystem_uuid
@@ -45,7 +46,7 @@ def label(testbed_id: str, name: str) -> str:
     return "storlab-" + filesystem_uuid(testbed_id, name)[:8]
 
 
-def check(params: dict) -> list:
+def check(params: dict[str, Any]) -> list[Any]:
     """The datastores with their disk's layer; raises bad_value or layer_missing. Each adds {letter, label, expected, benchmark_bytes}."""
     check_id("datastore_testbed_id", params["testbed_id"])
     found, seen = [], set()
@@ -98,7 +99,7 @@ def check(params: dict) -> list:
     return found
 
 
-def _disk(state: dict, wanted: dict) -> dict | None:
+def _disk(state: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | None:
     """The disk of the layer; None while it is not there yet, in check mode."""
     layer = wanted["expected"]
     if layer["path"] is None:
@@ -116,11 +117,11 @@ def _disk(state: dict, wanted: dict) -> dict | None:
     return disk
 
 
-def volume_of(state: dict, letter: str) -> dict | None:
+def volume_of(state: dict[str, Any], letter: str) -> dict[str, Any] | None:
     return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
 
 
-def plan(state: dict, wanted: list, memory: dict) -> list:
+def plan(state: dict[str, Any], wanted: list[Any], memory: dict[str, Any]) -> list[Any]:
     """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
     steps = []
     for one in wanted:
@@ -201,11 +202,11 @@ def plan(state: dict, wanted: list, memory: dict) -> list:
     return steps
 
 
-def file_path(wanted: dict) -> str:
+def file_path(wanted: dict[str, Any]) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
 
-def absent_plan(state: dict, memory: dict, discard_contents: bool) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents: bool) -> list[Any]:
     """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}}."""
     steps = []
     for name, unique_id in sorted(memory.get("disks", {}).items()):
@@ -239,7 +240,7 @@ def absent_plan(state: dict, memory: dict, discard_contents: bool) -> list:
     return steps
 
 
-def remember(memory: dict, state: dict, wanted: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[Any]) -> dict[str, Any]:
     """The record with the disks that will carry datastores; kept before they are changed."""
     return {
         "disks": {**memory.get("disks", {}), **{one["name"]: _disk(state, one)["unique_id"] for one in wanted}},
@@ -247,7 +248,7 @@ def remember(memory: dict, state: dict, wanted: list) -> dict:
     }
 
 
-def layers_of(wanted: list) -> list:
+def layers_of(wanted: list[Any]) -> list[Any]:
     """The benchmark files as layers, without their host."""
     return [
         {

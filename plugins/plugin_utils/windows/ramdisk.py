@@ -15,6 +15,7 @@ an MBR without partitions, because IOMeter does not see disks with a GPT.
 from __future__ import annotations
 
 import fnmatch
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_name
@@ -42,7 +43,7 @@ SPEC = {
 }
 
 
-def check(params: dict) -> list:
+def check(params: dict[str, Any]) -> list[Any]:
     """The disks with their size in bytes; raises bad_value."""
     check_id("ramdisk_testbed_id", params["testbed_id"])
     if params["provider"] == "aim":
@@ -67,7 +68,7 @@ def virtual_path(testbed_id: str, name: str) -> str:
     return f"{PREFIX}storlab-{testbed_id}-{name}.vhdx"
 
 
-def _virtual(state: dict, testbed_id: str) -> dict:
+def _virtual(state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
     """This testbed's virtual disks in memory by path."""
     return {
         disk["path"].lower(): disk
@@ -76,11 +77,11 @@ def _virtual(state: dict, testbed_id: str) -> dict:
     }
 
 
-def plan(state: dict, provider: str, disks: list, memory: dict, testbed_id: str) -> list:
+def plan(state: dict[str, Any], provider: str, disks: list[Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     return (_plan_virtual if provider == "iscsi_target" else _plan_preinstalled)(state, disks, memory, testbed_id)
 
 
-def _plan_virtual(state: dict, disks: list, _memory: dict, testbed_id: str) -> list:
+def _plan_virtual(state: dict[str, Any], disks: list[Any], _memory: dict[str, Any], testbed_id: str) -> list[Any]:
     wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
     ours = _virtual(state, testbed_id)
     steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
@@ -118,7 +119,7 @@ def _plan_virtual(state: dict, disks: list, _memory: dict, testbed_id: str) -> l
     return steps
 
 
-def _removed(state: dict, disks: list, expect_free: bool = True) -> list:
+def _removed(state: dict[str, Any], disks: list[Any], expect_free: bool = True) -> list[Any]:
     for disk in disks:
         users = [
             target["name"]
@@ -140,7 +141,7 @@ def _removed(state: dict, disks: list, expect_free: bool = True) -> list:
     ]
 
 
-def _matching(state: dict, disk: dict) -> dict:
+def _matching(state: dict[str, Any], disk: dict[str, Any]) -> dict[str, Any]:
     """The one disk of the host that is meant."""
     found = [
         one
@@ -155,16 +156,17 @@ def _matching(state: dict, disk: dict) -> dict:
             name=disk["name"],
             disks=[{key: one[key] for key in ("number", "name", "size_bytes")} for one in state["disks"]],
         )
-    refuse_disk(found[0], f"RAM disk {disk['name']}")
-    return found[0]
+    (disk_there,) = found
+    refuse_disk(disk_there, f"RAM disk {disk['name']}")
+    return dict(disk_there)
 
 
-def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str) -> list:
+def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str, Any], _testbed_id: str) -> list[Any]:
     steps = _given_back(
         state,
         {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
     )
-    names: dict = {}
+    names: dict[str, Any] = {}
     for disk in disks:
         found = _matching(state, disk)
         first = names.setdefault(found["number"], disk["name"])
@@ -193,7 +195,7 @@ def _plan_preinstalled(state: dict, disks: list, memory: dict, _testbed_id: str)
     return steps
 
 
-def _refuse_used(disk: dict, what: str) -> None:
+def _refuse_used(disk: dict[str, Any], what: str) -> None:
     if any(part["type"] != RESERVED for part in disk["partitions"]):
         raise Failure(
             "device_partitioned",
@@ -203,7 +205,7 @@ def _refuse_used(disk: dict, what: str) -> None:
         )
 
 
-def _given_back(state: dict, recorded: dict) -> list:
+def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
     """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
     steps = []
     for name, before in recorded.items():
@@ -232,14 +234,14 @@ def _given_back(state: dict, recorded: dict) -> list:
     return steps
 
 
-def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Any]:
     """Without expect_free targets may still export them: in check mode nothing was taken away above."""
     return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
         state, memory.get("disks", {})
     )
 
 
-def remember(memory: dict, state: dict, provider: str, disks: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], provider: str, disks: list[Any]) -> dict[str, Any]:
     """The record with how the disks were found; kept before they are changed."""
     if provider != "preinstalled":
         return memory
@@ -253,7 +255,7 @@ def remember(memory: dict, state: dict, provider: str, disks: list) -> dict:
     return {**memory, "disks": known}
 
 
-def layers_of(state: dict, provider: str, disks: list, testbed_id: str) -> list:
+def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id: str) -> list[Any]:
     """The disks as layers, without their host."""
     found = []
     for disk in disks:
@@ -285,5 +287,5 @@ def layers_of(state: dict, provider: str, disks: list, testbed_id: str) -> list:
     return found
 
 
-def needs_target_server(state: dict, provider: str) -> bool:
+def needs_target_server(state: dict[str, Any], provider: str) -> bool:
     return provider == "iscsi_target" and not serving(state)

@@ -9,6 +9,7 @@ The service reads that switch when it starts, and loses all RAM disks when it st
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from .host import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
@@ -30,7 +31,7 @@ RULES, REGISTRY, SERVICES = (
 )
 
 
-def check(params: dict) -> list | None:
+def check(params: dict[str, Any]) -> list[Any] | None:
     """The networks in one notation, or None when they are not spoken of; raises bad_value."""
     check_id("iscsi_target_testbed_id", params["testbed_id"])
     for port in params["ports"]:
@@ -50,8 +51,13 @@ def rule_name(testbed_id: str) -> str:
 
 
 def plan(
-    state: dict, networks: list | None, ports: list, testbed_id: str, loopback: bool = False, memory: dict | None = None
-) -> list:
+    state: dict[str, Any],
+    networks: list[Any] | None,
+    ports: list[Any],
+    testbed_id: str,
+    loopback: bool = False,
+    memory: dict[str, Any] | None = None,
+) -> list[Any]:
     if state["feature"] is None:
         raise Failure(
             "not_a_server",
@@ -123,7 +129,7 @@ def plan(
     return calls
 
 
-def _closed(state: dict, testbed_id: str) -> list:
+def _closed(state: dict[str, Any], testbed_id: str) -> list[Any]:
     if rule_name(testbed_id) not in state["firewall_rules"]:
         return []
     return [
@@ -142,7 +148,7 @@ def _closed(state: dict, testbed_id: str) -> list:
     ]
 
 
-def users(state: dict) -> list:
+def users(state: dict[str, Any]) -> list[Any]:
     """What a restart of the service would lose."""
     return [
         f"RAM disk {disk['path']}" for disk in state["virtual_disks"] if disk["path"].lower().startswith(PREFIX)
@@ -153,7 +159,7 @@ def users(state: dict) -> list:
     ]
 
 
-def _loopback(was, will) -> dict:
+def _loopback(was: Any, will: Any) -> dict[str, Any]:
     given = {"data": will, "type": "dword", "state": "present"} if will is not None else {"state": "absent"}
     return module_call(
         "loopback",
@@ -167,13 +173,13 @@ def _loopback(was, will) -> dict:
     )
 
 
-def _restart() -> dict:
+def _restart() -> dict[str, Any]:
     return module_call(
         "restart", TARGET_SERVICE, "running", "restarted", SERVICES, name=TARGET_SERVICE, state="restarted"
     )
 
 
-def _loopback_given_back(state: dict, memory: dict, testbed_id: str) -> list:
+def _loopback_given_back(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     """While something of this testbed is left it may still be used. What others use is not restarted: the service reads the switch when it starts next."""
     own = [one for one in state["virtual_disks"] + state["targets"] if stamped(one["description"], testbed_id)]
     if "loopback_was" not in memory or own or state["loopback"] == memory["loopback_was"]:
@@ -183,7 +189,7 @@ def _loopback_given_back(state: dict, memory: dict, testbed_id: str) -> list:
     return [_loopback(state["loopback"], memory["loopback_was"]), *restart]
 
 
-def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
     calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if (
@@ -225,7 +231,7 @@ def absent_plan(state: dict, memory: dict, testbed_id: str) -> list:
     return calls
 
 
-def remember(memory: dict, state: dict, calls: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
     after, ops = dict(memory), {call["op"] for call in calls}
     if "feature" in ops:
         after.setdefault("feature_was", state["feature"])
@@ -238,13 +244,13 @@ def remember(memory: dict, state: dict, calls: list) -> dict:
     return after
 
 
-def noted(memory: dict, done: list) -> dict:
+def noted(memory: dict[str, Any], done: list[Any]) -> dict[str, Any]:
     """The record after these calls."""
     started = any(call["op"] in ("restart", "service") for call in done)
     return {key: value for key, value in memory.items() if not started or key != "unread_since"}
 
 
-def still_to_give_back(memory: dict, state: dict, calls: list) -> dict:
+def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
     """What is left of the record after these calls of absent_plan: while others use the role, what it was before is still to be given back."""
     ops = {call["op"] for call in calls}
     given = {"feature_was", "service_was"} if ops & {"feature", "service"} else set()

@@ -10,6 +10,7 @@ compared, and mutual CHAP is refused. Sessions are not persistent: after a resta
 from __future__ import annotations
 
 import ipaddress
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import check_chap, check_iqn, portal_address, portal_text
@@ -69,7 +70,7 @@ SPEC = {
 }
 
 
-def check(params: dict) -> list:
+def check(params: dict[str, Any]) -> list[Any]:
     """The targets with what is expected of their LUNs; raises bad_value."""
     check_id("iscsi_initiator_testbed_id", params["testbed_id"])
     check_iqn("iscsi_initiator_name", params["initiator_name"])
@@ -110,7 +111,7 @@ def check(params: dict) -> list:
     return targets
 
 
-def _running(state: dict) -> bool:
+def _running(state: dict[str, Any]) -> bool:
     found = service(state, INITIATOR_SERVICE)
     if not found or found["start_mode"] == "Disabled":
         raise Failure(
@@ -122,13 +123,15 @@ def _running(state: dict) -> bool:
     return found["state"] == "Running"
 
 
-def _started() -> dict:
+def _started() -> dict[str, Any]:
     return step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE)
 
 
-def plan(state: dict, name: str, targets: list, memory: dict, expect_loopback: bool = True) -> list:
+def plan(
+    state: dict[str, Any], name: str, targets: list[Any], memory: dict[str, Any], expect_loopback: bool = True
+) -> list[Any]:
     """Steps up to the logins; what the disks then need is planned by disk_steps, once they are there."""
-    steps = []
+    steps: list[Any] = []
     if not targets and not memory:
         return steps
     to_itself = [target["iqn"] for target in targets if any(lun["layer_kind"] == "target" for lun in target["luns"])]
@@ -209,14 +212,14 @@ def plan(state: dict, name: str, targets: list, memory: dict, expect_loopback: b
     return steps
 
 
-def _same_login(target: dict, memory: dict) -> bool:
+def _same_login(target: dict[str, Any], memory: dict[str, Any]) -> bool:
     kept = memory.get("logins", {}).get(target["iqn"])
     if not kept or kept["user"] != (target["chap_user"] or ""):
         return False
     return not target["chap_user"] or same_secret(target["chap_password"], kept["secret"])
 
 
-def _logout(state: dict, session: dict, expect_free: bool = True) -> list:
+def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = True) -> list[Any]:
     """Steps that end a session. Its disks are set offline first: Windows does not log out of one that is in use, and loses what it has not written yet."""
     steps = []
     for disk in (disk for disk in state["disks"] if disk["number"] in session["disks"]):
@@ -245,7 +248,7 @@ def _logout(state: dict, session: dict, expect_free: bool = True) -> list:
     ]
 
 
-def found_disks(state: dict, targets: list) -> dict:
+def found_disks(state: dict[str, Any], targets: list[Any]) -> dict[str, Any]:
     """{(iqn, lun): disk} of the wanted LUNs that are there."""
     sessions = {session["iqn"]: session for session in state["initiator"]["sessions"]}
     found = {}
@@ -257,7 +260,7 @@ def found_disks(state: dict, targets: list) -> dict:
     return found
 
 
-def missing(disks: dict, targets: list) -> list:
+def missing(disks: dict[str, Any], targets: list[Any]) -> list[Any]:
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -266,7 +269,7 @@ def missing(disks: dict, targets: list) -> list:
     ]
 
 
-def lun_missing(lost: list, disks: dict) -> Failure:
+def lun_missing(lost: list[Any], disks: dict[str, Any]) -> Failure:
     iqn, number = lost[0]
     there = sorted(lun for name, lun in disks if name == iqn)
     return Failure(
@@ -279,7 +282,7 @@ def lun_missing(lost: list, disks: dict) -> Failure:
     )
 
 
-def disk_steps(disks: dict, targets: list) -> list:
+def disk_steps(disks: dict[str, Any], targets: list[Any]) -> list[Any]:
     """Disks are proven, then brought online: the host's SAN policy may keep new ones offline."""
     steps = []
     for target in targets:
@@ -292,7 +295,7 @@ def disk_steps(disks: dict, targets: list) -> list:
     return steps
 
 
-def absent_plan(state: dict, memory: dict, expect_free: bool = True) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool = True) -> list[Any]:
     """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove.
 
     Without expect_free disks may still be mounted: in check mode nothing was taken away above.
@@ -326,7 +329,7 @@ def absent_plan(state: dict, memory: dict, expect_free: bool = True) -> list:
     return steps
 
 
-def still_to_give_back(memory: dict, state: dict, steps: list) -> dict:
+def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """What is left of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
     kept = (
         memory.get("service_was") == "Stopped"
@@ -336,7 +339,7 @@ def still_to_give_back(memory: dict, state: dict, steps: list) -> dict:
     return {"service_was": "Stopped"} if kept else {}
 
 
-def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
     """The record with what the teardown needs of these steps; kept before the first of them."""
     made = {one["target"] for one in steps if one["op"] == "portal"}
     return {
@@ -353,13 +356,13 @@ def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
     }
 
 
-def note_login(memory: dict, done: dict) -> None:
+def note_login(memory: dict[str, Any], done: dict[str, Any]) -> None:
     if done["op"] == "login":
         user, secret = done["secret"] or ("", "")
         memory.setdefault("logins", {})[done["target"]] = {"user": user, "secret": keep_secret(secret)}
 
 
-def layers_of(targets: list, disks: dict) -> list:
+def layers_of(targets: list[Any], disks: dict[str, Any]) -> list[Any]:
     """The LUNs as layers, without their host; without a path where the disk is not there yet, in check mode."""
     layers = []
     for target in targets:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import (
@@ -101,7 +102,7 @@ def target_name(testbed_id: str, iqn: str) -> str:
     return f"storlab-{testbed_id}-" + re.sub(r"[^a-z0-9]+", "-", iqn.split(":", 1)[-1].lower()).strip("-")
 
 
-def check(params: dict) -> list:
+def check(params: dict[str, Any]) -> list[Any]:
     """The targets as the plan wants them; raises bad_value, layer_missing or layer_not_exportable.
 
     Each {name, iqn, portals, initiators: [IQN:…], auth: {…}, luns: [{lun, name, path, size_bytes, vhdx, parent, purpose}]}.
@@ -156,7 +157,7 @@ def check(params: dict) -> list:
     return targets
 
 
-def _lun(params: dict, variable: str, lun: dict) -> dict:
+def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str, Any]:
     check_lun(variable, lun)
     if bool(lun["layer"]) == bool(lun["vhdx"]):
         raise bad_value(
@@ -202,7 +203,7 @@ def _lun(params: dict, variable: str, lun: dict) -> dict:
     }
 
 
-def _initiator_id(variable: str, initiator: dict) -> str:
+def _initiator_id(variable: str, initiator: dict[str, Any]) -> str:
     """An initiator as the cmdlets name it, with its type."""
     key = initiator_key(variable, initiator)
     value = initiator[key]
@@ -235,7 +236,7 @@ def _address_id(variable: str, value: str) -> str:
     return f"IPv6Address:{address}" if address.version == 6 else f"IPAddress:{address}"
 
 
-def _auth(params: dict, variable: str, wanted: dict) -> dict:
+def _auth(params: dict[str, Any], variable: str, wanted: dict[str, Any]) -> dict[str, Any]:
     """The one CHAP setting of a Windows target."""
     numbers, settings = {lun["lun"] for lun in wanted["luns"]}, []
     for initiator in wanted["initiators"]:
@@ -261,13 +262,15 @@ def _auth(params: dict, variable: str, wanted: dict) -> dict:
 # ---------------------------------------------------------------- planning
 
 
-def is_ours(target: dict, testbed_id: str, memory: dict) -> bool:
+def is_ours(target: dict[str, Any], testbed_id: str, memory: dict[str, Any]) -> bool:
     return target["description"] == stamp(testbed_id) or (
         not target["description"] and target["name"] in memory.get("targets", [])
     )
 
 
-def refuse_foreign(state: dict, targets: list, testbed_id: str, memory: dict, expect_disks: bool = True) -> None:
+def refuse_foreign(
+    state: dict[str, Any], targets: list[Any], testbed_id: str, memory: dict[str, Any], expect_disks: bool = True
+) -> None:
     """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks those of layers may still be missing."""
     for found in state["targets"]:
         if is_ours(found, testbed_id, memory):
@@ -324,8 +327,13 @@ def refuse_foreign(state: dict, targets: list, testbed_id: str, memory: dict, ex
 
 
 def plan(
-    state: dict, targets: list, memory: dict, testbed_id: str, any_address: bool = False, expect_disks: bool = True
-) -> list:
+    state: dict[str, Any],
+    targets: list[Any],
+    memory: dict[str, Any],
+    testbed_id: str,
+    any_address: bool = False,
+    expect_disks: bool = True,
+) -> list[Any]:
     """Steps from the state to these targets. Targets and VHDX files of this testbed that are no longer wanted go first."""
     refuse_foreign(state, targets, testbed_id, memory, expect_disks)
     names = {target["name"].lower() for target in targets}
@@ -362,7 +370,7 @@ def plan(
     return steps
 
 
-def _volume(state: dict, lun: dict) -> None:
+def _volume(state: dict[str, Any], lun: dict[str, Any]) -> None:
     """Refuse a file for which there is no volume, or none of its size."""
     volumes, letter = {volume["letter"].upper(): volume for volume in state["volumes"]}, lun["path"][0].upper()
     variable = f"iscsi_target_targets lun {lun['name']} vhdx"
@@ -381,7 +389,7 @@ def _volume(state: dict, lun: dict) -> None:
         )
 
 
-def _target(found: dict | None, target: dict, memory: dict, testbed_id: str) -> list:
+def _target(found: dict[str, Any] | None, target: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     name, auth, steps = target["name"], target["auth"], []
     now = found or {
         "iqn": None,
@@ -492,7 +500,7 @@ def _bare(initiator: str) -> str:
         return value
 
 
-def _removed(targets: list, expect_free: bool = True) -> list:
+def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
     steps = []
     for found in targets:
         if found["sessions"] and expect_free:
@@ -519,7 +527,7 @@ def _removed(targets: list, expect_free: bool = True) -> list:
     return steps
 
 
-def _files_removed(state: dict, memory: dict, keep: set, testbed_id: str) -> list:
+def _files_removed(state: dict[str, Any], memory: dict[str, Any], keep: set[Any], testbed_id: str) -> list[Any]:
     """The cmdlet leaves the file behind, so that goes on its own; only files that the record names are the testbed's."""
     steps = []
     for path in memory.get("files", []):
@@ -533,7 +541,9 @@ def _files_removed(state: dict, memory: dict, keep: set, testbed_id: str) -> lis
     return steps
 
 
-def _portals(state: dict, targets: list, memory: dict, testbed_id: str, any_address: bool) -> list:
+def _portals(
+    state: dict[str, Any], targets: list[Any], memory: dict[str, Any], testbed_id: str, any_address: bool
+) -> list[Any]:
     """The portals are one list for the whole server, so others' targets decide whether it may be made shorter."""
     if any_address or not targets or not serving(state):
         return []
@@ -591,11 +601,11 @@ def _portals(state: dict, targets: list, memory: dict, testbed_id: str, any_addr
     ]
 
 
-def _portal_words(portal: dict) -> str:
+def _portal_words(portal: dict[str, Any]) -> str:
     return f"port {portal['port']}, {'on' if portal['enabled'] else 'off'}"
 
 
-def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = True) -> list:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Any]:
     """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
 
     Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
@@ -625,16 +635,16 @@ def absent_plan(state: dict, memory: dict, testbed_id: str, expect_free: bool = 
     return steps
 
 
-def _others(state: dict, memory: dict, testbed_id: str) -> list:
+def _others(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     return [found["name"] for found in state["targets"] if not is_ours(found, testbed_id, memory)]
 
 
-def still_to_give_back(memory: dict, state: dict, testbed_id: str) -> dict:
+def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
     """What is left of the record after absent_plan: others' targets may not be reached where they were not meant to be."""
     return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
-def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
+def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
     """The record with what the teardown needs of these steps; kept before the first of them."""
     after = dict(memory)
     after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
@@ -647,14 +657,14 @@ def remember(memory: dict, state: dict, targets: list, steps: list) -> dict:
     return after
 
 
-def note_secret(memory: dict, done: dict) -> None:
+def note_secret(memory: dict[str, Any], done: dict[str, Any]) -> None:
     """Secrets cannot be read back, so a salted digest tells the next run whether one has changed."""
     if done["secret"]:
         key = "chap_password" if done["op"] == "chap" else "mutual_chap_password"
         memory.setdefault("secrets", {}).setdefault(done["target"], {})[key] = keep_secret(done["secret"][1])
 
 
-def layers_of(targets: list, published: dict) -> list:
+def layers_of(targets: list[Any], published: dict[str, Any]) -> list[Any]:
     """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
     found = []
     for target in targets:
