@@ -5,16 +5,35 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.failure import Failure, bad_value
-from ..plugin_utils.chain import check, doctor, drawing, expand, inventory
+from ..module_utils.core.files import read_json, write_json
+from ..module_utils.lab.qemu import running_pid
+from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory
+
+
+def absent_machines(testbed: expand.Testbed) -> list:
+    """Machines of the embedded lab that do not run now, and the hosts that stand on them."""
+    if not testbed.embedded:
+        return []
+    controller = testbed.hosts[testbed.embedded]
+    folder = f"/run/storlab/{controller.own.get('embedded_lab_netns')}/vm"
+    machines = [one["name"] for one in expand.mappings(controller.variables["embedded_lab_machines"])]
+    absent = {name for name in machines if running_pid(f"{folder}/{name}") is None}
+    above = absent
+    while above:
+        above = {name for name, host in testbed.hosts.items() if above & set(host.depends_on)} - absent
+        absent |= above
+    return sorted(absent)
 
 
 class ActionModule(ActionBase):
     TRANSFERS_FILES = False
     _supports_check_mode = True
-    _VALID_ARGS = frozenset(("probes", "require", "show", "testbed"))
+    _VALID_ARGS = frozenset(("built", "probes", "require", "show", "testbed"))
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -31,6 +50,9 @@ class ActionModule(ActionBase):
         require = self._task.args.get("require") or "testbed"
         if require not in ("testbed", "results"):
             raise bad_value("require", require, "Use testbed or results.")
+        keep = self._task.args.get("built")
+        if keep not in (None, "kept", "forgotten"):
+            raise bad_value("built", keep, "Use kept or forgotten.")
         roles = inventory.role_options()
         known = inventory.read(task_vars, self._templar.template, roles)
         if self._task.args.get("testbed") is not None:
@@ -42,11 +64,16 @@ class ActionModule(ActionBase):
             "facts": {},
             "base_dir": inventory.base_dir(task_vars),
             "profiles": inventory.profiles(known["hosts"]),
-            "secrets": dict.fromkeys(inventory.SECRETS, drawing.MASK),
+            # As long as those that are going to be made.
+            "secrets": {name: "*" * length for name, length in inventory.SECRETS.items()},
         }
         testbed = expand.expand(lab)
         lab["published"] = inventory.published(testbed.state_dir)
+        path = os.path.join(testbed.state_dir, "built.json")
         problems = [*known["unreadable"], *(check.check if require == "testbed" else check.check_results)(lab, testbed)]
+        if require == "testbed" and not (problems or show or probes or keep):
+            before = read_json(path)
+            problems = built.problems(before, testbed, path) if before else []
         if problems:
             sentences = [problem.sentence() for problem in problems]
             count = "1 problem" if len(sentences) == 1 else f"{len(sentences)} problems"
@@ -63,6 +90,11 @@ class ActionModule(ActionBase):
         if not masked and require == "testbed":
             lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
         testbed = expand.expand(lab)
+        if keep == "kept" and not self._task.check_mode:
+            os.makedirs(testbed.state_dir, exist_ok=True)
+            write_json(path, built.record(testbed), indent=1)
+        elif keep == "forgotten" and not self._task.check_mode and os.path.exists(path):
+            os.unlink(path)
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():
@@ -80,6 +112,7 @@ class ActionModule(ActionBase):
             "results_dir": testbed.results_dir,
             "guest_hosts": testbed.groups.get("guest_hosts", []),
             "layers": testbed.layers,
+            "absent_machines": absent_machines(testbed),
             "hosts": {
                 name: {
                     "platform": host.platform,

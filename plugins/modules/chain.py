@@ -15,6 +15,12 @@ description:
   - Finds everything that is wrong at once, and fails with one sentence for each, which names the variable, its value and the remedy.
   - Runs on the controller and touches no host. Without O(show) it makes the testbed's CHAP secrets when there are none yet.
 options:
+  built:
+    description:
+      - V(kept) writes down what the testbed is, after a whole build; V(forgotten) removes that, after a whole teardown.
+      - While it is kept, changes that a running testbed cannot follow are refused.
+    type: str
+    choices: [kept, forgotten]
   probes:
     description:
       - What the hosts have, by name. C(probe) of M(storlab.testbed.host_probe) of Linux hosts, C(about) of M(storlab.testbed.esxi_state) and
@@ -76,6 +82,12 @@ results_dir:
   returned: success
   type: str
   sample: /srv/results
+absent_machines:
+  description: Machines of the embedded lab that do not run, and the hosts that stand on them.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 guest_hosts:
   description: The hosts that make or run guests.
   returned: success

@@ -55,7 +55,7 @@ attributes:
     support: full
     platforms: linux
 author:
-  - The storlab.testbed developers
+  - The storlab.testbed developers (@storlab)
 """
 
 EXAMPLES = r"""

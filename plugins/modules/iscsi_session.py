@@ -76,6 +76,22 @@ options:
             description: TCP port.
             type: int
             default: 3260
+      other_portals:
+        description:
+          - Further portals of the target, with a session each.
+          - Where multipathd runs, a LUN's paths become one device. Elsewhere the path through O(targets[].portal) is used, and a warning says so.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          address:
+            description: IP address.
+            type: str
+            required: true
+          port:
+            description: TCP port.
+            type: int
+            default: 3260
       chap_user:
         description: The name this initiator gives.
         type: str

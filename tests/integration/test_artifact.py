@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import tarfile
 
 import pytest
+import yaml
 
 
 def run(folder, *command, check=True, **environment):
@@ -93,3 +96,55 @@ def test_installed_modules_fail_as_documented(installed):
     answer = ansible(installed, "ansible", "localhost", "-m", "storlab.testbed.layer", "-a", "state=gone")
     assert answer.returncode != 0
     assert "got: gone. Correct the arguments." in answer.stdout
+
+
+def unshipped_links(pages: dict, shipped: set) -> list:
+    """Relative links of pages to what the artefact does not have. pages: {path: text}."""
+    found = []
+    for page, text in pages.items():
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            path = os.path.normpath(os.path.join(os.path.dirname(page), link))
+            if not re.match(r"[a-z]+:", link) and not any(one == path or one.startswith(f"{path}/") for one in shipped):
+                found.append(f"{page}: {link}")
+    return sorted(found)
+
+
+def test_links_lead_somewhere_in_the_artefact(installed, members):
+    folder = installed / "ansible_collections/storlab/testbed"
+    pages = {name: (folder / name).read_text(encoding="utf-8") for name in members if name.endswith(".md")}
+    assert len(pages) > 20 and unshipped_links(pages, set(members)) == []
+    one = {"docs/a.md": "[x](../tests/y) [z](b.md#c) [w](https://w.example/tests)"}
+    assert unshipped_links(one, {"docs/b.md"}) == ["docs/a.md: ../tests/y"]
+
+
+def test_a_strangers_first_inventory_is_the_one_of_the_page(installed, tmp_path):
+    """The commands of docs/getting_started.md up to the first that needs its hosts, from the artefact, in an empty folder."""
+    folder = installed / "ansible_collections/storlab/testbed"
+    page = (folder / "docs/getting_started.md").read_text(encoding="utf-8")
+    blocks = [text.replace("\\\n", " ") for text in re.findall(r"```[a-z]*\n(.*?)```", page, re.S)]
+    [install] = [text for text in blocks if "ansible-galaxy" in text]
+    assert install in (folder / "README.md").read_text(encoding="utf-8")
+    [new_lab] = [text for text in blocks if "-e new_lab_path=my_lab" in text]
+    [show] = [
+        line.split("#")[0]
+        for text in blocks
+        for line in text.splitlines()
+        if line.startswith("ansible-playbook -i my_lab storlab.testbed.show")
+    ]
+    [described] = [yaml.safe_load(text) for text in blocks if text.startswith("testbed_id:")]
+    [drawing] = [text.splitlines() for text in blocks if text.startswith("testbed lab")]
+    for command in (new_lab, show):
+        answer = run(
+            tmp_path,
+            *shlex.split(command),
+            check=False,
+            PWD=str(tmp_path),
+            ANSIBLE_COLLECTIONS_PATH=str(installed),
+            ANSIBLE_LOCALHOST_WARNING="false",
+            # Whether the page's hosts are there is no matter: nobody has those addresses.
+            ANSIBLE_TIMEOUT="2",
+        )
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert yaml.safe_load((tmp_path / "my_lab/group_vars/all.yml").read_text(encoding="utf-8")) == described
+    said = answer.stdout.encode().decode("unicode_escape").encode("latin-1", "replace").decode("utf-8", "replace")
+    assert [line for line in drawing if line not in answer.stdout and line not in said] == []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -18,6 +19,8 @@ class Failure(Exception):
     """
 
     def __init__(self, code: str, what: str, remedy: str, **details: Any) -> None:
+        # What others said may end in a full stop already.
+        what, remedy = (re.sub(r"(?<![.])[.]{2}(?=\s|$)", ".", text) for text in (what, remedy))
         super().__init__(f"{what} {remedy}".strip())
         self.code = code
         self.what = what

@@ -32,6 +32,11 @@ CHAP_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
+def paths_of(target: dict[str, Any]) -> list[Any]:
+    """The target once for each of its portals: each is a path to all of its LUNs. The first is the one that it is asked at for what it has."""
+    return [{**target, "portal": portal} for portal in (target["portal"], *(target.get("other_portals") or []))]
+
+
 def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
     """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, empty in check mode."""
     found = []
@@ -42,6 +47,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
                 "serial": disk.get("serial") or lun.get("serial"),
                 "naa": disk.get("naa") or lun.get("naa"),
                 "wwid": disk.get("wwid") or lun.get("wwid"),
+                "uuid": disk.get("uuid"),
                 "target_iqn": target["iqn"],
                 "lun": lun["lun"],
             }
@@ -59,7 +65,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
                         "portal": portal_text(**target["portal"]),
                         **{
                             key: disk[key]
-                            for key in ("initiator_iqn", "queue_depth", "adapter", "device")
+                            for key in ("initiator_iqn", "queue_depth", "adapter", "device", "paths", "multipath")
                             if disk.get(key)
                         },
                         **({"generation": lun["generation"]} if lun.get("generation") else {}),

@@ -335,13 +335,16 @@ def _identity_facts(system: System, folder: str) -> dict[str, Any]:
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
         "model": system.read(f"{folder}/device/model"),
     }
-    entries = system.names(folder)
+    entries, mapped = system.names(folder), system.read(f"{folder}/dm/uuid")
+    if mapped and mapped.startswith("mpath-"):
+        # The several paths to one LUN: it is what all of them are.
+        paths = [system.resolve(f"{folder}/slaves/{name}") for name in system.names(f"{folder}/slaves")]
+        ways = [_identity_facts(system, path) for path in paths]
+        found = {key: ways[0].get(key) for key in found if len({way.get(key) for way in ways}) == 1}
     return {
         **{key: value for key, value in found.items() if value},
         "mapped": "dm" in entries or "md" in entries,
-        "mapped_uuid": system.read(f"{folder}/dm/uuid")
-        or system.read(f"{folder}/md/uuid")
-        or _array_uuid(system, folder),
+        "mapped_uuid": mapped or system.read(f"{folder}/md/uuid") or _array_uuid(system, folder),
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import check_chap, check_iqn, portal_address
-from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, unwanted
+from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, paths_of, unwanted
 from ..core.names import check_testbed_id
 from ..core.steps import diff_of
 from .host import read_text
@@ -35,6 +35,7 @@ SPEC: dict[str, Any] = {
         "options": {
             "iqn": {"type": "str", "required": True},
             "portal": {"type": "dict", "required": True, "options": PORTAL_SPEC},
+            "other_portals": {"type": "list", "elements": "dict", "default": [], "options": PORTAL_SPEC},
             "luns": {
                 "type": "list",
                 "elements": "dict",
@@ -61,14 +62,15 @@ def check(params: dict[str, Any]) -> list[Any]:
         check_iqn("iscsi_initiator_targets iqn", target["iqn"])
         # Whether CHAP is needed is for the target to say.
         check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
-        portal = {
-            **target["portal"],
-            "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", target["portal"]["address"]),
-        }
+        portals = [
+            {**portal, "address": portal_address(f"iscsi_initiator_targets {target['iqn']} portal", portal["address"])}
+            for portal in (target["portal"], *target["other_portals"])
+        ]
         targets.append(
             {
                 **target,
-                "portal": portal,
+                "portal": portals[0],
+                "other_portals": portals[1:],
                 "luns": [expected(lun, target["iqn"], params["layers"]) for lun in target["luns"]],
             }
         )
@@ -100,7 +102,8 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
         check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
     )
     targets = check(params) if params["state"] == "present" else []
-    extra = unwanted(iscsi.records(), targets)
+    paths = [path for target in targets for path in paths_of(target)]
+    extra = unwanted(iscsi.records(), paths)
     steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
     if params["state"] == "absent":
         changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
@@ -116,13 +119,13 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
         steps = [{"op": "set_initiator_name", "target": "", "was": name, "will": params["initiator_name"]}]
     plans = [
         plan(
-            iscsi.current(target)
+            iscsi.current(path)
             if name == params["initiator_name"]
             else {"record": None, "session": None, "luns": {}, "busy": []},
-            target,
+            path,
             {key: params[key] for key in TUNING},
         )
-        for target in targets
+        for path in paths
     ]
     disks: dict[tuple[str, int], Any] = {}
     if not iscsi.daemon_runs():
@@ -133,13 +136,14 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
         try:
             if any(plans) or steps:
                 iscsi.prepare(params["initiator_name"])
-            for target, its_steps in zip(targets, plans):
-                disks.update(
-                    {
-                        (target["iqn"], lun): disk
-                        for lun, disk in ensure_target(iscsi, target, its_steps, warnings).items()
-                    }
-                )
+            seen: dict[tuple[str, Any], list[Any]] = {}
+            for path, its_steps in zip(paths, plans):
+                for lun, disk in ensure_target(iscsi, path, its_steps, warnings).items():
+                    seen.setdefault((path["iqn"], lun), []).append({**disk, "portal": path["portal"]})
+            for target in targets:
+                for lun in target["luns"]:
+                    key = (target["iqn"], lun["lun"])
+                    disks[key] = iscsi.join(target, lun, seen[key], steps, warnings)
         except Failure:
             if not iscsi.records():
                 # The first login failed: nothing of this testbed is left then.

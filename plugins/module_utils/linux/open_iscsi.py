@@ -18,7 +18,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.files import write_whole
 from ..core.iscsi_names import portal_text
-from . import block_device, scsi_pages
+from . import block_device, multipath, scsi_pages
 from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
 from .record import Record
 
@@ -250,7 +250,7 @@ class OpenIscsi:
             "record": parse_record(read_text(path)) if path else None,
             "session": session,
             "luns": luns,
-            "busy": [use for lun in luns.values() for use in block_device.users(lun["path"], with_openers=False)],
+            "busy": [use for lun in luns.values() for use in multipath.users(lun["path"], with_openers=False)],
         }
 
     # -- change
@@ -264,6 +264,10 @@ class OpenIscsi:
                 load_module(name)
         finally:
             self.record.note_modules(before)
+        if "sg" not in before:
+            # udev loads it some time after the first SCSI disk appears.
+            self.record.data["modules"] = sorted({*self.record.data.get("modules", []), "sg"})
+            self.record.save()
         self._start_daemon()
         if "folders" not in self.record.data:
             self.record.data["folders"] = [
@@ -272,6 +276,9 @@ class OpenIscsi:
                 for path in (*(f"{database}/{name}" for name in FOLDERS), database)
                 if not os.path.exists(path)
             ]
+            self.record.save()
+        if "multipath" not in self.record.data and multipath.runs():
+            self.record.data["multipath"] = {"files": multipath.files(), "wwids": []}
             self.record.save()
         if self.iface_name() is None:
             run(["iscsiadm", "-m", "iface", "-I", self.iface, "-o", "new"])
@@ -525,6 +532,49 @@ class OpenIscsi:
             found[lun["lun"]]["state"] not in ("running", "created") for lun in target["luns"] if lun["lun"] in found
         )
 
+    def join(
+        self,
+        target: dict[str, Any],
+        lun: dict[str, Any],
+        paths: list[Any],
+        steps: list[Any],
+        warnings: list[Any],
+    ) -> dict[str, Any]:
+        """The disk that a LUN is used as. paths: what disks() says of it, one for each of the target's portals.
+
+        Where multipathd runs, its device of all the paths; else the first path, and a warning says so. A device that was not there is a step.
+        """
+        what, first = f"LUN {lun['lun']} of {target['iqn']}", paths[0]
+        if not multipath.map_of(first["path"]) and len(paths) == 1:
+            return first
+        texts = [portal_text(**path["portal"]) for path in paths]
+        if not multipath.runs():
+            warnings.append(
+                f"{what} is used through {texts[0]} alone ({first['path']}), because no multipathd runs on this host; "
+                f"{', '.join(texts[1:])} {'is' if len(texts) == 2 else 'are'} logged in to and not used. Install multipath-tools (Debian) or "
+                "device-mapper-multipath (Red Hat), start multipathd, and build again."
+            )
+            return {**first, "paths": texts}
+        disks, before = [path["path"] for path in paths], loaded_modules()
+        if "multipath" not in self.record.data:
+            self.record.data["multipath"] = {"files": multipath.files(), "wwids": []}
+        wwids = self.record.data["multipath"]["wwids"]
+        if first["naa"] and f"3{first['naa']}" not in wwids:
+            wwids.append(f"3{first['naa']}")
+            self.record.save()
+        there = multipath.map_of(first["path"]) is not None
+        found = multipath.join(what, first["naa"], disks, self.tuning["login_timeout_s"])
+        self.record.note_modules(before)
+        if found is None:
+            warnings.append(
+                f"{what} is in use through {first['path']} alone, so its {len(paths)} paths cannot become one device now. Take the testbed down and "
+                "build it again to use all."
+            )
+            return {**first, "paths": texts}
+        if not there:
+            steps.append({"op": "join_paths", "target": what, "was": ", ".join(disks), "will": found["path"]})
+        return {**first, "path": found["path"], "uuid": found["uuid"], "multipath": found["name"], "paths": texts}
+
     @staticmethod
     def _reread(disk: dict[str, Any]) -> None:
         # The target may have been rebuilt behind a session that came back on its own.
@@ -541,17 +591,29 @@ class OpenIscsi:
     # -- away with it
 
     def refuse_used(self, targets: list[Any]) -> None:
+        going = self._disks_of(targets)
         for target in targets:
             for lun, disk in sorted(self.luns(self.session(target)).items()):
+                # What stands on several paths stays on those that are left.
+                if set((multipath.map_of(disk["path"]) or {"disks": []})["disks"]) - going:
+                    continue
                 # A udev worker may still be looking at a disk that just appeared.
-                wait_for(lambda path=disk["path"]: not block_device.users(path), timeout_s=3, interval_s=0.3)
-                found = block_device.users(disk["path"])
+                wait_for(lambda path=disk["path"]: not multipath.users(path), timeout_s=3, interval_s=0.3)
+                found = multipath.users(disk["path"])
                 if found:
                     raise block_device.in_use(
                         f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], found
                     )
 
+    def _disks_of(self, targets: list[Any]) -> set[str]:
+        return {disk["path"] for target in targets for disk in self.luns(self.session(target)).values()}
+
     def remove(self, targets: list[Any]) -> None:
+        going = self._disks_of(targets)
+        maps = {found["name"]: found for found in map(multipath.map_of, sorted(going)) if found}
+        for found in maps.values():
+            if set(found["disks"]) <= going:
+                multipath.flush(found)
         for target in targets:
             self._logout(target)
             if self.record_file(target):
@@ -563,6 +625,8 @@ class OpenIscsi:
         self.remove(targets)
         if self.iface_name() is not None:
             run(["iscsiadm", "-m", "iface", "-I", self.iface, "-o", "delete"])
+        if "multipath" in self.record.data:
+            multipath.forget(self.record.data["multipath"]["files"], self.record.data["multipath"]["wwids"])
         for folder in self.record.data.get("folders", []):
             if os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
@@ -573,6 +637,9 @@ class OpenIscsi:
                 else ["iscsiadm", "-k", "0"]
             )
             wait_for(lambda: not self.daemon_runs(), timeout_s=15)
+        if glob.glob("/sys/class/scsi_device/*"):
+            # Disks of others that came meanwhile.
+            self.record.data["modules"] = [name for name in self.record.data.get("modules", []) if name != "sg"]
         self.record.unload_modules()
         folders = [folder for folder in self.record.data.get("folders", []) if os.path.isdir(folder)]
         self.record.bequeath(folders=folders, daemon=self.record.data.get("daemon") if self.daemon_runs() else None)

@@ -119,6 +119,11 @@ def _others(root: str, own: set[Any]) -> dict[str, Any]:
                 os.path.basename(disk)
                 for disk in glob.glob(os.path.join(root, f"sys/class/iscsi_session/{session}/device/target*/*/block/*"))
             )
+    # A device that multipathd makes of another testbed's disks goes with them.
+    for path in glob.glob(os.path.join(root, "sys/block/dm-*")):
+        disks = set(_list(os.path.join(path, "slaves")))
+        if disks and disks <= claims["devices"]:
+            claims["devices"].add(os.path.basename(path))
     return claims
 
 
@@ -331,7 +336,11 @@ def gather(
         "block_devices": _block_devices(root, others),
         "mounts": _mounts(root, others),
         "swaps": [line.split()[0] for line in _read(os.path.join(root, "proc/swaps")).splitlines()[1:]],
-        "device_mapper": [_read(path) for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/name"))],
+        "device_mapper": [
+            _read(path)
+            for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/name"))
+            if path.split("/")[-3] not in others["devices"]
+        ],
         "raid": _raid_superblocks(raid_scan, others),
         "iscsi_sessions": _iscsi_sessions(root, others),
         "targets": _targets(root, others),

@@ -57,3 +57,13 @@ def steps_s(plan: dict) -> list:
 
 def plan_s(plan: dict) -> float:
     return sum(steps_s(plan))
+
+
+def remaining_s(steps: list, number: int, gone_s: float, before_s: float) -> float:
+    """Seconds that are left. steps: as of steps_s; number: of the point that runs, from 1, for ``gone_s``; before_s: what those before it took.
+
+    A host that took twice as long for the first points takes twice as long for the rest.
+    """
+    planned = sum(steps[: number - 1])
+    scale = before_s / planned if planned > 0 else 1.0
+    return max(steps[number - 1] * scale - gone_s, 0.0) + sum(steps[number:]) * scale

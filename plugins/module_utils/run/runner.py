@@ -289,7 +289,7 @@ class Supervisor:
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict = {"status": "running", "points": len(plan["points"]), "failed": 0}
         self.steps_s = duration.steps_s(plan)
-        self.begun = self.point_begun = time.monotonic()
+        self.begun = self.points_begun = self.point_begun = time.monotonic()
 
     def run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -297,6 +297,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         try:
             self._know_host()
+            self.points_begun = time.monotonic()
             for index, point in enumerate(self.plan["points"], start=1):
                 if self.stopping:
                     break
@@ -336,9 +337,8 @@ class Supervisor:
         write_json(os.path.join(self.folder, "state.json"), self.state)
 
     def _remaining(self) -> float:
-        position = self.state["point"]
-        of_this = self.steps_s[position - 1] - (time.monotonic() - self.point_begun)
-        return round(max(of_this, 0) + sum(self.steps_s[position:]), 1)
+        gone_s, before_s = time.monotonic() - self.point_begun, self.point_begun - self.points_begun
+        return round(duration.remaining_s(self.steps_s, self.state["point"], gone_s, before_s), 1)
 
     def _hand_over(self, number: int, point_id: str) -> None:
         """Pack what there is of a finished point, whole or not at all, for the controller to take."""

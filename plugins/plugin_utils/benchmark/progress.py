@@ -105,7 +105,9 @@ def _doing(state: dict) -> list:
             if state.get("phase_s") and state["phase"] not in ("fill", "precondition")
             else ""
         )
-        words.append(f"{state['phase']} {state['elapsed_s']:.0f}{planned} s")
+        # fio may need a moment to end; more than was planned is told by what is left.
+        gone = min(state["elapsed_s"], state["phase_s"]) if planned else state["elapsed_s"]
+        words.append(f"{state['phase']} {gone:.0f}{planned} s")
     if state.get("iops") is not None:
         words.append(f"{short_number(state['iops'])} IOPS")
     return words

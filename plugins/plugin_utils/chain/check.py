@@ -15,6 +15,7 @@ from ...module_utils.core.iscsi_names import check_iqn
 from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
 from ...module_utils.workload.sweep import expand
+from . import role_values
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
 from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, did_you_mean, near, shown
@@ -52,6 +53,8 @@ def check(lab: dict, testbed: Testbed) -> list:
     if testbed.disks or testbed.layers:
         for part in (_disks, _names, _targets, _portals, _secrets, _stores, _guests, _measured, _memory):
             problems += part(lab, testbed)
+    # What is told already would be told again.
+    problems += role_values.problems(testbed) if not problems else []
     return list(dict.fromkeys(problems))
 
 
@@ -437,6 +440,17 @@ def _portals(lab: dict, testbed: Testbed) -> list:
                     None,
                     "is not set",
                     "give the target's IP address in the storage network",
+                )
+            )
+        for address, port in _repeated(
+            (address, port or testbed.description["port"]) for address, port in addresses_of(host.own)
+        ):
+            problems.append(
+                Problem(
+                    f"{word} of {name}",
+                    f"a list with {address}:{port} twice",
+                    "",
+                    "name each portal once",
                 )
             )
         known = facts.get(name, {}).get("addresses") or [address for address in given if is_address(address)]

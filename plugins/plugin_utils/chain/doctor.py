@@ -70,7 +70,7 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
     peers = {
         (portal.get("address"), portal.get("port", 3260))
         for session in mappings(host.variables.get("iscsi_initiator_targets"))
-        for portal in mappings([session.get("portal")])
+        for portal in mappings([session.get("portal"), *(session.get("other_portals") or [])])
     }
     return {
         "commands": list(dict.fromkeys(commands)),

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import yaml
 
-from .expand import Testbed
+from ...module_utils.core.iscsi_names import portal_text
+from .expand import Testbed, mappings
 
 SECRET = re.compile(r"password|secret")
 MASK = "********"
 
 
-def masked(value):
+def masked(value: Any) -> Any:
     """The value with all secrets replaced."""
     if isinstance(value, dict):
         return {key: MASK if SECRET.search(str(key)) and entry else masked(entry) for key, entry in value.items()}
@@ -46,6 +48,27 @@ def draw(testbed: Testbed) -> list:
     for name, host in testbed.hosts.items():
         if host.depends_on:
             lines.append(f"{name} needs {', '.join(host.depends_on)}")
+    return lines + [line for name in testbed.hosts for line in _ways(testbed, name)]
+
+
+def _ways(testbed: Testbed, name: str) -> list:
+    """How a host reaches targets that have several portals."""
+    lines, host = [], testbed.hosts[name]
+    exports = {
+        export.get("name"): mappings(export.get("portals"))
+        for target in testbed.targets
+        if target != name
+        for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"])
+    }
+    for session in mappings(host.variables.get("iscsi_initiator_targets")):
+        portals = [portal_text(one["address"], one.get("port", 3260)) for one in exports.get(session.get("iqn"), [])]
+        used = {
+            "linux": "with a session each: one device where its multipathd runs, else the first alone",
+            "esxi": "which it finds by itself",
+            "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
+        }[host.platform]
+        if len(portals) > 1:
+            lines.append(f"{name} reaches {session['iqn']} through {' and '.join(portals)}, {used}")
     return lines
 
 

@@ -462,9 +462,11 @@ class _Expansion:
         for target in self.testbed.targets:
             for export in mappings(self.testbed.hosts[target].variables["iscsi_target_targets"]):
                 mine = next((one for one in mappings(export.get("initiators")) if _names(one, name, host)), None)
-                portal = next(iter(mappings(export.get("portals"))), None)
-                if mine is None or portal is None:
+                portals = mappings(export.get("portals"))
+                if mine is None or not portals:
                     continue
+                # An ESXi host finds all portals of a target by itself. What a target says to itself needs one way.
+                ways = portals if host.platform == "linux" and target != host.name else portals[:1]
                 luns = [
                     _seen(lun, host.platform, target == host.name)
                     for lun in mappings(export.get("luns"))
@@ -475,7 +477,8 @@ class _Expansion:
                     for key in _CHAP
                     if key in mine and not (host.platform == "windows" and key.startswith("mutual"))
                 }
-                sessions.append({"iqn": export.get("name"), "portal": portal, **chap, "luns": luns})
+                others = {"other_portals": ways[1:]} if ways[1:] else {}
+                sessions.append({"iqn": export.get("name"), "portal": ways[0], **others, **chap, "luns": luns})
         self.derive(
             host, "iscsi_initiator_targets", sessions, "the targets whose iscsi_target_targets name this initiator"
         )

@@ -156,9 +156,6 @@ def _windows(asked: dict[str, Any], _name: str, address: str, _probes: dict[str,
         "ansible_connection: psrp",
         "ansible_user: Administrator",
         'ansible_password: "{{ vault_windows_password }}"  # fill in: with ansible-vault',
-        "ansible_psrp_protocol: https",
-        "ansible_psrp_auth: negotiate",
-        "ansible_psrp_cert_validation: true",
         'ansible_psrp_ca_cert: "{{ inventory_dir | dirname }}/windows_ca.pem"  # fill in: the certificate that signed the server\'s',
         "iscsi_target_windows_networks: [192.0.2.0/24]  # fill in: the storage network, which the firewall lets in",
     ]
@@ -184,7 +181,7 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
     kind, probe = asked["kind"], probes.get(target) or {}
     clients = ", ".join(name for name in names if name != target)
     size = asked["size_mib"] or _fitting(kind, probe)
-    text = f"{size // 1024}GiB" if size % 1024 == 0 else f"{size}MiB"
+    text, half = _text(size), _text(max(size // 2, 1))
     raw, share = kind != "windows_esxi", f", exported to {clients}" if clients else ""
     what = "the one is measured raw, the other carries a datastore" if raw else "it carries a datastore"
     lines = ["---", f"# {'Two RAM disks' if raw else 'A RAM disk'} on {target}{share}: {what}."]
@@ -200,9 +197,7 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
             lines.append(
                 f"    # Unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
             )
-    store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(
-        kind, f"{{disk: ds1, benchmark_file: {max(size // 2, 1)}MiB}}"
-    )
+    store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(kind, f"{{disk: ds1, benchmark_file: {half}}}")
     if kind in ("linux", "kvm") and len(asked["clients"]) > 1:
         # ext4 belongs to one host.
         store = store.replace("disk: ds1", f"disk: ds1, hosts: {next(name for name in names if name != target)}")
@@ -219,6 +214,10 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
     if kind == "windows_esxi":
         lines += ["# What measures on Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
     return "\n".join(lines) + "\n"
+
+
+def _text(mib: int) -> str:
+    return f"{mib // 1024}GiB" if mib % 1024 == 0 else f"{mib}MiB"
 
 
 def _fitting(kind: str, probe: dict[str, Any]) -> int:

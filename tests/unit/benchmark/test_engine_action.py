@@ -343,6 +343,10 @@ STATE = {
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
+        (
+            {"elapsed_s": 11.6},
+            "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 10/10 s 57.4k IOPS 41 s left",
+        ),
         ({}, "[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"),
         (
             {"phase": "fill", "iops": None, "repetitions": 1},

@@ -140,6 +140,11 @@ WRONG = {
             "ansible_host of store01 is 'store01.lab.example', which is no IP address: set testbed_address of store01 to its IP address in the storage network."
         ],
     ),
+    "portal_twice": (
+        TWO_LINUX,
+        [("ansible_host: 192.0.2.11", "testbed_address: [192.0.2.11, '192.0.2.11:3260']")],
+        ["testbed_address of store01 is a list with 192.0.2.11:3260 twice: name each portal once."],
+    ),
     "no_portal": (
         TWO_LINUX,
         [("{ansible_host: 192.0.2.11}", "")],
@@ -356,6 +361,46 @@ WRONG = {
         TWO_LINUX,
         [("{ansible_host: 192.0.2.21}", "{testbed_id: other}")],
         ["testbed_id is 'lab' and 'other', on one host and another: set it once, for all."],
+    ),
+    "mount_point_that_is_no_folder_of_ones_own": (
+        TWO_LINUX,
+        [("benchmark_file: 512MiB", "mount_point: /srv")],
+        [
+            "testbed.datastores (from which follows datastore_datastores ds1 mount_point of client01) is '/srv': "
+            "give a clean absolute path at least two folders deep, such as /srv/storlab/ds1."
+        ],
+    ),
+    "option_of_a_target_of_ones_own": (
+        TWO_LINUX,
+        [
+            (
+                "ansible_host: 192.0.2.11",
+                "ansible_host: 192.0.2.11, " + TARGET % "{lun: 1, name: bench, layr: backing-bench}",
+            )
+        ],
+        ["iscsi_target_targets of store01[0].luns[0].layr is no option there: did you mean layer?"],
+    ),
+    "type_in_a_target_of_ones_own": (
+        TWO_LINUX,
+        [
+            (
+                "ansible_host: 192.0.2.11",
+                "ansible_host: 192.0.2.11, " + TARGET % "{lun: one, name: bench, layer: backing-bench}",
+            )
+        ],
+        [
+            "LUN number of bench on store01 is 'one': use 0 to 255.",
+        ],
+    ),
+    "target_without_initiators": (
+        TWO_LINUX,
+        [
+            (
+                "ansible_host: 192.0.2.11",
+                "ansible_host: 192.0.2.11, " + TARGET % "{lun: 1, name: bench, layer: backing-bench}",
+            )
+        ],
+        ["iscsi_target_targets iqn.2026-11.test.mine:t initiators of store01 is []: give at least one of initiators."],
     ),
     "several_at_once": (
         TWO_LINUX,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, drawing, expand
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, expand
 from chain_lab import ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "chain"
@@ -42,9 +42,10 @@ def test_the_embedded_testbed_is_what_release_0_3_0_made():
         groups={group: [name] for group, name in names.items()},
         hosts={name: dict(own) for name in names.values()},
     )
+    assert [problem.sentence() for problem in check.check(lab, expand.expand(lab))] == []
+    # As the fixture has them.
     lab["secrets"] = {"chap": "{chap}", "mutual_chap": "{mutual_chap}"}
     testbed = expand.expand(lab)
-    assert [problem.sentence() for problem in check.check(lab, testbed)] == []
     compared = 0
     for host, variables in before.items():
         now = {
@@ -435,3 +436,34 @@ def test_names_of_taps_fit_and_differ():
     names = [expand.tap_name(f"hypervisor{number:02}") for number in range(1, 12)]
     assert len(set(names)) == 11 and all(len(name) <= 15 for name in names)
     assert expand.tap_name("target01") == "tap-target01"
+
+
+def test_linux_initiators_log_in_through_every_portal_and_a_target_to_itself_through_one():
+    testbed = expanded("""
+all:
+  testbed_id: ways
+  testbed: {disks: [{name: bench, size: 1GiB, to: [client01, esx01], loopback: true}]}
+targets: {store01: {testbed_address: [192.0.2.11, '192.0.3.11:3261']}}
+clients: {client01: }
+hypervisors: {esx01: {testbed_esxi: {is: set}}}
+""")
+    sessions = {name: host.variables["iscsi_initiator_targets"] for name, host in testbed.hosts.items()}
+    first, second = {"address": "192.0.2.11", "port": 3260}, {"address": "192.0.3.11", "port": 3261}
+    assert [(one["portal"], one["other_portals"]) for one in sessions["client01"]] == [(first, [second])]
+    # ESXi finds them by itself.
+    for name in ("store01", "esx01"):
+        assert [one["portal"] for one in sessions[name]] == [first] and "other_portals" not in sessions[name][0]
+    assert [line for line in drawing.draw(testbed) if "192.0.3.11" in line] == [
+        "esx01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, which it finds by itself",
+        "client01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, "
+        "with a session each: one device where its multipathd runs, else the first alone",
+    ]
+    assert doctor.needs(testbed, "client01")["peers"] == [
+        {"address": "192.0.2.11", "port": 3260},
+        {"address": "192.0.3.11", "port": 3261},
+    ]
+
+
+def test_one_portal_is_said_once():
+    for host in expanded(TWO_LINUX).hosts.values():
+        assert not any("other_portals" in one for one in host.variables["iscsi_initiator_targets"])

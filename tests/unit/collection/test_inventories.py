@@ -31,10 +31,10 @@ LAYERS = {
 MOST_LINES = {
     "embedded": (20, 46),
     "lab_linux": (9, 22),
-    "lab_linux_esxi": (11, 30),
+    "lab_linux_esxi": (11, 29),
     "lab_linux_kvm": (18, 34),
     "lab_local": (9, 16),
-    "lab_windows_esxi": (11, 38),
+    "lab_windows_esxi": (9, 32),
 }
 
 

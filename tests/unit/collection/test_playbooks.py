@@ -46,7 +46,10 @@ def test_the_inventory_is_checked_first(path):
 def test_every_play_can_be_chosen_by_tag(path):
     untagged = [play["name"] for play in plays(path) if not play.get("tags")]
     assert untagged == (
-        [] if path.name not in ("show.yml", "import_results.yml") else [play["name"] for play in plays(path)]
+        # What has been done is known only when all was asked for.
+        [name for name in untagged if name in ("What has been built", "What has been taken down")]
+        if path.name not in ("show.yml", "import_results.yml")
+        else [play["name"] for play in plays(path)]
     )
 
 

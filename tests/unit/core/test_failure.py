@@ -22,3 +22,8 @@ def test_a_module_that_broke_off_says_what_it_left():
     failure = Failure.of_result({"failed": True, "msg": "MODULE FAILURE", "module_stderr": "no python3\n"})
     assert failure.code == "module_failed"
     assert "MODULE FAILURE no python3" in str(failure) and "-vvv" in str(failure)
+
+
+def test_what_others_said_ends_in_one_full_stop():
+    failure = Failure("gone", "The file /a..b was not found..", "Make it...")
+    assert str(failure) == "The file /a..b was not found. Make it..."

@@ -523,6 +523,17 @@ def test_mapped_devices_are_proven_by_their_uuid(host, kind, found, given):
         named(host)
 
 
+@pytest.mark.parametrize(("second", "expected"), [("600a", []), ("600b", ["wrong_wwid"])])
+def test_a_multipath_device_is_the_lun_that_all_its_paths_are(host, second, expected):
+    host.write(f"{host.disk}/dm/uuid", "mpath-3600a\n")
+    for name, wwid in (("sdx", "600a"), ("sdy", second)):
+        host.write(f"/devices/{name}/device/wwid", f"naa.{wwid}")
+        host.link(f"{host.disk}/slaves/{name}", f"/devices/{name}")
+    layer = {**LAYER, "identity": {"wwid": "naa.600a"}}
+    assert codes(host, {**layer, "identity": {**layer["identity"], "uuid": "mpath-3600a"}}) == expected
+    assert codes(host, layer)[0] == "device_mapped"
+
+
 def test_an_array_of_a_kernel_that_shows_no_uuid_is_asked_of_mdadm(host, monkeypatch):
     host.write(f"{host.disk}/md/array_state", "clean\n")
     before = host.run

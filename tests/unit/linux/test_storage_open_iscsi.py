@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.core.luns import expected, layers_of, unwanted
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.core.luns import expected, layers_of, paths_of, unwanted
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import multipath, open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import record as record_of_host
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
 
 TUNING = {
     "queue_depth": 24,
@@ -222,3 +226,154 @@ def test_layers():
 def test_targets_that_are_no_longer_asked_for():
     moved = {"iqn": TARGET["iqn"], "portal": {"address": "10.0.0.2", "port": 3261}}
     assert unwanted([TARGET, moved], [TARGET]) == [moved]
+
+
+# ---------------------------------------------------------------- several portals
+
+
+TWO_PORTALS = {**TARGET, "other_portals": [{"address": "10.0.1.1", "port": 3262}]}
+NAA = "6001405aaaabbbbccccddddeeeeffff0"
+
+
+def test_each_portal_is_a_path_and_a_portal_that_went_is_unwanted():
+    paths = paths_of(TWO_PORTALS)
+    assert [path["portal"] for path in paths] == [
+        {"address": "10.0.0.1", "port": 3261},
+        {"address": "10.0.1.1", "port": 3262},
+    ]
+    assert {path["iqn"] for path in paths} == {TARGET["iqn"]} and paths_of(TARGET)[0]["portal"] == TARGET["portal"]
+    assert unwanted(paths, paths_of(TARGET)) == [paths[1]]
+
+
+class Daemon:
+    """multipathd and the commands it comes with, on a sysfs in a folder."""
+
+    def __init__(self, root, monkeypatch, running=True, joins="sdb sdc", strict=False):
+        self.root, self.joins, self.strict, self.said = root, joins.split(), strict, []
+        self.wwids = root / "wwids"
+        for name in ("sdb", "sdc"):
+            (root / "sys/class/block" / name / "holders").mkdir(parents=True)
+        look = multipath.map_of
+        monkeypatch.setattr(multipath, "map_of", lambda path, _root="/": look(path, str(root)))
+        monkeypatch.setattr(multipath, "runs", lambda: running)
+        monkeypatch.setattr(multipath, "run", self.run)
+        monkeypatch.setattr(multipath, "FILES", (str(self.wwids), str(root / "bindings")))
+        monkeypatch.setattr(multipath.block_device, "users", self.users)
+        for module in (open_iscsi, record_of_host):
+            monkeypatch.setattr(module, "loaded_modules", lambda: {"dm_multipath"} if self.made() else set())
+        self.mounted = {}
+
+    def made(self):
+        return (self.root / "sys/class/block/dm-7").exists()
+
+    def make(self):
+        base = self.root / "sys/class/block/dm-7"
+        (base / "dm").mkdir(parents=True)
+        (base / "dm/name").write_text("mpathk\n")
+        (base / "dm/uuid").write_text(f"mpath-3{NAA}\n")
+        for name in self.joins:
+            (base / "slaves" / name).mkdir(parents=True)
+            (self.root / "sys/class/block" / name / "holders/dm-7").mkdir(parents=True)
+
+    def users(self, path, with_openers=True, system=None):
+        held = list((self.root / "sys/class/block" / path.split("/")[-1] / "holders").iterdir())
+        openers = ["open in multipathd (pid 77)", "open in udev-worker (pid 78)"] if with_openers else []
+        return [f"held by {one.name}" for one in held] + self.mounted.get(path, openers)
+
+    def run(self, argv, ok=(0,), **_how):
+        self.said.append(argv)
+        if argv[:2] == ["multipath", "-a"]:
+            self.wwids.write_text("# Multipath wwids\n/3600theirs/\n" + f"/3{NAA}/\n")
+        if argv[:3] == ["multipathd", "add", "map"] and not (self.strict and not self.wwids.exists()):
+            self.make()
+        return subprocess.CompletedProcess(argv, 0, "", "")
+
+
+def joined(tmp_path, daemon, count=2):
+    iscsi, steps, warnings = open_iscsi.OpenIscsi("tb", {**TUNING, "login_timeout_s": 0.2}), [], []
+    iscsi.record = Record("tb", "iscsi_session", str(tmp_path / "run"))
+    portals = [path["portal"] for path in paths_of(TWO_PORTALS)]
+    disks = [
+        {"path": path, "naa": NAA, "serial": "s1", "portal": portal}
+        for path, portal in zip(("/dev/sdb", "/dev/sdc"), portals)
+    ]
+    return iscsi.join(TARGET, TARGET["luns"][0], disks[:count], steps, warnings), steps, warnings, iscsi
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_paths_become_the_device_of_multipathd(tmp_path, monkeypatch, strict):
+    daemon = Daemon(tmp_path, monkeypatch, strict=strict)
+    disk, steps, warnings, iscsi = joined(tmp_path, daemon)
+    assert (disk["path"], disk["uuid"], disk["multipath"]) == ("/dev/dm-7", f"mpath-3{NAA}", "mpathk")
+    assert disk["paths"] == ["10.0.0.1:3261", "10.0.1.1:3262"] and warnings == []
+    assert [step["op"] for step in steps] == ["join_paths"]
+    # The second time it is there.
+    assert joined(tmp_path, daemon)[1] == []
+    assert iscsi.record.data["modules"] == ["dm_multipath"]
+    layer = layers_of([TARGET], {(TARGET["iqn"], 3): {**disk, "size_bytes": 5}})[0]
+    assert layer["identity"]["uuid"] == f"mpath-3{NAA}" and layer["identity"]["serial"] == "s1"
+    assert layer["detail"]["paths"] == disk["paths"] and layer["detail"]["multipath"] == "mpathk"
+    # Only what came with the testbed leaves multipathd's files.
+    kept = iscsi.record.data["multipath"]
+    multipath.forget(kept["files"], kept["wwids"])
+    assert daemon.wwids.read_text() == "# Multipath wwids\n/3600theirs/\n"
+    daemon.wwids.write_text(f"# Multipath wwids\n/3{NAA}/\n")
+    multipath.forget(kept["files"], kept["wwids"])
+    assert not daemon.wwids.exists()
+
+
+def test_a_lun_that_multipathd_knew_before_stays_known(tmp_path, monkeypatch):
+    daemon = Daemon(tmp_path, monkeypatch)
+    daemon.wwids.write_text(f"/3{NAA}/\n")
+    kept = joined(tmp_path, daemon)[3].record.data["multipath"]
+    before = daemon.wwids.read_text()
+    multipath.forget(kept["files"], kept["wwids"])
+    assert daemon.wwids.read_text() == before and NAA in before
+
+
+def test_without_multipathd_it_is_said_which_path_is_used(tmp_path, monkeypatch):
+    daemon = Daemon(tmp_path, monkeypatch, running=False)
+    disk, steps, warnings, _iscsi = joined(tmp_path, daemon)
+    assert disk["path"] == "/dev/sdb" and "uuid" not in disk and steps == [] and daemon.said == []
+    [sentence] = warnings
+    assert sentence.startswith(
+        "LUN 3 of iqn.2026-01.t:target is used through 10.0.0.1:3261 alone (/dev/sdb), because no multipathd runs on this host; "
+        "10.0.1.1:3262 is logged in to and not used."
+    )
+    # One portal, one path: nothing to say.
+    assert joined(tmp_path, daemon, count=1)[2] == []
+
+
+def test_a_disk_in_use_is_left_alone(tmp_path, monkeypatch):
+    daemon = Daemon(tmp_path, monkeypatch)
+    daemon.mounted["/dev/sdb"] = ["mounted on /srv/a"]
+    disk, steps, warnings, _iscsi = joined(tmp_path, daemon)
+    assert (
+        disk["path"] == "/dev/sdb"
+        and steps == []
+        and daemon.said == []
+        and "in use through /dev/sdb alone" in warnings[0]
+    )
+
+
+@pytest.mark.parametrize(("joins", "code"), [("sdb sdc sdz", "multipath_differs"), ("", "multipath_missing")])
+def test_a_device_of_other_disks_is_not_taken(tmp_path, monkeypatch, joins, code):
+    daemon = Daemon(tmp_path, monkeypatch, joins=joins)
+    with pytest.raises(Failure) as caught:
+        joined(tmp_path, daemon)
+    assert caught.value.code == code
+
+
+def test_users_of_a_path_are_those_of_the_device_above(tmp_path, monkeypatch):
+    daemon = Daemon(tmp_path, monkeypatch)
+    daemon.make()
+    assert multipath.users("/dev/sdb") == ["open in udev-worker (pid 78)"]
+    assert multipath.users("/dev/sdb", with_openers=False) == []
+    daemon.mounted["/dev/sdb"] = ["mounted on /srv/a", "open in qemu (pid 5)"]
+    assert multipath.users("/dev/sdb") == ["mounted on /srv/a", "open in qemu (pid 5)"]
+
+
+def test_bindings_are_read_by_their_last_word():
+    text = "# Multipath bindings\nmpatha 3600a\nmpathb 3600b\n"
+    assert multipath.wwids_of("/etc/multipath/bindings", text) == ["3600a", "3600b"]
+    assert multipath.without("/etc/multipath/bindings", text, {"3600b"}) == "# Multipath bindings\nmpatha 3600a\n"

@@ -224,3 +224,19 @@ def test_what_this_testbed_left_is_a_stray(tmp_path):
         "/var/tmp/storlab-1000/mine/state.json",
         "fio of storlab mine running",
     ]
+
+
+def test_a_multipath_device_of_another_testbed_is_left_out_and_ones_own_is_listed(tmp_path):
+    host(tmp_path)
+    write(tmp_path, "run/storlab/theirs/iscsi_session.json", "{}")
+    session(tmp_path, 4, "iqn.theirs", "storlab-theirs")
+    session(tmp_path, 5, "iqn.mine", "storlab-mine")
+    for number, disk, name in ((4, "sdx", "dm-3"), (5, "sdy", "dm-4")):
+        write(tmp_path, f"sys/class/iscsi_session/session{number}/device/target0/0:0:0:0/block/{disk}/dev")
+        write(tmp_path, f"sys/block/{disk}/size", "2048")
+        write(tmp_path, f"sys/block/{name}/size", "2048")
+        write(tmp_path, f"sys/block/{name}/dm/name", f"mpath-{disk}\n")
+        write(tmp_path, f"sys/block/{name}/slaves/{disk}/size")
+    state = gather(str(tmp_path), testbed_id="mine")
+    assert state["device_mapper"] == ["mpath-sdy"]
+    assert [line for line in state["block_devices"] if "dm-" in line] == ["dm-4 1048576 bytes"]

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The recipes of the Makefile, by a user with sudo: a `sudo` that writes down what it is asked and does it, and an `id` of somebody who is not root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from places import ROOT
+
+SUDO = """#!/bin/sh
+echo "sudo $*" >> "$SAID"
+while case "$1" in --*) true ;; *) false ;; esac; do shift; done
+[ "$1" = chown ] || exec "$@"
+"""
+USER = """#!/bin/sh
+case "$1" in -u) echo 4711 ;; -g) echo 4712 ;; esac
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder as a clone is, with a blank in its name; ``run(command)`` runs there and returns (exit code, what was said, what sudo was asked)."""
+    folder, tools = tmp_path / "my clone", tmp_path / "tools"
+    (folder / ".config").mkdir(parents=True)
+    tools.mkdir()
+    shutil.copy(ROOT / "Makefile", folder)
+    shutil.copy(ROOT / ".config" / "as_root.sh", folder / ".config")
+    for name, text in (("sudo", SUDO), ("id", USER)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+
+    def run(*command, **environment):
+        said = tmp_path / "said"
+        said.write_text("")
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "SAID": str(said), **environment},
+        )
+        return done.returncode, done.stdout + done.stderr, said.read_text().splitlines()
+
+    run.folder = folder
+    return run
+
+
+def test_a_command_runs_by_sudo_and_what_it_made_goes_back_to_the_user(checkout):
+    (checkout.folder / "results").mkdir()
+    code, said, asked = checkout(
+        ".config/as_root.sh",
+        "sh",
+        "-c",
+        "echo $ANSIBLE_CONFIG; mkdir .cache; exit 7",
+        https_proxy="http://proxy.example",
+    )
+    assert code == 7 and said == f"{checkout.folder}/ansible.cfg\n"
+    first, *rest = asked
+    kept = first.split()[1].removeprefix("--preserve-env=").split(",")
+    assert {"https_proxy", "HTTPS_PROXY", "SSL_CERT_FILE", "CI"} <= set(kept)
+    # Of what there is, and of nothing else.
+    assert rest == [f"sudo chown -R --no-dereference 4711:4712 {name}" for name in (".cache", "results")]
+
+
+def test_root_needs_no_sudo(checkout):
+    (checkout.folder.parent / "tools" / "id").write_text("#!/bin/sh\necho 0\n")
+    code, said, asked = checkout(".config/as_root.sh", "sh", "-c", "echo done; exit 3")
+    assert (code, said, asked) == (3, "done\n", [])
+
+
+def test_clean_takes_down_every_testbed_and_keeps_the_results(checkout):
+    made = (".cache/testbeds/embedded", ".cache/testbeds/mine", ".venv/bin", ".ansible", ".hypothesis", "results/run1")
+    for name in made:
+        (checkout.folder / name).mkdir(parents=True)
+    (checkout.folder / "results/run1/result.json").write_text("{}")
+    play = checkout.folder / ".venv/bin/ansible-playbook"
+    play.write_text('#!/bin/sh\necho "played $*" >> "$SAID"\n')
+    play.chmod(0o755)
+    code, said, asked = checkout("make", "clean")
+    assert code == 0, said
+    assert sorted(line for line in asked if line.startswith("played")) == [
+        f"played -i inventories/embedded playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id={name}"
+        for name in ("embedded", "mine")
+    ]
+    assert (checkout.folder / "results/run1/result.json").read_text() == "{}"
+    assert f"Your results are kept in {checkout.folder}/results" in said
+    assert [name for name in made[:-1] if (Path(checkout.folder) / name).exists()] == []

@@ -1,0 +1,315 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every word of the description, changed on a testbed that is built: the next build follows, or the change is refused before anything is touched.
+
+The table of docs/description.md is held against the rows that are tried here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import built
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OPTIONS, WORDS
+from chain_lab import expanded
+from places import ROOT
+
+LAB = (
+    """
+all:
+  testbed_id: lab
+  testbed:
+    iqn_prefix: iqn.2026-11.test.one
+    disks:
+      - {name: bench, size: 1GiB, loopback: true, purpose: scratch}
+      - {name: ds1, size: 4GiB, lun: 7, to: [kvm01]}
+      - {name: vm, kind: device, path: /dev/sdb, serial: S1, to: [kvm01]}
+    datastores:
+      - {disk: ds1, name: store, type: ext4, benchmark_file: 512MiB, mount_point: /srv/storlab/one, mount_options: noatime}
+    guests: [{name: guest01, host: guest01, datastore: store, disk_size: 1GiB, memory: 1GiB, vcpus: 2, image: /a, image_format: raw,
+      taps: [tap1], address: 192.0.2.31, hypervisor: kvm01}]
+    chap_password: sixteen-letters1
+    mutual_chap_password: fifteen-letter2
+targets: {store01: {testbed_address: 192.0.2.11}, store02: {testbed_address: 192.0.2.12, iscsi_target_provider: lio}}
+hypervisors: {kvm01: , kvm02: }
+guests: {guest01: {ansible_host: 192.0.2.31}}
+""".replace("{name: bench,", "{name: bench, targets: [store01],")
+    .replace("{name: ds1,", "{name: ds1, targets: [store01],")
+    .replace("{name: vm,", "{name: vm, targets: [store01],")
+)
+ESXI = """
+all:
+  testbed_id: lab
+  testbed:
+    disks: [{name: ds1, size: 8GiB}, {name: raw, size: 8GiB, to: [esx01]}]
+    datastores: [{disk: ds1, version: 6}, {disk: raw, type: rdm, compatibility: physical},
+      {name: share, type: nfs, server: nas.example, path: /vol1}]
+    guests: [{name: guest01, datastore: ds1, disk_size: 2GiB, memory: 8GiB, vcpus: 4, esxi: {template: win, datastore: local1}}]
+targets: {store01: {testbed_address: 192.0.2.11}}
+hypervisors: {esx01: {testbed_esxi: {is: set}}}
+guests: {guest01: {ansible_host: guest01.lab.example, ansible_connection: psrp}}
+"""
+WINDOWS = """
+all:
+  testbed_id: lab
+  testbed:
+    disks: [{name: ds1, size: 6GiB, model: fast}, {name: file, kind: vhdx, path: 'E:\\\\a.vhdx', size: 8GiB, allocation: fixed}]
+    datastores: [{disk: ds1}, {disk: file}]
+targets: {win01: {testbed_address: 192.0.2.11, ansible_connection: psrp}}
+hypervisors: {esx01: {testbed_esxi: {is: set}}}
+"""
+# Without a guest on the datastore.
+ALONE = re.sub(r"    guests: .*?hypervisor: kvm01}]\n", "", LAB, flags=re.S)
+RAID = "kind: raid, raid: {level: 1, members: [{serial: S1}, {serial: S2}]}"
+FOLLOWS = None
+# word: (lab, what stands there, what stands there instead, FOLLOWS or how the refusal begins)
+CHANGES = {
+    "testbed_id": (LAB, "testbed_id: lab", "testbed_id: lab2", FOLLOWS),
+    "testbed_address, one more": (LAB, "192.0.2.11}", "[192.0.2.11, 192.0.2.99]}", FOLLOWS),
+    "testbed_address, another": (
+        LAB,
+        "192.0.2.11}",
+        "192.0.2.99}",
+        "testbed_address of store01 or testbed.port has changed the portals from 192.0.2.11:3260 to 192.0.2.99:3260",
+    ),
+    "groups, one host more": (LAB, "kvm02: }", "kvm02: , kvm03: }", FOLLOWS),
+    "groups, one host less": (LAB, ", kvm02: ", "", "group hypervisors has lost kvm02"),
+    "testbed.port": (
+        LAB,
+        "    chap_password",
+        "    port: 3261\n    chap_password",
+        "testbed_address of store01 or testbed.port has changed",
+    ),
+    "testbed.iqn_prefix": (
+        LAB,
+        "test.one",
+        "test.two",
+        "testbed has lost the target iqn.2026-11.test.one:store01 on store01",
+    ),
+    "testbed.chap": (LAB, "    chap_password", "    chap: one_way\n    chap_password", FOLLOWS),
+    "testbed.chap_password": (LAB, "sixteen-letters1", "sixteen-letters9", FOLLOWS),
+    "testbed.mutual_chap_password": (LAB, "fifteen-letter2", "fifteen-letter9", FOLLOWS),
+    "testbed.disks, one more": (
+        LAB,
+        "    datastores:",
+        "      - {name: more, size: 1GiB, targets: [store02], to: [kvm02]}\n    datastores:",
+        "testbed.disks has a new more on store02, whose RAM disks are one whole",
+    ),
+    "testbed.disks, one more device": (
+        LAB,
+        "    datastores:",
+        "      - {name: more, kind: device, path: /dev/sdc, serial: S2, targets: [store01], to: [kvm01]}\n    datastores:",
+        FOLLOWS,
+    ),
+    "testbed.disks[].name": (LAB, "name: bench", "name: other", "testbed.disks has lost bench on store01"),
+    "testbed.disks[].size": (
+        LAB,
+        "size: 1GiB, loop",
+        "size: 2GiB, loop",
+        "testbed.disks has changed size_mib of bench from 1024 to 2048 on store01",
+    ),
+    "testbed.disks[].kind": (
+        LAB,
+        "{name: bench,",
+        "{name: bench, kind: device, path: /dev/sdd, naa: '6001',",
+        "testbed.disks has lost bench on store01",
+    ),
+    "testbed.disks[].raid": (
+        LAB.replace("kind: device, path: /dev/sdb, serial: S1", RAID),
+        "level: 1",
+        "level: 0",
+        "testbed.disks has changed level of the array vm from 1 to 0 on store01",
+    ),
+    "testbed.disks[].path": (
+        LAB,
+        "/dev/sdb",
+        "/dev/sdc",
+        "testbed.disks has changed device of the LUN vm from '/dev/sdb' to '/dev/sdc' on store01",
+    ),
+    "testbed.disks[].serial": (LAB, "serial: S1", "serial: S2", FOLLOWS),
+    "testbed.disks[].naa": (LAB, "serial: S1", "serial: S1, naa: '6001'", FOLLOWS),
+    "testbed.disks[].wwid": (LAB, "serial: S1", "serial: S1, wwid: naa.6001", FOLLOWS),
+    "testbed.disks[].uuid": (LAB, "serial: S1", "serial: S1, uuid: LVM-a", FOLLOWS),
+    "testbed.disks[].purpose": (
+        LAB,
+        "serial: S1,",
+        "serial: S1, purpose: scratch,",
+        "testbed.disks has changed purpose of the LUN vm from 'data' to 'scratch' on store01",
+    ),
+    "testbed.disks[].loopback": (
+        LAB,
+        "loopback: true",
+        "loopback: false",
+        "testbed.disks has taken iqn.2026-11.test.one:store01-loopback on store01",
+    ),
+    "testbed.disks[].lun": (
+        LAB,
+        "lun: 7",
+        "lun: 8",
+        "testbed.disks has changed lun of the LUN ds1 from 7 to 8 on store01",
+    ),
+    "testbed.disks[].to, one more": (LAB, "serial: S1, to: [kvm01]", "serial: S1, to: [kvm01, kvm02]", FOLLOWS),
+    "testbed.disks[].to, one less": (
+        LAB,
+        "purpose: scratch}",
+        "purpose: scratch, to: [kvm01]}",
+        "testbed.disks has taken iqn.2026-11.test.one:kvm02 on store01",
+    ),
+    "testbed.disks[].targets": (
+        LAB,
+        "name: bench, targets: [store01]",
+        "name: bench, targets: [store02]",
+        "testbed.disks has lost bench on store01",
+    ),
+    "testbed.disks[].model": (
+        WINDOWS,
+        "model: fast",
+        "model: slow",
+        "testbed.disks has changed model of ds1 from 'fast' to 'slow' on win01",
+    ),
+    "testbed.disks[].allocation": (
+        WINDOWS,
+        "allocation: fixed",
+        "allocation: dynamic",
+        "testbed.disks has changed vhdx of the LUN file",
+    ),
+    "testbed.datastores, one more": (
+        LAB,
+        "    guests:",
+        "      - {disk: vm, hosts: [kvm01]}\n    guests:",
+        FOLLOWS,
+    ),
+    "testbed.datastores[].disk": (
+        LAB,
+        "{disk: ds1, name",
+        "{disk: vm, name",
+        "testbed.disks has changed purpose of ds1",
+    ),
+    "testbed.datastores[].name": (
+        ALONE,
+        "name: store,",
+        "name: shop,",
+        "testbed.datastores has lost the datastore store on kvm01",
+    ),
+    "testbed.datastores[].type": (
+        LAB,
+        "type: ext4",
+        "type: xfs",
+        "testbed.datastores has changed filesystem of the datastore store",
+    ),
+    "testbed.datastores[].benchmark_file": (LAB, "512MiB", "256MiB", FOLLOWS),
+    "testbed.datastores[].mount_point": (
+        LAB,
+        "/srv/storlab/one",
+        "/srv/storlab/two",
+        "testbed.datastores has changed mount_point of the datastore store",
+    ),
+    "testbed.datastores[].mount_options": (LAB, "mount_options: noatime", "mount_options: relatime", FOLLOWS),
+    "testbed.datastores[].hosts": (
+        ALONE.replace("lun: 7, to: [kvm01]", "lun: 7, to: [kvm01, kvm02]").replace(
+            "type: ext4,", "type: ext4, hosts: [kvm01],"
+        ),
+        "hosts: [kvm01],",
+        "hosts: [kvm02],",
+        "testbed.datastores has lost the datastore store on kvm01",
+    ),
+    "testbed.datastores[].version": (
+        ESXI,
+        "version: 6",
+        "version: 5",
+        "testbed.datastores has changed version of the datastore lab-ds1",
+    ),
+    "testbed.datastores[].compatibility": (
+        ESXI,
+        "physical",
+        "virtual",
+        "testbed.datastores has changed compatibility of the datastore",
+    ),
+    "testbed.datastores[].server": (
+        ESXI,
+        "nas.example",
+        "nas2.example",
+        "testbed.datastores has changed server of the datastore share",
+    ),
+    "testbed.datastores[].path": (ESXI, "/vol1", "/vol2", "testbed.datastores has changed path of the datastore share"),
+    "testbed.guests[].name": (
+        LAB,
+        "{name: guest01,",
+        "{name: other,",
+        "testbed.guests has lost the guest guest01 on kvm01",
+    ),
+    "testbed.guests[].host": (
+        LAB.replace("guests: {guest01:", "guests: {guest02: {ansible_host: 192.0.2.31}, guest01:"),
+        "host: guest01,",
+        "host: guest02,",
+        "testbed.guests has changed host of the guest guest01 from 'guest01' to 'guest02' on kvm01",
+    ),
+    "testbed.guests[].datastore": (
+        LAB.replace("    guests:", "      - {disk: vm, hosts: [kvm01]}\n    guests:"),
+        "datastore: store",
+        "datastore: vm",
+        "testbed.guests has changed disk datastore_layer of the guest guest01",
+    ),
+    "testbed.guests[].hypervisor": (LAB, ", hypervisor: kvm01", "", FOLLOWS),
+    "testbed.guests[].disk_size": (
+        LAB,
+        "disk_size: 1GiB",
+        "disk_size: 2GiB",
+        "testbed.guests has changed disk size_mib of the guest guest01 from 1024 to 2048",
+    ),
+    "testbed.guests[].memory": (LAB, "memory: 1GiB", "memory: 2GiB", FOLLOWS),
+    "testbed.guests[].vcpus": (LAB, "vcpus: 2", "vcpus: 3", FOLLOWS),
+    "testbed.guests[].address": (LAB, "address: 192.0.2.31, hyp", "address: 192.0.2.32, hyp", FOLLOWS),
+    "testbed.guests[].image": (LAB, "image: /a", "image: /b", FOLLOWS),
+    "testbed.guests[].image_format": (LAB, "image_format: raw", "image_format: qcow2", FOLLOWS),
+    "testbed.guests[].taps": (LAB, "taps: [tap1]", "taps: [tap2]", FOLLOWS),
+    "testbed.guests[].esxi": (ESXI, "template: win,", "template: win2,", FOLLOWS),
+}
+
+
+def refusals(before: str, after: str) -> list:
+    # As it is read back.
+    kept = json.loads(json.dumps(built.record(expanded(before))))
+    return [problem.sentence() for problem in built.problems(kept, expanded(after), "/state/built.json")]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_followed_or_refused(name):
+    lab, was, now, refusal = CHANGES[name]
+    assert lab.count(was) >= 1
+    found = refusals(lab, lab.replace(was, now, 1))
+    if refusal is FOLLOWS:
+        assert found == []
+    else:
+        assert found and found[0].startswith(refusal), found
+        assert all("put it back and run teardown, then change it and build" in one for one in found)
+
+
+@pytest.mark.parametrize("lab", [LAB, ESXI, WINDOWS], ids=["linux", "esxi", "windows"])
+def test_nothing_changed_is_nothing_refused_and_no_secret_is_kept(lab):
+    assert refusals(lab, lab) == []
+    text = json.dumps(built.record(expanded(lab)))
+    assert "letter" not in text and "chap_user" in text
+
+
+def words(options: dict, prefix: str = "testbed") -> set:
+    found = set()
+    for name, option in options.items():
+        here = f"{prefix}.{name}" + ("[]" if option.get("elements") == "dict" else "")
+        inner = option.get("suboptions")
+        found |= words(inner, here) if inner and option.get("elements") == "dict" else {here}
+    return found
+
+
+def test_every_word_of_the_description_is_a_row_here_and_in_the_documentation():
+    known = words(OPTIONS)
+    tried = {name.split(",")[0] for name in CHANGES}
+    assert known - tried == set() and {"testbed_id", "testbed_address"} <= set(WORDS)
+    page = (ROOT / "docs" / "description.md").read_text(encoding="utf-8")
+
+    table = re.findall(r"^\| `([^`|]+)`(, [^|]+)? \| (followed|refused)", page, re.M)
+    said = {f"{word}{more.strip()}": answer for word, more, answer in table}
+    assert said == {name: "followed" if change[3] is FOLLOWS else "refused" for name, change in CHANGES.items()}
