@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+import hypothesis
 import programs
 import pytest
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
@@ -34,6 +35,10 @@ def pytest_runtest_protocol(item):
     finally:
         GUARD.room = None
 
+
+# A busy machine makes examples slowly, which says nothing about the test.
+hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("busy")
 
 _AnsibleCollectionFinder(paths=[str(COLLECTIONS)])._install()
 

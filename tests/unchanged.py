@@ -58,8 +58,7 @@ class Watch:
     def __init__(self, *what: Path | list | dict | Callable[[], Any]) -> None:
         if not what:
             raise TypeError("Name what could change; nothing is never changed.")
-        self.what = what
-        self.before = [self._read(item) for item in what]
+        self.before = [(item, self._read(item)) for item in what]
 
     @staticmethod
     def _read(item: Path | list | dict | Callable[[], Any]) -> Any:
@@ -69,7 +68,7 @@ class Watch:
 
     def assert_unchanged(self) -> None:
         lines = []
-        for item, before in zip(self.what, self.before, strict=True):
+        for item, before in self.before:
             name = getattr(item, "__name__", str(item) if isinstance(item, Path) else type(item).__name__)
             lines += differences(before, self._read(item), name)
         assert not lines, "It was refused, and yet something changed:\n" + "\n".join(lines)
