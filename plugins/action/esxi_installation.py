@@ -99,7 +99,7 @@ class ActionModule(ActionBase):
             timed["counters"]["raw"] = {"file": f"samples/{guest}.json", "sha256": hashlib.sha256(content).hexdigest()}
         except Failure as failure:
             timed["counters_missed"] = failure.what
-        if "simulat" in timed["product"].lower():
+        if found["about"].get("stand_in"):
             timed["simulated"] = True
         if run_dir and not self._task.check_mode:
             keep(run_dir, file, timed, content)

@@ -200,7 +200,7 @@ layers:
       type: dict
       sample: {provider: lio}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
   type: dict
   contains:

@@ -210,7 +210,7 @@ file:
   type: str
   sample: installations/guest01.json
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: unless the result was there already
   type: dict
   contains:

@@ -353,7 +353,7 @@ restart_pending:
       type: raw
       sample: "128"
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A simulated host says so.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
   type: dict
   contains:

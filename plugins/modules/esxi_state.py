@@ -47,7 +47,7 @@ storage_state:
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
   type: dict
   contains:

@@ -362,7 +362,7 @@ address:
   type: str
   sample: 192.0.2.21
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind).
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
   type: dict
   contains:

@@ -270,7 +270,7 @@ steps:
       type: raw
       sample: 64 MiB
 about:
-  description: What the host is, C(product) and C(version). A stand-in says so.
+  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
   returned: success
   type: dict
   contains:

@@ -56,7 +56,7 @@ storage_state:
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 about:
-  description: What the host is, C(product) and C(version). A stand-in says so.
+  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
   returned: success
   type: dict
   contains:

@@ -67,7 +67,9 @@ func newWorld(model *simulator.Model, home string, strict map[string]bool) *worl
 		w.hosts = append(w.hosts, w.equip(entity.(*simulator.HostSystem), number))
 	}
 	registry.AddHandler(machines{w})
-	// It says what it is wherever results name the host.
+	// It announces itself by an option that no product has, and says what it is wherever results name the host.
+	settings := registry.Get(*model.ServiceContent.Setting).(*simulator.OptionManager)
+	settings.Setting = append(settings.Setting, &types.OptionValue{Key: "storlab.standIn", Value: "esxsim"})
 	registry.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.About.FullName += " (simulated by esxsim)"
 	registry.Put(&performance{PerformanceManager: registry.Get(*model.ServiceContent.PerfManager).(*simulator.PerformanceManager), world: w})
 	registry.Put(&virtualDisks{VirtualDiskManager: registry.Get(*model.ServiceContent.VirtualDiskManager).(*simulator.VirtualDiskManager)})

@@ -122,6 +122,7 @@ class Engines:
             "cpu": {"model": "Fake CPU (a stand-in of the tests)", "cores": 8, "sockets": 2},
             "memory_bytes": 24 << 30,
             "product": "Fake Windows Server (a stand-in of the tests)",
+            "stand_in": "fake_windows",
             "version_os": "0.0",
             "build": "1",
             "power_plan": "High performance",

@@ -287,7 +287,13 @@ class Host(Aim, Engines):
         data, target_runs, initiator_runs = self.data, self._runs("WinTarget"), self._runs("MSiSCSI")
         initiator = data["initiator"]
         return {
-            "about": {"product": PRODUCT, "version": "0.0", "boot": f"2026-11-21T00:00:{data['boot']:02d}Z"},
+            # By its key stand_in it announces what it is, for whoever must know.
+            "about": {
+                "product": PRODUCT,
+                "version": "0.0",
+                "boot": f"2026-11-21T00:00:{data['boot']:02d}Z",
+                "stand_in": "fake_windows",
+            },
             "feature": data["feature"] if data["server"] else None,
             "services": [{"name": name, **service} for name, service in data["services"].items()],
             "virtual_disks": [

@@ -317,7 +317,7 @@ def test_latencies_below_a_millisecond_are_said_to_be_that_and_are_never_0(tmp_p
 def test_the_report_of_the_run_shows_it_as_simulated(lab):
     built = model.build(load.read_run(str(lab.run_dir)))
     pages = "".join(
-        view(waterfall, views.Choices(built))
+        view(waterfall, views.Choices(built)) or ""
         for waterfall in built.waterfalls
         for view in (views.esxi_split, views.cpu_cost)
     )

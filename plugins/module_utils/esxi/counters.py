@@ -127,11 +127,11 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
         }
 
     tables = complete(ask, finished_s + ahead["offset_s"], finished_s + wait_s)
-    about, product = session.about["product"], summary.config.product.fullName if summary.config.product else None
+    product = summary.config.product.fullName if summary.config.product else None
     return {
         "host": summary.config.name,
-        "product": product or about,
-        "simulated": "simulat" in f"{about} {product}".lower(),
+        "product": product or session.about["product"],
+        "simulated": bool(session.stand_in),
         "clock": ahead,
         "sample_s": sample_s,
         "hardware": {

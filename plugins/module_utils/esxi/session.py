@@ -26,6 +26,8 @@ from . import trust
 # What proves that a VM, a datastore or an adapter belongs to a testbed.
 STAMP_KEY = "storlab.testbed"
 TASK_PATIENCE_S = 3600
+# The option of the service by which what stands in for ESXi in tests announces itself. No product has it.
+STAND_IN = "storlab.standIn"
 POLL_S = 0.2
 
 
@@ -80,6 +82,7 @@ class Session:
                 httpConnectionTimeout=self.params["timeout_s"],
             )
             self.content = self.instance.RetrieveContent()
+            self.stand_in = self._stand_in()
         except self.vim.fault.InvalidLogin:
             raise Failure(
                 "login_refused",
@@ -126,10 +129,22 @@ class Session:
                 return seen
             time.sleep(POLL_S)
 
+    def _stand_in(self) -> str | None:
+        """What stands in for a host and makes its figures up, as it announces itself; none for a host or a vCenter."""
+        settings = self.content.setting
+        with contextlib.suppress(self.vim.fault.InvalidName, self.vim.fault.NoPermission):
+            # A name of a group answers with all of its options.
+            for option in settings.QueryOptions(STAND_IN) if settings else ():
+                if option.key == STAND_IN:
+                    return str(option.value)
+        return None
+
     @property
     def about(self) -> dict[str, Any]:
+        """{product, version, build, api, kind[, stand_in]}."""
         about = self.content.about
         return {
+            **({"stand_in": self.stand_in} if self.stand_in else {}),
             "product": about.fullName,
             "version": about.version,
             "build": about.build,

@@ -263,7 +263,7 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
     version = str(about.get("version", "0"))
     numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
     lines.append(_line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
-    simulated = "simulat" in str(about.get("product", "")).lower()
+    simulated = bool(about.get("stand_in"))
     for store in testbed.stores:
         size = store.disk.entry.get("size") if store.disk else None
         if name in store.hosts and size and store.entry.get("type", "vmfs") == "vmfs":
