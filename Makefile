@@ -54,6 +54,10 @@ lint: setup-tools docs ## ruff check and format, mypy, yamllint, ansible-lint, d
 sanity: setup-tools ## ansible-test sanity on what is published, as far as it needs only the package index; OPTIONS="--test pep8" for one test
 	@.ci/sanity $(OPTIONS)
 
+.PHONY: matrix
+matrix: ## Every supported ansible-core with every Python of this machine that it runs on, and hosts' code on Python 3.9; CELLS="core2.20-python3.12" for some
+	@.ci/matrix $(CELLS)
+
 .PHONY: unit
 unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution
 	pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
