@@ -19,6 +19,14 @@ TESTS = sorted([*(ROOT / "tests" / "unit").rglob("*.py"), *(ROOT / "tests" / "in
 VALUES = {"self", "root", "monkeypatch"}
 # Tests of what broke off when it had begun, which is no refusal, and of text that a fixture names.
 OTHERS = {
+    "test_a_device_of_other_disks_is_not_taken",
+    "test_a_folder_that_somebody_removed_is_no_restart",
+    "test_a_foreign_array_beside_ours_stays",
+    "test_a_host_that_dies_takes_only_the_point_that_it_was_measuring",
+    "test_a_resync_that_takes_too_long_is_a_failure_that_says_how_far_it_is",
+    "test_nobody_says_that_a_run_goes_on_which_nobody_can_see",
+    "test_what_arrives_damaged_stays_there_too",
+    "test_what_cannot_be_kept_stays_on_the_host",
     "test_a_tool_that_fails_is_quoted_with_its_last_words",
     "test_a_tool_that_is_not_there_is_named",
     "test_mmdebstrap_mounts_where_the_host_does_not_see_it",

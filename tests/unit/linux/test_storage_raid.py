@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety, raid, record
+from unchanged import refused
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "raid"
 UUID = "0badc0de:1234abcd:5678ef01:000000"
@@ -204,7 +205,7 @@ def test_an_array_that_the_host_began_to_assemble_does_not_run(host):
 
 def test_without_mdadm_the_package_is_named(host):
     host.run = lambda argv: None
-    with pytest.raises(Failure, match="Install the package mdadm") as caught:
+    with refused(Path(host.root), match="Install the package mdadm") as caught:
         raid.examine("/dev/vdb", host)
     assert caught.value.code == "command_missing"
 
@@ -214,7 +215,7 @@ def test_a_teardown_where_nothing_could_be_made_needs_no_mdadm(host, arrays):
     assert planned(arrays, [wanted()], present=False) == []
     # What a record names can only be removed with it.
     arrays()._keep(wanted(), f"{UUID}10", ["/dev/vdb", "/dev/vdc", "/dev/vdd", "/dev/vde"])
-    with pytest.raises(Failure, match="Install the package mdadm"):
+    with refused(Path(host.root), match="Install the package mdadm"):
         planned(arrays, [wanted()], present=False)
 
 
@@ -247,7 +248,7 @@ def test_an_array_of_somebody_else_is_no_array_of_ours(host, arrays, stamp):
     assert current["slow"]["active"] is None and not any(current["slow"]["found"].values())
     # Its members are refused as what they are.
     steps = raid.plan(current, [wanted()])
-    with pytest.raises(Failure) as caught:
+    with refused(lambda: changes(host)) as caught:
         arrays().refuse_unsafe(steps, [wanted()], current)
     assert caught.value.code == "device_held" and "md127" in str(caught.value)
     assert changes(host) == []
@@ -346,7 +347,7 @@ def test_a_resync_that_runs_is_waited_for_or_said(host, arrays):
 )
 def test_a_changed_array_is_refused(host, arrays, more, sentence):
     host.array("raid10")
-    with pytest.raises(Failure) as caught:
+    with refused(lambda: changes(host)) as caught:
         planned(arrays, [wanted(**more)])
     assert caught.value.code == "array_differs"
     assert sentence in str(caught.value) and "run teardown and build" in str(caught.value)
@@ -356,7 +357,7 @@ def test_a_changed_array_is_refused(host, arrays, more, sentence):
 def test_an_array_that_lost_a_member_is_refused(host, arrays):
     idle = {"sync_action": "idle", "sync_completed": "none", "resync_start": "none"}
     host.array("raid10", degraded="1", **idle)
-    with pytest.raises(Failure, match="has lost 1 of 4 members") as caught:
+    with refused(lambda: changes(host), match="has lost 1 of 4 members") as caught:
         planned(arrays, [wanted()])
     assert caught.value.code == "array_degraded"
 
@@ -381,7 +382,7 @@ def test_an_array_that_was_killed_at_its_birth(host, arrays):
     detail = transcript("raid10")[0]["mdadm --examine --export /dev/vdc"][1]
     for member in ("vdb", "vdc"):
         host.superblock(member, detail)
-    with pytest.raises(Failure) as caught:
+    with refused(lambda: changes(host)) as caught:
         planned(arrays, [wanted()])
     assert (
         caught.value.code == "array_incomplete"
@@ -395,18 +396,18 @@ def test_an_array_that_was_killed_at_its_birth(host, arrays):
 
 
 def test_a_member_is_found_by_its_serial_and_must_be_one(host, arrays):
-    with pytest.raises(Failure, match="no disk of this host shows serial slow-8") as caught:
+    with refused(lambda: changes(host), match="no disk of this host shows serial slow-8") as caught:
         planned(arrays, [wanted(members=[{"serial": f"slow-{number}"} for number in (1, 2, 3, 8)])])
     assert caught.value.code == "member_missing"
     host.disk("vdz", 160, "slow-3")
-    with pytest.raises(Failure, match=r"several disks show serial slow-3 \(/dev/vdd, /dev/vdz\)") as caught:
+    with refused(lambda: changes(host), match=r"several disks show serial slow-3 \(/dev/vdd, /dev/vdz\)") as caught:
         planned(arrays, [wanted()])
     assert caught.value.code == "serial_twice"
 
 
-def test_two_entries_of_one_disk_are_refused(arrays):
+def test_two_entries_of_one_disk_are_refused(host, arrays):
     twice = [{"serial": "slow-1"}, {"device": "/dev/vdb", "naa": "6001"}, {"serial": "slow-2"}, {"serial": "slow-3"}]
-    with pytest.raises(Failure, match="Two entries lead to it") as caught:
+    with refused(lambda: changes(host), match="Two entries lead to it") as caught:
         planned(arrays, [wanted(members=twice)])
     assert caught.value.code == "bad_value" and caught.value.details["value"] == "/dev/vdb"
 
@@ -419,11 +420,11 @@ def test_two_entries_of_one_disk_are_refused(arrays):
         ({"device": "/dev/none", "serial": "slow-2"}, "device_missing"),
     ],
 )
-def test_a_member_that_is_not_proven_is_refused(arrays, member, code):
+def test_a_member_that_is_not_proven_is_refused(host, arrays, member, code):
     described = [wanted(members=[{"serial": "slow-1"}, member, {"serial": "slow-3"}, {"serial": "slow-4"}])]
     mine = arrays()
     current = mine.current(described)
-    with pytest.raises(Failure) as caught:
+    with refused(lambda: changes(host)) as caught:
         mine.refuse_unsafe(raid.plan(current, described), described, current)
     assert caught.value.code == code
 
@@ -452,7 +453,7 @@ def test_a_member_in_use_is_refused_before_anything_is_changed(host, arrays, how
     occupied(host, how)
     mine, described = arrays(), [wanted()]
     current = mine.current(described)
-    with pytest.raises(Failure) as caught:
+    with refused(lambda: changes(host)) as caught:
         mine.refuse_unsafe(raid.plan(current, described), described, current)
     assert caught.value.code == how and "/dev/vdd" in str(caught.value)
     assert changes(host) == [] and mine.recorded == {}
@@ -568,7 +569,9 @@ def test_a_used_array_is_not_removed_and_the_user_is_named(host, arrays):
     )
     mine = arrays()
     current = mine.current([wanted()], wanted=False)
-    with pytest.raises(Failure, match=r"RAID slow \(/dev/md127\) cannot be removed: it is mounted on /srv/x") as caught:
+    with refused(
+        lambda: changes(host), match=r"RAID slow \(/dev/md127\) cannot be removed: it is mounted on /srv/x"
+    ) as caught:
         mine.refuse_used(raid.plan(current, []), current)
     assert caught.value.code == "device_mounted"
 
