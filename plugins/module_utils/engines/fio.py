@@ -19,7 +19,8 @@ from ..core.failure import Failure
 from ..result import result as schema
 from ..workload.workload import directions
 from . import fio_options
-from .fio_job import escape as escape  # both halves of fio are found here
+from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
+from .fio_job import escape as escape
 from .fio_job import fill_file as fill_file
 from .fio_job import ioengine as ioengine
 from .fio_job import job_file as job_file
