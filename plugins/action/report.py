@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import bad_value
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.report import index, junit, model, render, scrub, static
-from ..plugin_utils.report.pages import CHARTS, apply, find_browser, plan, text_of
+from ..plugin_utils.report import index, junit, model, render, scrub, static, verdicts
+from ..plugin_utils.report.pages import apply, find_browser, plan, text_of
 from ..plugin_utils.store import load
 from ..plugin_utils.store.store import runs
 
@@ -27,6 +27,7 @@ class ActionModule(CollectionAction):
         "title": {"type": "str"},
         "scrub": {"type": "bool", "default": False},
         "static": {"type": "list", "elements": "str", "choices": ["svg", "png"], "default": []},
+        "targets": {"type": "list", "elements": "str", "default": []},
         "index": {"type": "bool", "default": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     }
@@ -40,6 +41,7 @@ class ActionModule(CollectionAction):
 
     def perform(self, args: dict) -> dict:
         state, listed, formats = args["state"], args["index"], sorted(set(args["static"]))
+        wanted_targets = verdicts.parsed(args["targets"])
         run_dir = self._run_dir(args)
         folder, testbed_dir = os.path.join(run_dir, "report"), os.path.dirname(run_dir)
         found = {"run_dir": run_dir, "report_dir": folder, "index": os.path.join(folder, "index.html")}
@@ -58,11 +60,12 @@ class ActionModule(CollectionAction):
                 if names
                 else model.build(run, title)
             )
+            if names:
+                # What names a layer has its pseudonym too.
+                wanted_targets = verdicts.parsed([names.text(target.text) for target in wanted_targets])
+            report.targets = verdicts.judge(report, wanted_targets)
             desired = {**render.render(report), "junit.xml": junit.junit(report)}
-            drawn = static.pictures(report) if formats else {}
-            desired.update(
-                {f"{os.path.splitext(name)[0]}.{form}": text for name, text in drawn.items() for form in formats}
-            )
+            desired.update(static.files(report, formats))
             found.update(
                 testbed_id=report.testbed_id,
                 run_id=report.run_id,
@@ -72,6 +75,7 @@ class ActionModule(CollectionAction):
                 points=len(report.points),
                 points_failed=len(report.failed),
                 damaged=report.damaged,
+                targets=report.targets,
                 flags=report.flags,
             )
         else:
@@ -116,11 +120,11 @@ class ActionModule(CollectionAction):
 
 def _charts(folder: str) -> list:
     """The pictures that an earlier report left."""
-    charts = os.path.join(folder, CHARTS)
+    charts = os.path.join(folder, static.CHARTS)
     return [
-        f"{CHARTS}/{name}"
+        f"{static.CHARTS}/{name}"
         for name in sorted(os.listdir(charts) if os.path.isdir(charts) else [])
-        if name.endswith((".svg", ".png"))
+        if name.endswith((".svg", ".png")) or name == static.CAPTIONS
     ]
 
 

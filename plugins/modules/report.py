@@ -53,6 +53,16 @@ options:
     elements: str
     choices: [svg, png]
     default: []
+  targets:
+    description:
+      - What the testbed shall reach, such as V(p99 <= 5 ms at 10k IOPS on guest), V(IOPS >= 20k on initiator) or V(MB/s >= 400 under 64k-r100-rnd0-qd4-w1).
+      - C(at) a rate looks only at what did at least so many I/Os a second. C(on) takes the name or the kind of a layer, without it the top of the chain
+        is meant. C(under) takes the id of a workload, without it every workload has to reach the target.
+      - Each is met, missed, or not shown. The report says so at its top, and each is a case of the JUnit file, failed unless it is met.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.4.0
   index:
     description:
       - Keeps C(index.html) and C(index.json) in the folder of the testbed. They list all runs with what each found, link the reports, and show
@@ -198,6 +208,24 @@ damaged:
       description: Why it could not be used.
       type: str
       sample: it is no JSON
+targets:
+  description: Whether each of O(targets) was met.
+  returned: O(state=present)
+  type: list
+  elements: dict
+  contains:
+    target:
+      description: The target as it was written.
+      type: str
+      sample: p99 <= 5 ms at 10k IOPS on guest
+    verdict:
+      description: C(met), C(missed), or C(not shown) where nothing that was measured can tell.
+      type: str
+      sample: missed
+    why:
+      description: The figure that decided.
+      type: str
+      sample: 7.31 ms on guest-guest01 under 4k-r70-rnd100-qd8-w1
 flags:
   description: What a reader has to know before believing a figure, each with C(level) V(warning) or V(note) and C(text).
   returned: O(state=present)

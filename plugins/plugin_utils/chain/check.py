@@ -14,6 +14,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
 from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
+from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from . import role_values
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
@@ -658,6 +659,10 @@ def _measured(lab: dict, testbed: Testbed) -> list:
                     "benchmark_profile", shown(profile), "which is no profile", did_you_mean(profile, lab["profiles"])
                 )
             )
+        for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
+            if targets.parse(text) is None and str(text) not in told:
+                told.add(str(text))
+                problems.append(Problem("report_targets", shown(text), "which says no target", targets.EXAMPLE))
         engine = own.get("benchmark_engine")
         if engine in ENGINES_OF_WINDOWS and host.platform == "linux" and "benchmark" in host.stages:
             problems.append(

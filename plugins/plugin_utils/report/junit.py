@@ -36,6 +36,19 @@ def junit(report: Report) -> str:
         ("files", file["file"], None, f'<error type="unreadable" message={attribute(file["reason"])}/>', "")
         for file in report.damaged
     ]
+    # What a run does not show it does not meet.
+    cases += [
+        (
+            "targets",
+            judged["target"],
+            None,
+            ""
+            if judged["verdict"] == "met"
+            else f"<failure type={attribute('target_' + judged['verdict'].replace(' ', '_'))} message={attribute(judged['why'])}/>",
+            "",
+        )
+        for judged in report.targets
+    ]
     failed, times = sum(bool(case[3]) for case in cases), [case[2] for case in cases if case[2] is not None]
     suite = {
         "name": f"{report.testbed_id} {report.run_id}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
-from ...module_utils.result.result import GENERATOR_PERCENT
+from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.workload import describe
 from ..compare.stats import t_quantile
 from ..store import load
@@ -23,6 +23,8 @@ from ..store.load import Run
 from . import environment
 
 ENOUGH_REPETITIONS = 4
+BEYOND = 10  # I/Os above a percentile that it needs to be told
+BUSY = 0.5  # load a core, from which on a host was under load
 # How many workloads are drawn over time, so that a large run stays one page.
 SAMPLED = 8
 
@@ -83,6 +85,11 @@ class Report:
     samples: dict = field(default_factory=dict)  # point_id -> series of the points that stand for their layers
     judged: dict = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
     installations: list = field(default_factory=list)
+    engines: list = field(default_factory=list)  # 'fio-3.33': what issued the I/Os, each once
+    ios: int = 0  # of all measured points together
+    trust: str = ""  # whether the figures can be believed, in a sentence
+    next_step: str = ""
+    targets: list = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
 
 
 def build(run: Run, title: str | None = None) -> Report:
@@ -105,7 +112,7 @@ def build(run: Run, title: str | None = None) -> Report:
     times = [result[key] for result in run.results for key in ("started_utc", "finished_utc") if result.get(key)]
     counts = [step.cell.repetitions for waterfall in shown for step in waterfall.steps]
     report = Report(
-        title=title or f"What each layer of {run.testbed_id} costs",
+        title=title or f"Testbed {run.testbed_id}: what each layer costs",
         testbed_id=run.testbed_id,
         run_id=run.run_id,
         started_utc=min(times, default=""),
@@ -133,10 +140,23 @@ def build(run: Run, title: str | None = None) -> Report:
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
         installations=run.installations,
+        engines=_engines(measured),
+        ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
-    report.flags = _flags(report)
+    report.flags = _flags(report, run.environments)
     report.verdict = _verdict(report, shown)
+    report.trust = _trust(report)
+    report.next_step = _next_step(report)
     return report
+
+
+def _engines(measured: list) -> list:
+    """'fio-3.33', 'diskspd 2.2': name and version of what issued the I/Os, each once."""
+    found = []
+    for result in measured:
+        name, version = (str((result.get("engine") or {}).get(key) or "") for key in ("name", "version"))
+        found.append(version if version.startswith(name) else f"{name} {version}".strip())
+    return list(dict.fromkeys(filter(None, found)))
 
 
 def _variants_apart(run: Run) -> Run:
@@ -244,15 +264,23 @@ def _hosts(run: Run, layers: list) -> list:
 
 def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
     """measured, failed: the results of this workload."""
-    cells, means = {}, {}
+    cells, means, thin = {}, {}, {}
     for layer in layers:
         results = [result for result in measured if result["layer"] == layer["name"]]
         if results:
             means[layer["name"]] = _means(results)
-            cells[layer["name"]] = pool(sorted(results, key=lambda result: (result["repetition"], result["point_id"])))
+            cells[layer["name"]] = cell = pool(
+                sorted(results, key=lambda result: (result["repetition"], result["point_id"]))
+            )
+            _weigh_ceiling(cell, results)
+            thin[layer["name"]] = _without_thin_percentiles(cell, results)
     by_name = {layer["name"]: layer for layer in layers}
     notes: list = []
     steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
+    for step in steps:
+        if thin[step.cell.layer]:
+            notes.append(thin[step.cell.layer])
+            step.notes.append(len(notes) - 1)
     _shares(steps)
     _generator_bound(steps)
     missing = []
@@ -268,11 +296,45 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
                     "reason": "; ".join(dict.fromkeys(reasons)) or _unmeasured(layer),
                 }
             )
-    costs = [step for step in steps if step.comparable and (step.added_mean_ns or 0) > 0]
+    # A difference that may be noise is shown with its remark, and is no headline.
+    costs = [step for step in steps if step.comparable and not step.overlap and (step.added_mean_ns or 0) > 0]
     workload = next((result["workload"] for result in measured + failed), {})
     return Waterfall(
         workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns, default=None)
     )
+
+
+def _weigh_ceiling(cell: Cell, results: list) -> None:
+    """That a layer was faster than its ceiling is said of it only if most repetitions were."""
+    faster = sum("faster_than_ceiling" in (result.get("flags") or []) for result in results)
+    if faster and 2 * faster <= len(results):
+        cell.flags[cell.flags.index("faster_than_ceiling")] = "sometimes_faster_than_ceiling"
+
+
+def _without_thin_percentiles(cell: Cell, results: list) -> str:
+    """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; a note that says which."""
+    taken = [directions_of(result) for result in results]
+    said = ""
+    for direction, figures in cell.figures.items():
+        counts = [part[direction].get("ios") for part in taken if direction in part]
+        if None in counts or not counts:
+            continue
+        ios = sum(counts)
+        few = [
+            (percent, metric)
+            for percent, metric in PERCENTILES.items()
+            if ios * (100 - percent) < 100 * BEYOND * (1 - 1e-9)
+        ]
+        gone = [percent for percent, metric in few if metric in figures or metric in cell.bounds.get(direction, {})]
+        for _percent, metric in few:
+            figures.pop(metric, None)
+            cell.bounds.get(direction, {}).pop(metric, None)
+        if gone and direction == "total":
+            said = (
+                f"{cell.layer} did {ios:.0f} I/Os in all, too few for {' and '.join(f'p{percent:g}' for percent in gone)}: "
+                f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} I/Os lie beyond it."
+            )
+    return said
 
 
 def _reason(result: dict) -> str:
@@ -441,6 +503,7 @@ FLAG_WORDS = {
     "not_filled": "blocks may have been read that were never written",
     "guard_overridden": "a refusal of the device guard was overridden by the user",
     "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",
+    "sometimes_faster_than_ceiling": "at most half of the repetitions were faster than the generator or the memory can be, so chance is as likely as a cache",
     "not_steady": "the steady state was not reached within the time allowed; the figures are of the last rounds",
     "device_counters_differ": "the device's own counters disagree with what the generator says it did",
     "page_cache_not_dropped": "the page cache could not be emptied before measuring",
@@ -464,7 +527,7 @@ LOUD = (
 )
 
 
-def _flags(report: Report) -> list:
+def _flags(report: Report, environments: dict) -> list:
     """[{level, text}], loudest first: what a reader has to know before believing a figure."""
     flags = []
     for level, kind, text in (
@@ -527,13 +590,20 @@ def _flags(report: Report) -> list:
             }
         )
     seen: dict = {}
+    loaded: dict = {}
     for waterfall in report.waterfalls:
         for step in waterfall.steps:
             for flag in step.cell.flags:
                 seen.setdefault(str(flag), []).append(f"{step.cell.layer} ({waterfall.workload_id})")
+                if flag == "faster_than_ceiling" and (load := _load(environments.get(step.cell.host))):
+                    loaded[step.cell.host] = load
     for flag, where in seen.items():
         some = ", ".join(where[:4]) + (f" and {len(where) - 4} more" if len(where) > 4 else "")
-        flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {FLAG_WORDS.get(flag, flag)}."})
+        words = FLAG_WORDS.get(flag, flag)
+        if flag == "faster_than_ceiling" and loaded:
+            loads = ", ".join(f"{host}: {load}" for host, load in loaded.items())
+            words += f". Or the memory only seemed slow, for its speed was measured under load ({loads})"
+        flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {words}."})
     return sorted(flags, key=lambda flag: flag["level"] != "warning")
 
 
@@ -558,6 +628,49 @@ def _backing_flags(layers: list) -> list:
     return flags
 
 
+def _load(fingerprint: dict | None) -> str:
+    """'load 3.1 on 2 cores' of a host that was busy when its memory was measured; empty of one that was idle or told nothing."""
+    load = (fingerprint or {}).get("load_1min")
+    cores = ((fingerprint or {}).get("cpu") or {}).get("cores")
+    known = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (load, cores))
+    return f"load {load:.1f} on {cores} core{'' if cores == 1 else 's'}" if known and load >= BUSY * cores else ""
+
+
+def _trust(report: Report) -> str:
+    """Whether the figures can be believed, in a sentence."""
+    if not report.headline:
+        return "There is no figure."
+    warnings = sum(flag["level"] == "warning" for flag in report.flags)
+    few = report.repetitions[0] < ENOUGH_REPETITIONS
+    if warnings:
+        return f"Only with care: {warnings} warning{'' if warnings == 1 else 's'}, listed first among the findings."
+    if few:
+        return f"Large differences only: fewer than {ENOUGH_REPETITIONS} repetitions."
+    return "Nothing that was checked speaks against the figures."
+
+
+def _next_step(report: Report) -> str:
+    """What to do now: repair what failed before measuring more, measure more before concluding, and then change one thing."""
+    if report.failed:
+        return f"Repair what made {len(report.failed)} of {len(report.points)} points fail, and measure again."
+    if not report.headline:
+        return "Measure again."
+    kinds = {layer["kind"] for layer in report.layers}
+    if kinds == {"imported"}:
+        return "Compare these results with others of the same workload."
+    flags = {flag for waterfall in report.waterfalls for step in waterfall.steps for flag in step.cell.flags}
+    if "faster_than_ceiling" in flags:
+        return "Find the cache that answers: measure a larger range with direct I/O, on an idle host."
+    if report.repetitions[0] < ENOUGH_REPETITIONS:
+        return f"Measure {ENOUGH_REPETITIONS} repetitions or more (benchmark_repetitions), so that small differences can be told from noise."
+    step = report.headline.costliest
+    if step is None and any(step.overlap for step in report.headline.steps):
+        return "Measure more repetitions, or for longer, until the ranges of the layers part."
+    if step is None:
+        return "Measure two layers of one chain with the same engine, so that one can be set against the other."
+    return f"Change one thing in the step from {step.below.layer} to {step.cell.layer}, measure again, and compare the two runs."
+
+
 def _verdict(report: Report, shown: list) -> str:
     if not shown:
         return "Nothing was measured: every point of this run failed."
@@ -569,18 +682,19 @@ def _verdict(report: Report, shown: list) -> str:
     measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
     if step is None and len(measured) == 1:
         return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
+    if step is None and any(one.overlap and one.comparable for one in report.headline.steps):
+        return "No step can be called the most expensive: the repetitions of the layers overlap, so the differences may be noise."
     if step is None:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."
     top = max((other.cell for other in report.headline.steps), key=lambda cell: _rank(cell.kind))
     share = (
         f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
     )
-    noise = " The repetitions of the two overlap, so this may be noise." if step.overlap else ""
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
     often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
     return (
         f"The most expensive step is {STEP_WORDS.get(step.cell.kind, step.cell.kind)}: {step.below.layer} → {step.cell.layer} adds "
-        f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}{noise}"
+        f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}"
     )
 
 

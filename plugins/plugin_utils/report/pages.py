@@ -17,7 +17,6 @@ from ...module_utils.core.files import write_whole
 from . import static
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-CHARTS = "charts"
 DRAWING_S = 60
 
 
@@ -45,7 +44,7 @@ def apply(folder: str, steps: list[dict[str, Any]], browser: str | None = None) 
         content = _drawn(step["text"], browser) if step["path"].endswith(".png") else _bytes(step["text"])
         os.makedirs(os.path.dirname(step["path"]), exist_ok=True)
         write_whole(step["path"], content)
-    for left in (os.path.join(folder, CHARTS), folder):
+    for left in (os.path.join(folder, static.CHARTS), folder):
         if os.path.isdir(left) and not os.listdir(left):
             os.rmdir(left)
 

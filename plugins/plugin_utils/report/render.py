@@ -110,7 +110,7 @@ def table(report: Report) -> list[str]:
             ]
             lines.append(("  " + "  ".join(cells)).rstrip())
         lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
-    return lines
+    return lines + [f"target {judged['verdict']}: {judged['target']} ({judged['why']})" for judged in report.targets]
 
 
 def latency(cell: Cell, metric: str) -> str:
@@ -238,6 +238,11 @@ def results_json(report: Report) -> str:
                 "started_utc",
                 "finished_utc",
                 "verdict",
+                "trust",
+                "next_step",
+                "engines",
+                "ios",
+                "targets",
                 "flags",
                 "damaged",
                 "layers",

@@ -20,6 +20,7 @@ from . import charts, plot, render, theme, views
 from .markup import fill, templates
 from .model import Report, Waterfall, workload_words
 
+CHARTS, CAPTIONS = "charts", "captions.md"
 WIDE = 920  # pixels of a chart with its margins
 ROW, NAME, MARK, GAP, TAKES = (
     46,
@@ -36,8 +37,40 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_SOURCE = b"storlab-source\0"  # keyword of the text chunk that says which SVG a PNG was made of
 
 
+def files(report: Report, formats: list) -> dict:
+    """File name -> text of every chart in these formats, with their captions; nothing without a format."""
+    found = _named(report) if formats else {}
+    drawn = {f"{CHARTS}/{name}.{form}": svg for name, (_chart, svg) in found.items() for form in formats}
+    return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, found)} if found else {})}
+
+
 def pictures(report: Report) -> dict:
     """File name -> SVG of every chart of the report's page, and of the waterfall of each workload that has a section there."""
+    return {f"{CHARTS}/{name}.svg": svg for name, (_chart, svg) in _named(report).items()}
+
+
+def captions(report: Report, found: dict) -> str:
+    """For an author: of each chart what it shows in words, and the line that says where its figures are from."""
+    return fill("captions.md.j2", found=found, source=source(report))
+
+
+def source(report: Report) -> str:
+    """'Testbed t, run r, 2026-11-21 14:00 UTC; fio-3.33, 2 repetitions; hosts …': what a figure is cited with."""
+    low, high = report.repetitions
+    often = f"{low}" if low == high else f"{low} to {high}"
+    hosts = ", ".join(
+        f"{machine['host']} ({machine['machine']})" if machine["machine"] != "unknown" else machine["host"]
+        for machine in report.machines
+    )
+    return (
+        f"Testbed {report.testbed_id}, run {report.run_id}, {units.moment(report.started_utc)}; "
+        f"{', '.join(report.engines) or 'generator unknown'}, {often} repetition{'' if high == 1 else 's'} a layer; {hosts}. "
+        "Measured and drawn with storlab.testbed."
+    )
+
+
+def _named(report: Report) -> dict:
+    """Name -> (chart, SVG); charts of one title are numbered."""
     choices = views.Choices(report)
     apart = views.drawn(report, views.SECTIONS)
     drawn: list = [
@@ -47,12 +80,11 @@ def pictures(report: Report) -> dict:
     ]
     drawn += [chart for chart in render.drawn(render.content(report)) if "narrow" not in chart.css.split()]
     found: dict = {}
+    caption = f"{report.testbed_id} · {report.run_id}"
     for chart in drawn:
         name = re.sub(r"[^a-z0-9]+", "-", chart.title.lower().replace("µ", "u")).strip("-")[:120]
-        same = sum(re.fullmatch(rf"charts/{re.escape(name)}(-\d+)?\.svg", other) is not None for other in found)
-        found[f"charts/{name}{f'-{same + 1}' if same else ''}.svg"] = alone(
-            chart, f"{report.testbed_id} · {report.run_id}", choices.coloured()
-        )
+        same = sum(re.fullmatch(rf"{re.escape(name)}(-\d+)?", other) is not None for other in found)
+        found[f"{name}-{same + 1}" if same else name] = (chart, alone(chart, caption, choices.coloured()))
     return found
 
 

@@ -538,7 +538,7 @@ COLUMNS = {
 
 
 def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict | None:
-    """{charts, legend}: IOPS, latency and CPU over the seconds of one repetition a layer. room: samples a line may have."""
+    """{charts, legend, left_out, ramp, window}: IOPS, latency and CPU over the seconds of one repetition a layer. room: samples a line may have."""
     drawn = [
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]
@@ -568,7 +568,8 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
             y = (
                 plot.linear_axis(100, lambda value: f"{value:.0f}", title, unit)
                 if unit == "%"
-                else charts.value_axis(values, word, title, unit, room=6)
+                # A log axis has no zero, and a second without any I/O is what the picture is there for.
+                else charts.value_axis(values, word, title, unit, False if 0 in values else None, room=6)
             )
             found.append((name, title, y, lines))
     charted = [
@@ -591,6 +592,11 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         {
             "charts": charted,
             "legend": [(one.layer, choices.layer(one.layer)) for one, _series, _times in drawn],
+            "left_out": [
+                step.cell.layer
+                for step in waterfall.steps
+                if step.cell.layer not in {line[0] for _name, _title, _y, lines in found for line in lines}
+            ],
             "ramp": bool(ramps),
             "window": any(report.judged.get(one.shown) for one, _series, _times in drawn),
         }

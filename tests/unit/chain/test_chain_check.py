@@ -206,6 +206,14 @@ WRONG = {
         [("testbed_id: lab", "testbed_id: lab\n  benchmark_profile: four_corner")],
         ["benchmark_profile is 'four_corner', which is no profile: did you mean four_corners?"],
     ),
+    "target_that_says_none": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  report_targets: [p99 <= 5 ms on guest, p99 < 5 ms]")],
+        [
+            "report_targets is 'p99 < 5 ms', which says no target: write it like 'p99 <= 5 ms at 10k IOPS on guest', "
+            "'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'."
+        ],
+    ),
     "unknown_provider": (
         TWO_LINUX,
         [("{ansible_host: 192.0.2.11}", "{ansible_host: 192.0.2.11, iscsi_target_provider: loi}")],

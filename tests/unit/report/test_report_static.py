@@ -137,6 +137,15 @@ def test_page_and_file_paint_by_the_same_rules(page, drawn):
         assert [name for name in names if name != "fill-opacity"] == in_page[selector], selector
 
 
+def test_each_chart_has_a_caption_and_a_line_to_cite(report, drawn):
+    text = static.files(report, ["svg"])["charts/captions.md"]
+    sections = text.split("\n## ")[1:]
+    assert [section.split("`")[1] for section in sections] == [Path(name).stem for name in drawn]
+    assert all(section.count("Source: Testbed synthetic, run 20261121T140000Z, ") == 1 for section in sections)
+    assert all("2 repetitions a layer" in section and len(section.split("\n")[2]) > 20 for section in sections)
+    assert static.files(report, []) == {}
+
+
 def test_a_png_remembers_what_it_was_made_of():
     png = static.PNG_SIGNATURE + struct.pack(">I", 0) + b"IEND" + bytes.fromhex("ae426082")
     assert static.source_of(png) is None
@@ -157,7 +166,7 @@ def test_svg_files_come_and_go_with_the_option(tmp_path, run):
     first = task(tmp_path, run_dir=str(run), static=["svg"])
     charts = sorted(name for name in first["files"] if name.startswith("charts/"))
     assert (
-        charts == sorted(f"charts/{path.name}" for path in (run / "report" / "charts").iterdir()) and len(charts) == 4
+        charts == sorted(f"charts/{path.name}" for path in (run / "report" / "charts").iterdir()) and len(charts) == 5
     )
     assert task(tmp_path, run_dir=str(run), static=" svg, svg")["written"] == []
     (run / "report" / "charts" / "of-an-older-report.svg").write_text("<svg/>", encoding="utf-8")

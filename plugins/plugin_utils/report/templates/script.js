@@ -61,6 +61,22 @@
     });
   });
 
+  // Where there is more than a narrow screen shows: a line above a table, and a navigation that fades out until its end is reached.
+  const nav = document.querySelector('.bar nav');
+  const reach = () => nav.classList.toggle('end', nav.scrollLeft + nav.clientWidth >= nav.scrollWidth - 2);
+  const hints = [...document.querySelectorAll('.scroll')].map((scroll) => {
+    const hint = document.createElement('p');
+    hint.className = 'more';
+    hint.textContent = 'The table goes on to the right →';
+    scroll.before(hint);
+    return () => { hint.hidden = scroll.scrollWidth <= scroll.clientWidth + 1; hint.style.display = hint.hidden ? 'none' : ''; };
+  });
+  const measure = () => { reach(); hints.forEach((look) => look()); };
+  nav.addEventListener('scroll', reach);
+  addEventListener('resize', measure);
+  document.addEventListener('toggle', measure, true);
+  measure();
+
   // Copying: a table as tab-separated text, with the exact numbers.
   const tsv = (table) => [...table.rows].map((row) => [...row.cells].map((cell) => (cell.querySelector('data')?.value ?? cell.textContent).trim().replace(/\s+/g, ' ')).join('\t')).join('\n');
   const copy = async (text) => {

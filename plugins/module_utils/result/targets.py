@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a testbed shall reach, as its owner writes it: 'p99 <= 5 ms at 10k IOPS on guest'.
+
+METRIC <= TIME      mean, p50, p95, p99, p99.9 or p99.99 of the latency, in ns, µs (us), ms or s
+IOPS >= NUMBER      a rate; k and M are thousands and millions
+MB/s >= NUMBER      a bandwidth, 10^6 bytes a second
+at NUMBER IOPS      only where at least so many I/Os a second were done (of a latency)
+on LAYER            name or kind of a layer; else the top of the chain
+under WORKLOAD      id of a workload; else every workload
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+TIMES = {"ns": 1.0, "µs": 1e3, "us": 1e3, "ms": 1e6, "s": 1e9}
+FACTORS = {"": 1.0, "k": 1e3, "M": 1e6}
+LATENCIES = {
+    "mean": "latency_mean_ns",
+    "p50": "latency_p50_ns",
+    "p95": "latency_p95_ns",
+    "p99": "latency_p99_ns",
+    "p99.9": "latency_p99_9_ns",
+    "p99.99": "latency_p99_99_ns",
+}
+RATES = {"IOPS": ("iops", 1.0), "MB/s": ("bandwidth_bytes_s", 1e6)}
+EXAMPLE = "write it like 'p99 <= 5 ms at 10k IOPS on guest', 'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'"
+
+_NUMBER = r"(\d+(?:\.\d+)?)"
+_LATENCY = re.compile(
+    rf"({'|'.join(re.escape(name) for name in LATENCIES)}) <= {_NUMBER} ?(ns|µs|us|ms|s)(?: at {_NUMBER}([kM]?) IOPS)?"
+)
+_RATE = re.compile(rf"(IOPS|MB/s) >= {_NUMBER}([kM]?)")
+_PLACE = re.compile(r"(?: on (\S+))?(?: under (\S+))?")
+
+
+@dataclass(frozen=True)
+class Target:
+    """text: as it was written; metric: of a result; limit: in the metric's unit; at_iops: least rate at which it holds, 0 for any."""
+
+    text: str
+    metric: str
+    limit: float
+    at_most: bool
+    at_iops: float = 0.0
+    layer: str | None = None
+    workload_id: str | None = None
+
+
+def parse(value: Any) -> Target | None:
+    """The target that a text says; None when it says none."""
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    found = _LATENCY.match(text) or _RATE.match(text)
+    place = _PLACE.fullmatch(text[found.end() :]) if found else None
+    if not found or not place:
+        return None
+    name, number, *rest = found.groups()
+    layer, workload = place.groups()
+    if name in LATENCIES:
+        unit, rate, factor = rest
+        at_iops = float(rate) * FACTORS[factor] if rate else 0.0
+        return Target(text, LATENCIES[name], float(number) * TIMES[unit], True, at_iops, layer, workload)
+    metric, one = RATES[name]
+    return Target(text, metric, float(number) * FACTORS[rest[0]] * one, False, 0.0, layer, workload)
