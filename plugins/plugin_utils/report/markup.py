@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import jinja2
@@ -48,7 +49,7 @@ def added_between(step: Any) -> str:
 
 
 @functools.cache
-def templates() -> jinja2.Environment:
+def templates() -> Any:
     """HTML and SVG are escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
@@ -79,7 +80,7 @@ def templates() -> jinja2.Environment:
 
 def fill(name: str, **content: Any) -> str:
     """The template of this name with its content."""
-    return templates().get_template(name).render(content)
+    return str(templates().get_template(name).render(content))
 
 
 @functools.cache
@@ -88,11 +89,11 @@ def shapes() -> Any:
     return templates().get_template("chart.svg.j2").module
 
 
-def joined(parts: Any) -> Markup:
+def joined(parts: Iterable[Markup]) -> Markup:
     return NOTHING.join(parts)
 
 
-def style(coloured: Any = (), *more: str) -> str:
+def style(coloured: Iterable[tuple[str, str]] = (), *more: str) -> str:
     """The style sheet of a page. coloured: [(class, name of its colour)] beside those that every page has; more: sheets of its own."""
     colours = (*theme.COLOURED, *coloured)
     return fill("style.css.j2", theme=theme, c=theme.VARIABLES, alone=False, coloured=colours) + "".join(

@@ -5,29 +5,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...module_utils.core import units
 from ...module_utils.core.failure import bad_value
 from ...module_utils.result import targets
-from .model import Report
+from ..store.cells import Cell
+from .model import Report, Step
 
 MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
 
 
-def parsed(texts: list) -> list:
+def parsed(texts: list[Any]) -> list[targets.Target]:
     """The targets, or a failure that names the first text that says none."""
     found = [(text, targets.parse(text)) for text in texts]
     for text, target in found:
         if target is None:
             raise bad_value("targets", text, targets.EXAMPLE[0].upper() + targets.EXAMPLE[1:] + ".")
-    return [target for _text, target in found]
+    return [target for _text, target in found if target]
 
 
-def judge(report: Report, wanted: list) -> list[dict]:
+def judge(report: Report, wanted: list[targets.Target]) -> list[dict[str, str]]:
     """[{target, verdict, why}]: missed if any figure it is about is beyond it, met if there is one and all are within."""
     return [{"target": target.text, **_judged(report, target)} for target in wanted]
 
 
-def _judged(report: Report, target: targets.Target) -> dict:
+def _judged(report: Report, target: targets.Target) -> dict[str, str]:
     cells = [
         (waterfall.workload_id, step.cell)
         for waterfall in report.waterfalls
@@ -47,13 +50,13 @@ def _judged(report: Report, target: targets.Target) -> dict:
     return _verdict(verdict, "; ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else ""))
 
 
-def _steps(steps: list, layer: str | None) -> list:
+def _steps(steps: list[Step], layer: str | None) -> list[Step]:
     """The steps of this layer or kind; without one, the top of the chain."""
     devices = [step for step in steps if step.cell.kind != "ceiling"]
     return devices[-1:] if layer is None else [step for step in steps if layer in (step.cell.layer, step.cell.kind)]
 
 
-def _one(cell, target: targets.Target) -> tuple[str, str]:
+def _one(cell: Cell, target: targets.Target) -> tuple[str, str]:
     """(verdict, the figure in words) of one cell. Of a percentile between bounds both bounds have to be on the same side."""
     limits = cell.between(target.metric)
     if limits:
@@ -71,5 +74,5 @@ def _one(cell, target: targets.Target) -> tuple[str, str]:
     return MET if met else MISSED, word.get(target.metric, units.latency)(value)
 
 
-def _verdict(verdict: str, why: str) -> dict:
+def _verdict(verdict: str, why: str) -> dict[str, str]:
     return {"verdict": verdict, "why": why}

@@ -25,7 +25,7 @@ from .tables import Field, Table, bounds, cell, words
 LEAST_STEPS = 3  # measured values of a key that make a sweep
 LEAST_FIELDS = 6  # measured pairs that make a map
 LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large run stays one page
-CURVE_POINTS = 6_000  # of all latency curves of a page together
+CURVE_POINTS = 5_300  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
 DISTRIBUTIONS = 16
 SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
