@@ -134,13 +134,13 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux import iscsi_target, lio
+from ..module_utils.linux import iscsi_target, provider_lio
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=iscsi_target.SPEC, supports_check_mode=True)
     try:
-        module.exit_json(**lio.ensure(module.params, module.check_mode))
+        module.exit_json(**provider_lio.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -143,13 +143,13 @@ layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux import tgt
+from ..module_utils.linux import iscsi_target, provider_tgt
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=tgt.SPEC, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={**iscsi_target.SPEC, **provider_tgt.OPTIONS}, supports_check_mode=True)
     try:
-        module.exit_json(**tgt.ensure(module.params, module.check_mode))
+        module.exit_json(**provider_tgt.ensure(module.params, module.check_mode))
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -17,9 +17,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.iscsi_names import lio_naa, portal_text, unit_serial
-from ..core.names import check_testbed_id
-from ..core.steps import diff_of
-from . import iscsi_target, mounts
+from . import mounts
 from .host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
 from .record import Record
 
@@ -483,38 +481,3 @@ class LioTarget:
 def lun_identity(testbed_id: str, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
     serial = unit_serial(testbed_id, lun["name"], lun.get("generation"))
     return {"target_iqn": target["name"], "lun": lun["lun"], "serial": serial, "naa": lio_naa(serial)}
-
-
-# ---- the module
-
-
-def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    lio = LioTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]))
-    if params["state"] == "absent":
-        steps = plan(lio.current(), [])
-        changed = bool(steps or lio.record.data)
-        if changed and not check_mode:
-            # The session of an initiator that died lasts until LIO misses its answers.
-            lost = lio.lost_luns(lio.current(), steps, patience_s=0 if params["uses"] else 60)
-            iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, [], params["layers"]), params["uses"])
-            lio.remove_all(steps)
-        return {"changed": changed, "steps": steps, "diff": diff_of(steps, lambda step: step["path"])}
-    targets = iscsi_target.check_targets(
-        params["targets"], params["layers"], params["allow_no_chap"], params["allow_any_address"]
-    )
-    current = lio.current()
-    lio.refuse_foreign(current, targets)
-    entries = lio.entries(current, targets)
-    steps = plan(current, entries)
-    for target, lun in newly_exported(current, steps, targets, lio.testbed_id):
-        # In check mode on a fresh host the device below is not there yet.
-        if not (check_mode and lun["expected"]):
-            iscsi_target.refuse_unsafe(lun, target["name"], lio.testbed_id)
-    lost = lio.lost_luns(current, steps, patience_s=0 if params["uses"] else 5)
-    iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, targets, params["layers"]), params["uses"])
-    if steps and not check_mode:
-        lio.apply(targets, steps, entries)
-    layers = iscsi_target.layers_of(
-        targets, params["layers"], lambda target, lun: lun_identity(lio.testbed_id, target, lun), "lio"
-    )
-    return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps, lambda step: step["path"]), "layers": layers}

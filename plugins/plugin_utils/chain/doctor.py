@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils.core.raid_levels import MODULES
+from ...module_utils.linux.target_providers import PROVIDERS
 from .expand import Testbed, addresses_of, is_address, mappings
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
@@ -16,7 +17,7 @@ STAGES = {
     "iscsi_initiator": (["iscsiadm"], ["iscsi_tcp"]),
     "benchmark": (["fio", "blkid"], []),
 }
-TARGETS = {"lio": ([], ["target_core_mod", "iscsi_target_mod"]), "tgt": (["tgtd", "tgtadm"], [])}
+TARGETS = {name: (list(provider.COMMANDS), list(provider.KERNEL_MODULES)) for name, provider in PROVIDERS.items()}
 FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs"}
 # {command: (Debian's package, that of the Red Hat family)}
 PACKAGES = {
@@ -25,8 +26,7 @@ PACKAGES = {
     "fio": ("fio", "fio"),
     "blkid": ("util-linux", "util-linux"),
     "mdadm": ("mdadm", "mdadm"),
-    "tgtd": ("tgt", "scsi-target-utils"),
-    "tgtadm": ("tgt", "scsi-target-utils"),
+    **{command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()},
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
     "mkfs.xfs": ("xfsprogs", "xfsprogs"),
     "qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm"),

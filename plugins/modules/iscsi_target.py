@@ -1,0 +1,164 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: iscsi_target
+short_description: iSCSI targets of a Linux host, whatever makes them
+version_added: 0.4.0
+description:
+  - Makes all targets of one testbed on a host, repairs what differs, or removes them, in one call, with the provider of O(provider).
+  - M(storlab.testbed.lio_target) and M(storlab.testbed.tgt_target) say what each provider does, and do the same.
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
+  - storlab.testbed.iscsi_targets
+options:
+  provider:
+    description: What makes the targets, V(lio), that of the kernel, or V(tgt), in user space.
+    type: str
+    choices: [lio, tgt]
+    default: lio
+  options:
+    description: What the provider alone is told, such as C(page_cache) of V(tgt); its other options have their defaults.
+    type: dict
+    default: {}
+attributes:
+  check_mode:
+    description: Changes nothing.
+    support: full
+  diff_mode:
+    description: Shows what is changed, without secrets.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+author:
+  - The storlab.testbed developers (@storlab)
+"""
+
+EXAMPLES = r"""
+- name: Export a RAM disk to one initiator
+  storlab.testbed.iscsi_target:
+    testbed_id: embedded
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.lab.example:bench
+        portals:
+          - address: 10.213.0.11
+        luns:
+          - lun: 0
+            name: bench
+            layer: backing-bench
+        initiators:
+          - iqn: iqn.2026-01.lab.example:hypervisor01
+            chap_user: hypervisor01
+            chap_password: "{{ vaulted_chap_password }}"
+
+- name: Remove the testbed's targets
+  storlab.testbed.iscsi_target:
+    testbed_id: embedded
+    state: absent
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed in configfs, or would be in check mode; secrets are masked.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    op:
+      description: What is done.
+      returned: always
+      type: str
+      sample: mkdir
+    path:
+      description: To what in configfs.
+      returned: always
+      type: str
+      sample: "iscsi/iqn.2026-01.lab.example:bench"
+    was:
+      description: The state before; null where there is none.
+      returned: always
+      type: raw
+      sample: null
+    will:
+      description: The state after; null where nothing is left.
+      returned: always
+      type: raw
+      sample: ""
+layers:
+  description: The LUNs as layers to publish, without their host.
+  returned: when O(state=present)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Unique in the testbed.
+      returned: always
+      type: str
+      sample: target-bench
+    kind:
+      description: What kind of place it is.
+      returned: always
+      type: str
+      sample: target
+    path:
+      description: The device or file there; null when it cannot be measured itself.
+      returned: always
+      type: str
+      sample: /dev/sdb
+    parent:
+      description: Name of the layer that its I/O goes through next; null for none.
+      returned: always
+      type: str
+      sample: backing-bench
+    purpose:
+      description: V(scratch) when raw benchmarks may overwrite it, else V(data).
+      returned: always
+      type: str
+      sample: scratch
+    size_bytes:
+      description: Exact size of what the path names.
+      returned: always
+      type: int
+      sample: 67108864
+    identity:
+      description: What proves that the path is that device.
+      returned: always
+      type: dict
+      sample: {serial: 9f4f0f7c2a3b4c5d8e6f7a8b9c0d1e2f}
+    detail:
+      description: Facts for the report.
+      returned: always
+      type: dict
+      sample: {provider: lio}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.linux import iscsi_target, target_providers
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            **iscsi_target.SPEC,
+            "provider": {"type": "str", "choices": list(target_providers.PROVIDERS), "default": "lio"},
+            "options": {"type": "dict", "default": {}},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        module.exit_json(**target_providers.ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()
