@@ -39,7 +39,7 @@ def paths_of(target: dict[str, Any]) -> list[Any]:
 
 def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
     """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, empty in check mode."""
-    found = []
+    layers = []
     for target in targets:
         for lun in target["luns"]:
             disk = disks.get((target["iqn"], lun["lun"]), {})
@@ -51,7 +51,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
                 "target_iqn": target["iqn"],
                 "lun": lun["lun"],
             }
-            found.append(
+            layers.append(
                 {
                     "name": f"{lun['layer_kind']}-{lun['name']}",
                     "kind": lun["layer_kind"],
@@ -72,7 +72,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
                     },
                 }
             )
-    return found
+    return layers
 
 
 def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Any]) -> dict[str, Any]:

@@ -124,10 +124,10 @@ def storage_problem(path: str, timeout_s: float = 5.0) -> str | None:
         return None
     source, kind = mount["source"], mount["filesystem"]
     offset, magic = MAGICS[kind]
-    found = read_direct(source, offset, len(magic), timeout_s)
-    if found is None:
+    content = read_direct(source, offset, len(magic), timeout_s)
+    if content is None:
         return f"{source} cannot be read"
-    return None if found == magic else f"{source} no longer holds the {kind} that is mounted from it"
+    return None if content == magic else f"{source} no longer holds the {kind} that is mounted from it"
 
 
 def read_state(name: str, argv: list[Any], path: str) -> dict[str, Any]:

@@ -271,13 +271,13 @@ def kvm_verdict(device: bool, output: str, returncode: int | None) -> dict[str, 
     if PROBE_MARKER in output:
         return {"accel": "kvm", "reason": "accelerated (KVM): a trial start of the kernel worked"}
     if returncode is None:
-        said = "the trial start of a kernel did not end in time"
+        message = "the trial start of a kernel did not end in time"
     else:
-        said = next(
+        message = next(
             (line.strip() for line in output.splitlines() if "error" in line.lower() or "failed" in line.lower()),
             f"QEMU ended with {returncode}",
         )
-    return {"accel": "tcg", "reason": f"emulated (TCG): /dev/kvm is there but does not work: {said}"}
+    return {"accel": "tcg", "reason": f"emulated (TCG): /dev/kvm is there but does not work: {message}"}
 
 
 def probe_kvm(kernel: str | None, timeout_s: float = 20.0) -> dict[str, Any]:

@@ -42,18 +42,18 @@ def users(path: str, with_openers: bool = True, system: device_safety.System | N
     facts = device_safety.usage(path, system, with_openers)
     if facts["type"] != "block":
         return []
-    found = [f"mounted on {mount}" for mount in facts["mounts"]]
-    found += ["swap space"] if facts["swap"] else []
-    found += [f"held by {holder}" for holder in facts["holders"] + facts["holders_above"]]
-    found += [f"exported as {export['name']} ({export['software']})" for export in facts["exports"]]
-    found += [f"backs {loop}" for loop in facts["loops"]]
-    return found + [f"open in {opener['command']} (pid {opener['pid']})" for opener in facts.get("openers", [])]
+    uses = [f"mounted on {mount}" for mount in facts["mounts"]]
+    uses += ["swap space"] if facts["swap"] else []
+    uses += [f"held by {holder}" for holder in facts["holders"] + facts["holders_above"]]
+    uses += [f"exported as {export['name']} ({export['software']})" for export in facts["exports"]]
+    uses += [f"backs {loop}" for loop in facts["loops"]]
+    return uses + [f"open in {opener['command']} (pid {opener['pid']})" for opener in facts.get("openers", [])]
 
 
-def in_use(what: str, path: str, found: list[Any]) -> Failure:
+def in_use(what: str, path: str, uses: list[Any]) -> Failure:
     """The failure for a device that cannot go because of its users."""
-    code = "device_mounted" if any("mounted on" in use for use in found) else "device_in_use"
-    return Failure(code, f"{what}: it is {', '.join(found)}.", "Remove what uses it first.", path=path, users=found)
+    code = "device_mounted" if any("mounted on" in use for use in uses) else "device_in_use"
+    return Failure(code, f"{what}: it is {', '.join(uses)}.", "Remove what uses it first.", path=path, users=uses)
 
 
 def instance(path: str) -> str | None:

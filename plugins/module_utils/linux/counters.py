@@ -37,22 +37,22 @@ def sample(device: str | None = None, pid: int | None = None) -> dict[str, Any]:
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
     device: {name, counts: […]}, engine_ticks: {all, <thread>: …}}
     """
-    found = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
+    reading = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
     counts = device_counts(device) if device else None
     if counts:
-        found["device"] = counts
+        reading["device"] = counts
     ticks = _threads(pid) if pid else None
     if ticks:
-        found["engine_ticks"] = ticks
-    return found
+        reading["engine_ticks"] = ticks
+    return reading
 
 
 def device_number(path: str | None) -> str | None:
     """'major:minor' of the block device that a path is, or of the one beneath the file; None where no one device is (RAM, network, several)."""
     if path is None:
         return None
-    found = os.stat(path)
-    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+    status = os.stat(path)
+    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
     name = f"{os.major(number)}:{os.minor(number)}"
     return name if os.path.exists(f"/sys/dev/block/{name}/stat") else None
 
@@ -111,27 +111,27 @@ def _read(path: str) -> str | None:
 
 
 def _processors() -> dict[str, Any]:
-    found: dict[str, Any] = {"cpu_ticks": {}}
+    times: dict[str, Any] = {"cpu_ticks": {}}
     for line in (_read("/proc/stat") or "").splitlines():
         # The line of interrupts has one number for each of thousands of sources; the first is their sum.
         name, _space, rest = line.partition(" ")
         if name.startswith("cpu"):
-            found["cpu_ticks"][name[3:] or "all"] = [int(field) for field in rest.split()[:PROCESSOR_FIELDS]]
+            times["cpu_ticks"][name[3:] or "all"] = [int(field) for field in rest.split()[:PROCESSOR_FIELDS]]
         elif name == "intr":
-            found["interrupts"] = int(rest.split(" ", 1)[0])
+            times["interrupts"] = int(rest.split(" ", 1)[0])
         elif name == "ctxt":
-            found["context_switches"] = int(rest)
-    return found
+            times["context_switches"] = int(rest)
+    return times
 
 
 def _network() -> dict[str, Any]:
-    found = {}
+    interfaces = {}
     for line in (_read("/proc/net/dev") or "").splitlines():
         name, colon, rest = line.partition(":")
         if colon:
             fields = rest.split()
-            found[name.strip()] = [int(fields[0]), int(fields[8])]
-    return found
+            interfaces[name.strip()] = [int(fields[0]), int(fields[8])]
+    return interfaces
 
 
 def _threads(pid: int) -> dict[str, Any] | None:
@@ -176,10 +176,10 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
 
 def total(differences: list[Any]) -> dict[str, Any]:
     """Several differences taken as one."""
-    found: dict[str, Any] = differences[0]
+    together: dict[str, Any] = differences[0]
     for other in differences[1:]:
-        found = combine(found, other, operator.add)
-    return found
+        together = combine(together, other, operator.add)
+    return together
 
 
 def delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -196,18 +196,18 @@ def told(changed: dict[str, Any]) -> dict[str, Any]:
     is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
     """
     interval_s = changed["monotonic_s"]
-    found = {"interval_s": round(interval_s, 3), "cpu": _cpu_told(changed, interval_s)}
+    figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_told(changed, interval_s)}
     if "counts" in changed.get("device", {}) and "name" in changed["device"]:
-        found["device"] = _device_told(changed["device"], interval_s)
+        figures["device"] = _device_told(changed["device"], interval_s)
     moved = {
         name: {"rx_bytes": received, "tx_bytes": sent}
         for name, (received, sent) in changed.get("network", {}).items()
         if received or sent
     }
     if moved:
-        found["network"] = moved
-    found.update({key: changed[key] for key in ("interrupts", "context_switches") if key in changed})
-    return found
+        figures["network"] = moved
+    figures.update({key: changed[key] for key in ("interrupts", "context_switches") if key in changed})
+    return figures
 
 
 def _cpu_told(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
@@ -215,20 +215,20 @@ def _cpu_told(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
     busy, steal, whole = ticks.pop("all", (0, 0, 0))
     if whole <= 0 or interval_s <= 0:
         return {}
-    found = {
+    figures = {
         "host_busy_s": round(busy / TICKS_S, 2),
         "host_busy_percent": round(100 * busy / whole, 2),
         "host_steal_percent": round(100 * steal / whole, 2),
     }
     shares = [100 * spent / of for spent, _stolen, of in ticks.values() if of > 0]
     if shares:
-        found.update({"cores": len(ticks), "busiest_core_percent": round(max(shares), 1)})
+        figures.update({"cores": len(ticks), "busiest_core_percent": round(max(shares), 1)})
     engine = dict(changed.get("engine_ticks", {}))
     if "all" in engine:
-        found["engine_busy_s"] = round(engine.pop("all") / TICKS_S, 2)
+        figures["engine_busy_s"] = round(engine.pop("all") / TICKS_S, 2)
     if engine:
-        found["busiest_thread_percent"] = round(100 * max(engine.values()) / TICKS_S / interval_s, 1)
-    return found
+        figures["busiest_thread_percent"] = round(100 * max(engine.values()) / TICKS_S / interval_s, 1)
+    return figures
 
 
 def _split(spent: list[Any]) -> tuple[Any, ...]:
@@ -239,14 +239,14 @@ def _split(spent: list[Any]) -> tuple[Any, ...]:
 
 def _device_told(device: dict[str, Any], interval_s: float) -> dict[str, Any]:
     counts = device["counts"]
-    found = {"name": device["name"], **direction_counts(counts)}
+    figures = {"name": device["name"], **direction_counts(counts)}
     if interval_s > 0:
-        found["busy_percent"] = round(min(100 * counts[BUSY_MS] / 1000 / interval_s, 100), 1)
+        figures["busy_percent"] = round(min(100 * counts[BUSY_MS] / 1000 / interval_s, 100), 1)
     ios, spent_ms = (sum(counts[start + field] for start in DIRECTIONS.values()) for field in (0, 3))
     # None that took a whole millisecond together: too fast for this clock.
     if ios and spent_ms:
-        found["latency_mean_ns"] = round(1e6 * spent_ms / ios)
-    return found
+        figures["latency_mean_ns"] = round(1e6 * spent_ms / ios)
+    return figures
 
 
 def direction_counts(counts: list[Any]) -> dict[str, Any]:

@@ -121,8 +121,8 @@ def base_dir() -> str:
 def private_folder(base: str, folder: str) -> None:
     """Make the folder below ``base`` for this user alone; refuse a base that somebody else put there."""
     os.makedirs(base, mode=0o755, exist_ok=True)
-    found = os.lstat(base)
-    if found.st_uid != os.getuid() or os.path.islink(base):
+    status = os.lstat(base)
+    if status.st_uid != os.getuid() or os.path.islink(base):
         raise Failure("state_dir_foreign", f"{base} belongs to somebody else.", "Remove it.", state_dir=base)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     os.chmod(folder, 0o700)

@@ -109,7 +109,7 @@ def foreign_entries(names: Any) -> list[Any]:
 
 def resolve(params: dict[str, Any]) -> list[Any]:
     """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing."""
-    found, names, points = [], set(), set()
+    wanted, names, points = [], set(), set()
     for entry in params["datastores"]:
         name = check_name("datastore_datastores name", entry["name"])
         if name in names or entry["mount_point"] in points:
@@ -148,7 +148,7 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 entry["layer"],
                 "Use a layer of purpose data: raw benchmarks overwrite the others.",
             )
-        found.append(
+        wanted.append(
             {
                 **entry,
                 "device": layer["path"] if layer else entry["device"],
@@ -160,7 +160,7 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
             }
         )
-    return found
+    return wanted
 
 
 class Datastores:
@@ -231,13 +231,13 @@ class Datastores:
             proof = wanted["proof"]
             device_safety.refuse_named(what, "datastore_datastores", wanted["device"], proof, "data", facts, tolerated)
             return
-        found = [
+        reasons = [
             refusal
             for refusal in device_safety.refusals(facts, layer, testbed_id=self.testbed_id, overwrite=False)
             if refusal["code"] not in tolerated
         ]
-        if found:
-            raise device_safety.as_failure({**layer, "path": wanted["device"]}, found)
+        if reasons:
+            raise device_safety.as_failure({**layer, "path": wanted["device"]}, reasons)
 
     # -- change
 
@@ -472,7 +472,7 @@ class Datastores:
 
 def _holders(device: int) -> list[Any]:
     """Processes with an open file, a working folder or a program on the file system of that device number: [(pid, command)]"""
-    found = []
+    holders = []
     for pid in sorted((entry for entry in os.listdir("/proc") if entry.isdigit()), key=int):
         folder = f"/proc/{pid}"
         try:
@@ -484,8 +484,8 @@ def _holders(device: int) -> list[Any]:
         except OSError:  # ended meanwhile
             continue
         if int(pid) != os.getpid() and any(_on_device(link, device) for link in links):
-            found.append((int(pid), read_text(f"{folder}/comm", default="?")))
-    return found
+            holders.append((int(pid), read_text(f"{folder}/comm", default="?")))
+    return holders
 
 
 def _on_device(link: str, device: int) -> bool:

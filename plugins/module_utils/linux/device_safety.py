@@ -288,13 +288,13 @@ def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
 
 def _mount_points(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
     """Where one of the nodes is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
-    found: dict[Any, Any] = {}
+    points: dict[Any, Any] = {}
     for pid in _one_process_per_view(system):
         for mount in _mounts(system, pid):
             if mount["numbers"] in numbers or system.resolve(mount["source"]) in nodes:
                 elsewhere = "" if pid == "self" else f" (as process {pid} sees it)"
-                found.setdefault(mount["mount_point"], f"{mount['mount_point']}{elsewhere}")
-    return list(found.values())
+                points.setdefault(mount["mount_point"], f"{mount['mount_point']}{elsewhere}")
+    return list(points.values())
 
 
 def _one_process_per_view(system: System) -> list[Any]:
@@ -329,7 +329,7 @@ def _identity_facts(system: System, folder: str) -> dict[str, Any]:
     """serial, naa and wwid as far as the kernel knows them."""
     serial = scsi_pages.unit_serial(system.read_bytes(f"{folder}/device/vpd_pg80") or b"")
     naa = scsi_pages.naa_names(system.read_bytes(f"{folder}/device/vpd_pg83") or b"")
-    found = {
+    identity = {
         "serial": serial or system.read(f"{folder}/serial") or system.read(f"{folder}/device/serial"),
         "naa": naa[0] if naa else None,
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
@@ -340,9 +340,9 @@ def _identity_facts(system: System, folder: str) -> dict[str, Any]:
         # The several paths to one LUN: it is what all of them are.
         paths = [system.resolve(f"{folder}/slaves/{name}") for name in system.names(f"{folder}/slaves")]
         ways = [_identity_facts(system, path) for path in paths]
-        found = {key: ways[0].get(key) for key in found if len({way.get(key) for way in ways}) == 1}
+        identity = {key: ways[0].get(key) for key in identity if len({way.get(key) for way in ways}) == 1}
     return {
-        **{key: value for key, value in found.items() if value},
+        **{key: value for key, value in identity.items() if value},
         "mapped": "dm" in entries or "md" in entries,
         "mapped_uuid": mapped or system.read(f"{folder}/md/uuid") or _array_uuid(system, folder),
     }
@@ -396,13 +396,13 @@ def _signature(system: System, device: str) -> dict[str, Any]:
 
 
 def _lio_exports(system: System) -> list[Any]:
-    core, found = "/sys/kernel/config/target/core", []
+    core, exports = "/sys/kernel/config/target/core", []
     for adapter in system.names(core):
         for name in system.names(f"{core}/{adapter}"):
             device = system.read(f"{core}/{adapter}/{name}/udev_path")
             if device:
                 serial = (system.read(f"{core}/{adapter}/{name}/wwn/vpd_unit_serial") or "").rpartition(":")[2].strip()
-                found.append(
+                exports.append(
                     {
                         "software": "lio",
                         "name": name,
@@ -412,17 +412,17 @@ def _lio_exports(system: System) -> list[Any]:
                         "claims": adapter.startswith("iblock_"),
                     }
                 )
-    return found
+    return exports
 
 
 def _nvmet_exports(system: System) -> list[Any]:
     """Namespaces of the kernel's NVMe target. It opens a device without claiming it, so nothing else tells."""
-    core, found = "/sys/kernel/config/nvmet/subsystems", []
+    core, exports = "/sys/kernel/config/nvmet/subsystems", []
     for name in system.names(core):
         for number in system.names(f"{core}/{name}/namespaces"):
             device = system.read(f"{core}/{name}/namespaces/{number}/device_path")
             if device and system.read(f"{core}/{name}/namespaces/{number}/enable") == "1":
-                found.append(
+                exports.append(
                     {
                         "software": "nvmet",
                         "name": f"{name} namespace {number}",
@@ -430,12 +430,12 @@ def _nvmet_exports(system: System) -> list[Any]:
                         "device": system.resolve(device),
                     }
                 )
-    return found
+    return exports
 
 
 def _tgt_exports(system: System) -> list[Any]:
     """LUNs of every tgtd of this host, asked for through each one's control socket."""
-    found = []
+    exports = []
     for name in system.names("/run/tgtd"):
         port = re.fullmatch(r"socket\.(\d+)", name)
         done = (
@@ -444,13 +444,13 @@ def _tgt_exports(system: System) -> list[Any]:
             else None
         )
         if done and done[0] == 0:
-            found += [{**export, "device": system.resolve(export["device"])} for export in parse_tgt(done[1])]
-    return found
+            exports += [{**export, "device": system.resolve(export["device"])} for export in parse_tgt(done[1])]
+    return exports
 
 
 def parse_tgt(text: str) -> list[Any]:
     """[{software, name, serial, device}] from ``tgtadm --mode target --op show``."""
-    found, target, serial = [], "", ""
+    exports, target, serial = [], "", ""
     for line in text.splitlines():
         key, _colon, value = line.strip().partition(": ")
         if line.startswith("Target "):
@@ -458,13 +458,13 @@ def parse_tgt(text: str) -> list[Any]:
         elif key == "SCSI SN":
             serial = value
         elif key == "Backing store path" and value.startswith("/"):
-            found.append({"software": "tgt", "name": target, "serial": serial, "device": value})
-    return found
+            exports.append({"software": "tgt", "name": target, "serial": serial, "device": value})
+    return exports
 
 
 def _openers(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
     """Other processes that have one of the nodes open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
-    found = []
+    openers = []
     for pid in sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int):
         if int(pid) == os.getpid():
             continue
@@ -476,8 +476,8 @@ def _openers(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
                 modes.append(bool(flags and int(flags.group(1), 8) & os.O_ACCMODE))
         if modes:
             command = system.read(f"/proc/{pid}/comm") or "?"
-            found.append({"pid": int(pid), "command": command, "writes": any(modes)})
-    return found
+            openers.append({"pid": int(pid), "command": command, "writes": any(modes)})
+    return openers
 
 
 def _is_device(system: System, pid: str, descriptor: str, numbers: set[Any]) -> bool:
@@ -518,9 +518,9 @@ def judge(
     overwrite: bool = True,
 ) -> tuple[Any, ...]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
-    found = purpose_refusals(facts, layer) if overwrite else []
+    reasons = purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
-        found.append(
+        reasons.append(
             refusal(
                 "device_missing",
                 f"{facts['path']} does not exist.",
@@ -528,22 +528,22 @@ def judge(
             )
         )
     elif facts["type"] == "unknown":
-        found.append(_unreadable(facts))
+        reasons.append(_unreadable(facts))
     elif facts["type"] not in ("block", "file"):
-        found.append(
+        reasons.append(
             refusal("not_a_device", f"{facts['path']} is a {facts['type']}.", "Name a block device or a regular file.")
         )
     else:
-        found += _final_use(facts)
-        found += _block(facts, layer) if facts["type"] == "block" else _file(facts, layer)
-        found += size_refusals(facts, layer) + _use(facts, layer, testbed_id, layers)
-    return lift(found, facts["path"] in allow or facts["resolved"] in allow, FINAL)
+        reasons += _final_use(facts)
+        reasons += _block(facts, layer) if facts["type"] == "block" else _file(facts, layer)
+        reasons += size_refusals(facts, layer) + _use(facts, layer, testbed_id, layers)
+    return lift(reasons, facts["path"] in allow or facts["resolved"] in allow, FINAL)
 
 
-def lift(found: list[Any], named: bool, final: tuple[Any, ...]) -> tuple[Any, ...]:
+def lift(reasons: list[Any], named: bool, final: tuple[Any, ...]) -> tuple[Any, ...]:
     """(refusals, overridden): naming a device lifts all but what is final."""
-    kept = [item for item in found if not named or item["code"] in final]
-    return kept, [item for item in found if item not in kept]
+    kept = [item for item in reasons if not named or item["code"] in final]
+    return kept, [item for item in reasons if item not in kept]
 
 
 def guard(
@@ -556,20 +556,20 @@ def guard(
 ) -> tuple[Any, ...]:
     """Inspect and judge in one: (facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     facts = inspect(layer["path"], system=system)
-    found, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)
-    if found:
-        raise as_failure(layer, found)
+    reasons, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)
+    if reasons:
+        raise as_failure(layer, reasons)
     return facts, overridden
 
 
-def as_failure(layer: dict[str, Any], found: list[Any]) -> Failure:
+def as_failure(layer: dict[str, Any], reasons: list[Any]) -> Failure:
     return Failure(
-        found[0]["code"],
-        f"Layer {layer['name']} on {layer['host']} is not touched: {found[0]['what']}",
-        found[0]["remedy"],
+        reasons[0]["code"],
+        f"Layer {layer['name']} on {layer['host']} is not touched: {reasons[0]['what']}",
+        reasons[0]["remedy"],
         layer=layer["name"],
         path=layer["path"],
-        refusals=[{"code": item["code"], "message": item["message"]} for item in found],
+        refusals=[{"code": item["code"], "message": item["message"]} for item in reasons],
     )
 
 
@@ -598,9 +598,9 @@ def purpose_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
 
 
 def _final_use(facts: dict[str, Any]) -> list[Any]:
-    path, found = facts["path"], []
+    path, reasons = facts["path"], []
     if facts["mounts"]:
-        found.append(
+        reasons.append(
             refusal(
                 "device_mounted",
                 f"{path} or what stands on it is mounted on {', '.join(facts['mounts'])}.",
@@ -608,8 +608,8 @@ def _final_use(facts: dict[str, Any]) -> list[Any]:
             )
         )
     if facts["swap"]:
-        found.append(refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
-    return found
+        reasons.append(refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
+    return reasons
 
 
 def size_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
@@ -625,18 +625,18 @@ def size_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
 
 
 def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
-    path, found = facts["path"], []
+    path, reasons = facts["path"], []
     if layer["identity"].get("mount_point"):
-        found.append(
+        reasons.append(
             refusal("not_a_device", f"{path} is a block device, but the layer is a file.", "Build the testbed again.")
         )
     # A RAM disk of several sizes is one device in partitions that the testbed itself made.
     foreign_partition = facts["partition"] and layer["identity"].get("whole_device") != facts["whole_device"]
     if facts["partitions"] or foreign_partition:
         what = f"has partitions ({', '.join(facts['partitions'])})" if facts["partitions"] else "is a partition"
-        found.append(refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
+        reasons.append(refusal("device_partitioned", f"{path} {what}.", "Name a whole, empty device."))
     if facts["holders"]:
-        found.append(
+        reasons.append(
             refusal(
                 "device_held",
                 f"{path} is part of {', '.join(facts['holders'])} (LVM, RAID, multipath or device mapper).",
@@ -644,7 +644,7 @@ def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
             )
         )
     if facts["mapped"] and not same_uuid(layer["identity"].get("uuid"), facts["mapped_uuid"]):
-        found.append(
+        reasons.append(
             refusal(
                 "device_mapped",
                 f"{path} is the device mapper or RAID device {facts['mapped_uuid'] or 'without UUID'}, which the layer does not name.",
@@ -652,11 +652,11 @@ def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
             )
         )
     if facts["claim"] not in (None, "EBUSY"):
-        found.append(_unreadable(facts))
+        reasons.append(_unreadable(facts))
     if facts["read_only"]:
-        found.append(refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
+        reasons.append(refusal("device_read_only", f"{path} is read-only.", "Name a device that can be written."))
     if facts.get("signature_error"):
-        found.append(
+        reasons.append(
             refusal(
                 "signature_unknown",
                 f"Nobody can say whether {path} is empty: {facts['signature_error']}.",
@@ -665,14 +665,14 @@ def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
         )
     elif facts.get("signature"):
         kind = facts["signature"].get("TYPE") or facts["signature"].get("PTTYPE") or "something"
-        found.append(
+        reasons.append(
             refusal(
                 "signature_present",
                 f"{path} carries a signature of {kind}.",
                 "Wipe it if it may be lost, or name another device.",
             )
         )
-    return found + identity_refusals(facts, layer)
+    return reasons + identity_refusals(facts, layer)
 
 
 # What a user may prove a device by. A number or a size is no proof: the next disk of that name has them, too.
@@ -702,9 +702,9 @@ def refuse_named(
         "size_bytes": facts.get("size_bytes"),
         "identity": identity,
     }
-    found = [item for item in refusals(facts, layer, overwrite=False) if item["code"] not in tolerated]
+    reasons = [item for item in refusals(facts, layer, overwrite=False) if item["code"] not in tolerated]
     # A device that is in use is not to be proven first.
-    plain = [item for item in found if identity or item["code"] not in ("identity_missing", "device_mapped")]
+    plain = [item for item in reasons if identity or item["code"] not in ("identity_missing", "device_mapped")]
     if plain:
         raise as_failure(layer, plain)
     if not identity:
@@ -721,22 +721,22 @@ def refuse_named(
         )
 
 
-def same_uuid(given: str | None, found: str | None) -> bool:
+def same_uuid(given: str | None, shown: str | None) -> bool:
     """Whether both are one UUID of a device mapper or RAID device, written as LVM, mdadm or the kernel do.
 
     The kernel writes LVM-<volume group><logical volume> without dashes, lvs the logical volume's part with them; mdadm writes colons.
     """
-    if not given or not found:
+    if not given or not shown:
         return False
-    if found.startswith("LVM-") and len(found) >= 68:
-        return given == found or given.replace("-", "") == found[36:68]
-    digits = [re.sub(r"[-:]", "", text).lower() for text in (given, found)]
-    return given == found or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
+    if shown.startswith("LVM-") and len(shown) >= 68:
+        return given == shown or given.replace("-", "") == shown[36:68]
+    digits = [re.sub(r"[-:]", "", text).lower() for text in (given, shown)]
+    return given == shown or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
 
 
 def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
-    path, identity, proven, found = facts["path"], layer["identity"], False, []
+    path, identity, proven, reasons = facts["path"], layer["identity"], False, []
     for key, code in (
         ("serial", "wrong_serial"),
         ("naa", "wrong_naa"),
@@ -747,7 +747,7 @@ def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]
             continue
         proven = True
         if _plain(identity[key]) != _plain(facts.get(key)):
-            found.append(
+            reasons.append(
                 refusal(
                     code,
                     f"{path} has {key.replace('_', ':')} {facts.get(key, 'none')}, the layer has {identity[key]}.",
@@ -755,14 +755,14 @@ def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]
                 )
             )
     if not proven and not (facts["mapped"] and identity.get("uuid")):
-        found.append(
+        reasons.append(
             refusal(
                 "identity_missing",
                 f"Nothing proves that {path} is the device of layer {layer['name']}.",
                 "Publish the layer with a serial, naa, wwid or major_minor.",
             )
         )
-    return found
+    return reasons
 
 
 def _plain(value: Any) -> str:
@@ -812,7 +812,7 @@ def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
 
 
 def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: Any) -> list[Any]:
-    path, found = facts["path"], []
+    path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {_plain(target["identity"].get("serial")) for target in targets} - {""}
     stamps = (
@@ -828,7 +828,7 @@ def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: 
         ):
             foreign.append(f"{export['name']} ({export['software']})")
     if foreign:
-        found.append(
+        reasons.append(
             refusal(
                 "device_exported",
                 f"{path} is exported as {', '.join(foreign)}.",
@@ -836,7 +836,7 @@ def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: 
             )
         )
     if facts["loops"]:
-        found.append(
+        reasons.append(
             refusal(
                 "device_held",
                 f"{path} is the backing store of {', '.join(facts['loops'])}.",
@@ -847,10 +847,10 @@ def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: 
     writers = [opener for opener in facts["openers"] if opener["writes"] and not (tgt and opener["command"] == "tgtd")]
     if writers:
         names = ", ".join(f"{writer['command']} (process {writer['pid']})" for writer in writers)
-        found.append(
+        reasons.append(
             refusal("device_in_use", f"{path} is open for writing by {names}.", "Stop it, or name another device.")
         )
-    return found + _claims(facts)
+    return reasons + _claims(facts)
 
 
 def _claims(facts: dict[str, Any]) -> list[Any]:

@@ -21,9 +21,9 @@ SPEC: dict[str, Any] = {
 }
 
 
-def pick(found: list[Any], serial: str, size_bytes: int) -> str | None:
+def pick(disks: list[Any], serial: str, size_bytes: int) -> str | None:
     """Path of the disk among [(path, serial, size_bytes)]; None when it is not there yet."""
-    matching = [disk for disk in found if serial and disk[1] == serial]
+    matching = [disk for disk in disks if serial and disk[1] == serial]
     if not matching:
         return None
     if len(matching) > 1:
@@ -74,17 +74,17 @@ def read_page(folder: str) -> bytes:
 
 def disks(sys_block: str = SYS_BLOCK) -> list[tuple[str, str, int]]:
     """(path, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
-    found = []
+    disks_there = []
     for name in sorted(os.listdir(sys_block)):
         folder = os.path.join(sys_block, name)
-        found.append(
+        disks_there.append(
             (
                 f"/dev/{name}",
                 read(folder, "serial", "device/serial") or scsi_pages.unit_serial(read_page(folder)),
                 int(read(folder, "size") or 0) * 512,
             )
         )
-    return found
+    return disks_there
 
 
 def find(serial: str, size_bytes: int, timeout_s: int) -> str:

@@ -72,15 +72,15 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
     """Identity, queue settings and mount of what a path names."""
     system = system or System()
     facts = inspect(path, system=system)
-    found = {"path": path, **{key: facts.get(key) for key in DEVICE}}
+    fingerprint_of = {"path": path, **{key: facts.get(key) for key in DEVICE}}
     if facts["type"] == "block":
         whole = f"/sys/block/{os.path.basename(facts['whole_device'])}"
-        found["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
-        found["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
+        fingerprint_of["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
+        fingerprint_of["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
     if facts.get("mount_point"):
         mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
-        found["mount_options"] = mount["options"] if mount else None
-    return _known(found)
+        fingerprint_of["mount_options"] = mount["options"] if mount else None
+    return _known(fingerprint_of)
 
 
 def _known(value: Any) -> Any:

@@ -49,10 +49,10 @@ def run(
             command=argv[0],
         ) from None
     if done.returncode not in ok:
-        said = " ".join((done.stderr or done.stdout).split())[-400:]
+        message = " ".join((done.stderr or done.stdout).split())[-400:]
         raise Failure(
             "command_failed",
-            f"{what or argv[0] + ' failed'}: exit {done.returncode}, {said or 'no message'}.",
+            f"{what or argv[0] + ' failed'}: exit {done.returncode}, {message or 'no message'}.",
             remedy or "Look at the message and at the kernel log of the host.",
             command=argv[0],
             exit_code=done.returncode,

@@ -162,13 +162,13 @@ def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
     tolerated = {"signature_present"}
     if layer["identity"].get("whole_device"):
         tolerated.add("device_partitioned")
-    found = [
+    reasons = [
         refusal
         for refusal in device_safety.refusals(facts, layer, testbed_id=testbed_id, overwrite=False)
         if refusal["code"] not in tolerated
     ]
-    if found:
-        raise device_safety.as_failure({**layer, "path": lun["device"]}, found)
+    if reasons:
+        raise device_safety.as_failure({**layer, "path": lun["device"]}, reasons)
 
 
 def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> list[Any]:
@@ -177,7 +177,7 @@ def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> li
     lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in. The layer, its host and path are of the
     initiator that published the LUN under the same initiator name; all three are None when none has.
     """
-    found = []
+    luns = []
     for entry in lost:
         layer: Any = next(
             (
@@ -192,8 +192,8 @@ def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> li
         )
         place = {"layer": layer.get("name"), "host": layer.get("host"), "path": layer.get("path")}
         key = f"{entry['target']} {entry['initiator']} {entry['lun']}"
-        found.append({"key": key, **entry, "variable": _variable_of(entry, targets), **place})
-    return found
+        luns.append({"key": key, **entry, "variable": _variable_of(entry, targets), **place})
+    return luns
 
 
 def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
@@ -245,7 +245,7 @@ def layers_of(
 
     page_cache: whether the target serves from the page cache of its host, or bypasses it.
     """
-    found = []
+    layers = []
     for target in targets:
         for lun in target["luns"]:
             name, known = f"target-{lun['name']}", identity(target, lun)
@@ -259,7 +259,7 @@ def layers_of(
             }
             if lun.get("generation"):
                 detail["generation"] = lun.get("generation")
-            found.append(
+            layers.append(
                 {
                     "name": name,
                     "kind": "target",
@@ -271,4 +271,4 @@ def layers_of(
                     "detail": {**before.get("detail", {}), **detail} if same else detail,
                 }
             )
-    return found
+    return layers

@@ -175,7 +175,7 @@ def lost_luns(current: dict[str, Any], steps: list[Any], sessions: dict[str, Any
     """
     gone = {step["path"] for step in steps if step["op"] in ("rmdir", "unlink")}
     gone |= {path.rpartition("/")[0] for path in gone if isinstance(current.get(path), Link)}
-    found = []
+    lost = []
     for target, logged_in in sorted(sessions.items()):
         base = f"iscsi/{target}/tpgt_"
         cut_off = any(path.startswith(base) and "/np/" in path for path in gone)
@@ -188,11 +188,11 @@ def lost_luns(current: dict[str, Any], steps: list[Any], sessions: dict[str, Any
                 for path in mapped
                 if current[path] == DIR and (cut_off or path in gone)
             }
-            found += [
+            lost += [
                 {"target": target, "initiator": initiator, "address": address, "lun": number}
                 for number in sorted(numbers)
             ]
-    return found
+    return lost
 
 
 def parse_session(info: str) -> tuple[Any, ...] | None:
@@ -276,13 +276,13 @@ class Configfs:
         recorded: {path: serials} of what the testbed made below core/; an adapter has none. Names are compared exactly. A
         recorded store that was killed at birth has no serial yet; one with another serial is somebody else's.
         """
-        found = {}
+        adapters = {}
         for path in sorted(path for path in recorded if _is_store(path) and os.path.isdir(self.at(path))):
             serial = read_text(self.at(f"{path}/wwn/vpd_unit_serial"), default="").rpartition(":")[2].strip()
             info = read_text(self.at(f"{path}/info"), default="")
             if serial in ("", *recorded[path]):
                 device = info.partition("UDEV PATH: ")[2].split()
-                found.update(
+                adapters.update(
                     {
                         path: DIR,
                         f"{path}/udev_path": device[0] if device else "",
@@ -292,9 +292,9 @@ class Configfs:
                 )
         for hba in sorted(path for path in recorded if not _is_store(path) and os.path.isdir(self.at(path))):
             # What others put below an adapter of ours keeps it.
-            if all(f"{hba}/{name}" in found for name in self.subfolders(hba)):
-                found[hba] = DIR
-        return found
+            if all(f"{hba}/{name}" in adapters for name in self.subfolders(hba)):
+                adapters[hba] = DIR
+        return adapters
 
     def existing(self) -> dict[str, Any]:
         """The names of all targets and backstores of this host, whoever made them."""
@@ -306,37 +306,37 @@ class Configfs:
     def target(self, name: str) -> dict[str, Any]:
         """One target with everything of it that this collection manages."""
         base = f"iscsi/{name}"
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         if not os.path.isdir(self.at(base)):
-            return found
-        found[base] = DIR
+            return entries
+        entries[base] = DIR
         for tpg in [f"{base}/{tag}" for tag in self.subfolders(base, "tpgt_")]:
-            found[tpg] = DIR
+            entries[tpg] = DIR
             for attribute in ["enable"] + [f"attrib/{key}" for key in ("authentication", *TPG_ATTRIBUTES)]:
-                found[f"{tpg}/{attribute}"] = read_text(self.at(f"{tpg}/{attribute}"))
+                entries[f"{tpg}/{attribute}"] = read_text(self.at(f"{tpg}/{attribute}"))
             for portal in self.subfolders(f"{tpg}/np"):
-                found[f"{tpg}/np/{portal}"] = DIR
+                entries[f"{tpg}/np/{portal}"] = DIR
             for lun in self.subfolders(f"{tpg}/lun", "lun_"):
-                found.update({f"{tpg}/lun/{lun}": DIR, **self._links(f"{tpg}/lun/{lun}")})
+                entries.update({f"{tpg}/lun/{lun}": DIR, **self._links(f"{tpg}/lun/{lun}")})
             for acl in [f"{tpg}/acls/{initiator}" for initiator in self.subfolders(f"{tpg}/acls")]:
-                found[acl] = DIR
+                entries[acl] = DIR
                 for key in AUTH:
                     value = read_text(self.at(f"{acl}/auth/{key}"), default="")
-                    found[f"{acl}/auth/{key}"] = "" if value == "NULL" else value
+                    entries[f"{acl}/auth/{key}"] = "" if value == "NULL" else value
                 for lun in self.subfolders(acl, "lun_"):
-                    found.update({f"{acl}/{lun}": DIR, **self._links(f"{acl}/{lun}")})
-        return found
+                    entries.update({f"{acl}/{lun}": DIR, **self._links(f"{acl}/{lun}")})
+        return entries
 
     def sessions(self, target: str) -> dict[str, Any]:
         """{initiator: address} of who is logged in to the target; the address of one without an ACL is not shown."""
-        found = {}
+        addresses = {}
         for tpg in self.subfolders(f"iscsi/{target}", "tpgt_"):
             base = f"iscsi/{target}/{tpg}"
-            found.update(dict.fromkeys(read_text(self.at(f"{base}/dynamic_sessions"), default="").split(), ""))
+            addresses.update(dict.fromkeys(read_text(self.at(f"{base}/dynamic_sessions"), default="").split(), ""))
             for acl in self.subfolders(f"{base}/acls"):
                 session = parse_session(read_text(self.at(f"{base}/acls/{acl}/info"), default=""))
-                found.update(dict([session]) if session else {})
-        return found
+                addresses.update(dict([session]) if session else {})
+        return addresses
 
     def free_hba(self) -> str:
         taken, index = self.names("core", "iblock_"), 0
@@ -406,10 +406,10 @@ class LioTarget:
         self.configfs = Configfs()
 
     def current(self) -> dict[str, Any]:
-        found = self.configfs.stores(self.record.data.get("core", {}))
+        entries = self.configfs.stores(self.record.data.get("core", {}))
         for name in self.record.data.get("targets", []):
-            found.update(self.configfs.target(name))
-        return found
+            entries.update(self.configfs.target(name))
+        return entries
 
     def refuse_foreign(self, current: dict[str, Any], targets: list[Any]) -> None:
         recorded = self.record.data.get("targets", [])

@@ -82,13 +82,13 @@ def drop_page_cache() -> bool:
 
 def resident_bytes(path: str, offset: int, size: int) -> int:
     """How much of a file or block device is in the page cache, asked with mincore(2), which looks and does not read."""
-    found, descriptor = 0, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    resident, descriptor = 0, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for start in range(offset // PAGE_BYTES * PAGE_BYTES, offset + size, WINDOW_BYTES):
-            found += _resident_pages(descriptor, start, min(WINDOW_BYTES, offset + size - start)) * PAGE_BYTES
+            resident += _resident_pages(descriptor, start, min(WINDOW_BYTES, offset + size - start)) * PAGE_BYTES
     finally:
         os.close(descriptor)
-    return found
+    return resident
 
 
 def _resident_pages(descriptor: int, start: int, size: int) -> int:

@@ -67,12 +67,12 @@ class Meter:
             self._count(counters.device_counts(self.device), begun)
 
     def sample(self, pid: int) -> dict[str, Any]:
-        found = counters.sample(self.device, pid)
-        begun, ended = found["monotonic_s"] - self.begun, self.elapsed_s()
-        self._count(found.get("device"), begun)
-        if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in found:
-            self.first, self.last = self.first or found, found
-        return found
+        reading = counters.sample(self.device, pid)
+        begun, ended = reading["monotonic_s"] - self.begun, self.elapsed_s()
+        self._count(reading.get("device"), begun)
+        if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in reading:
+            self.first, self.last = self.first or reading, reading
+        return reading
 
     def _count(self, device: dict[str, Any] | None, begun: float) -> None:
         if device and self.counts:
@@ -108,17 +108,17 @@ class Meter:
 def _between(before: list[Any], after: list[Any]) -> dict[str, Any]:
     """{read: {ios, bytes}, write: …}; requests that the kernel merged into others count as the I/Os that they were."""
     moved = [late - early for early, late in zip(before, after)]
-    found = counters.direction_counts(moved)
+    counts = counters.direction_counts(moved)
     for name, start in counters.DIRECTIONS.items():
-        found[name]["ios"] += moved[start + 1]
-    return found
+        counts[name]["ios"] += moved[start + 1]
+    return counts
 
 
 def added(seen: list[Any]) -> dict[str, Any]:
     """What the device saw in several runs of the engine."""
     return {
         bound: {
-            name: {key: sum(one[bound][name][key] for one in seen) for key in ("ios", "bytes")}
+            name: {key: sum(piece[bound][name][key] for piece in seen) for key in ("ios", "bytes")}
             for name in counters.DIRECTIONS
         }
         for bound in ("least", "most")

@@ -147,17 +147,17 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
     return steps
 
 
-def check_identity(lun: dict[str, Any], found: dict[str, Any], target: dict[str, Any]) -> None:
+def check_identity(lun: dict[str, Any], shown: dict[str, Any], target: dict[str, Any]) -> None:
     """The device behind the LUN must be the one that was published; raises wrong_serial, wrong_naa or wrong_size."""
     for key, what in (("serial", "serial"), ("naa", "NAA identifier"), ("wwid", "name"), ("size_bytes", "size")):
-        if lun.get(key) and str(found[key]) != str(lun[key]):
+        if lun.get(key) and str(shown[key]) != str(lun[key]):
             raise Failure(
                 f"wrong_{key.replace('_bytes', '')}",
-                f"LUN {lun['lun']} of {target['iqn']} ({found['path']}) has the {what} {found[key] or 'none'} instead of {lun[key]}.",
+                f"LUN {lun['lun']} of {target['iqn']} ({shown['path']}) has the {what} {shown[key] or 'none'} instead of {lun[key]}.",
                 "Build the target again, or correct what is expected of the LUN.",
                 lun=lun["lun"],
                 target_iqn=target["iqn"],
-                found=found[key],
+                shown=shown[key],
                 expected=lun[key],
             )
 
@@ -232,16 +232,16 @@ class OpenIscsi:
 
     def records(self) -> list[Any]:
         """All node records of this testbed as targets: [{iqn, portal}]"""
-        found = []
+        targets = []
         for path in [path for database in DATABASES for path in glob.glob(f"{database}/nodes/*/*/{self.iface}")]:
             values = parse_record(read_text(path))
-            found.append(
+            targets.append(
                 {
                     "iqn": values["node.name"],
                     "portal": {"address": values["node.conn[0].address"], "port": int(values["node.conn[0].port"])},
                 }
             )
-        return found
+        return targets
 
     def current(self, target: dict[str, Any]) -> dict[str, Any]:
         path, session = self.record_file(target), self.session(target)
@@ -382,17 +382,17 @@ class OpenIscsi:
             ok=(0, 5, 19, 21, 24),
             what=f"Discovery at the portal {portal} failed",
         )
-        found = dict(reversed(line.split()[:2]) for line in done.stdout.splitlines() if line.startswith(f"{portal},"))
-        if target["iqn"] not in found:
+        tags = dict(reversed(line.split()[:2]) for line in done.stdout.splitlines() if line.startswith(f"{portal},"))
+        if target["iqn"] not in tags:
             raise Failure(
                 "target_missing",
-                f"The portal {portal} does not offer the target {target['iqn']} to this initiator (it offers {', '.join(sorted(found)) or 'none'}).",
+                f"The portal {portal} does not offer the target {target['iqn']} to this initiator (it offers {', '.join(sorted(tags)) or 'none'}).",
                 "Check the target's name, and that it has an ACL for this initiator's name.",
                 portal=portal,
                 target_iqn=target["iqn"],
-                offered=sorted(found),
+                offered=sorted(tags),
             )
-        return found[target["iqn"]].rpartition(",")[2]
+        return tags[target["iqn"]].rpartition(",")[2]
 
     def _create_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
         tag = self._discover(target)
@@ -527,9 +527,9 @@ class OpenIscsi:
 
     def offline(self, target: dict[str, Any]) -> bool:
         """Whether a wanted disk was given up by the kernel, which a new login heals."""
-        found = self.luns(self.session(target))
+        disks = self.luns(self.session(target))
         return any(
-            found[lun["lun"]]["state"] not in ("running", "created") for lun in target["luns"] if lun["lun"] in found
+            disks[lun["lun"]]["state"] not in ("running", "created") for lun in target["luns"] if lun["lun"] in disks
         )
 
     def join(
@@ -599,10 +599,10 @@ class OpenIscsi:
                     continue
                 # A udev worker may still be looking at a disk that just appeared.
                 wait_for(lambda path=disk["path"]: not multipath.users(path), timeout_s=3, interval_s=0.3)
-                found = multipath.users(disk["path"])
-                if found:
+                uses = multipath.users(disk["path"])
+                if uses:
                     raise block_device.in_use(
-                        f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], found
+                        f"LUN {lun} of {target['iqn']} ({disk['path']}) cannot be logged out", disk["path"], uses
                     )
 
     def _disks_of(self, targets: list[Any]) -> set[str]:

@@ -26,8 +26,8 @@ IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 
 def local_addresses(fib_trie: str) -> list[Any]:
     """The host's own IPv4 addresses, without loopback, as the text of /proc/net/fib_trie has them."""
-    found = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", fib_trie)
-    return sorted({address for address in found if not address.startswith("127.")}, key=found.index)
+    addresses = re.findall(r"\|-- (\S+)\n\s+/32 host LOCAL", fib_trie)
+    return sorted({address for address in addresses if not address.startswith("127.")}, key=addresses.index)
 
 
 def memory_mib(meminfo: str) -> tuple[Any, ...]:

@@ -60,9 +60,9 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     added = {step["lun"] for step in steps if step["op"] == "add_lun"}
     for name, lun in [(target["name"], lun) for target in targets for lun in target["luns"] if lun["name"] in added]:
         ours = any(
-            found.get("device") == lun["device"]
+            exported.get("device") == lun["device"]
             for known in current["targets"].values()
-            for found in known["luns"].values()
+            for exported in known["luns"].values()
         )
         # In check mode on a fresh host the device below is not there yet.
         if not ours and not (check_mode and lun["expected"]):

@@ -99,17 +99,17 @@ class RamDisks:
     # -- what is there
 
     def obstacles(self) -> dict[str, Any]:
-        found = {}
+        reasons = {}
         ours = "brd" in self.record.data.get("modules", []) or self.record.data.get("provider") == "brd"
         if os.path.isdir("/sys/module/brd") and not ours:
-            found["brd"] = ("brd_in_use", "brd is already loaded, and not by this testbed")
+            reasons["brd"] = ("brd_in_use", "brd is already loaded, and not by this testbed")
         elif not module_available("brd"):
-            found["brd"] = ("provider_unavailable", "this kernel has no module brd")
+            reasons["brd"] = ("provider_unavailable", "this kernel has no module brd")
         if not os.path.exists("/dev/loop-control") and not module_available("loop"):
-            found["tmpfs"] = ("provider_unavailable", "this kernel has no loop devices")
+            reasons["tmpfs"] = ("provider_unavailable", "this kernel has no loop devices")
         if not os.path.isdir("/sys/class/zram-control") and not module_available("zram"):
-            found["zram"] = ("provider_unavailable", "this kernel has no module zram")
-        return found
+            reasons["zram"] = ("provider_unavailable", "this kernel has no module zram")
+        return reasons
 
     def _alive(self, disk: dict[str, Any]) -> bool:
         name = os.path.basename(disk["path"] or "")
@@ -132,9 +132,9 @@ class RamDisks:
     def refuse_used(self, names: Any) -> None:
         for name in names:
             path = self.record.data["disks"][name]["path"]
-            found = block_device.users(path)
-            if found:
-                raise block_device.in_use(f"RAM disk {name} ({path}) cannot be removed", path, found)
+            uses = block_device.users(path)
+            if uses:
+                raise block_device.in_use(f"RAM disk {name} ({path}) cannot be removed", path, uses)
 
     def refuse_too_big(self, steps: list[Any]) -> None:
         # zram takes memory only for what is written, and less of it.
@@ -243,15 +243,15 @@ class RamDisks:
     @staticmethod
     def _expect(name: str, path: str, size: int) -> None:
         wait_for(lambda: os.path.exists(path), timeout_s=5)
-        found = block_device.size_bytes(path)
-        if not os.path.exists(path) or found != size:
+        actual = block_device.size_bytes(path)
+        if not os.path.exists(path) or actual != size:
             raise Failure(
                 "wrong_size",
-                f"RAM disk {name} ({path}) has {found} bytes instead of {size}.",
+                f"RAM disk {name} ({path}) has {actual} bytes instead of {size}.",
                 "Look at the kernel log of the host.",
                 disk=name,
                 path=path,
-                size_bytes=found,
+                size_bytes=actual,
                 expected_bytes=size,
             )
 
@@ -314,7 +314,7 @@ class RamDisks:
         known = self.record.data.get("disks", {})
         sizes = check_disks(disks)
         predicted = brd_layout(sizes)[1] if provider == "brd" and sizes else {}
-        found = []
+        layers_made = []
         for disk in disks:
             name, size = disk["name"], disk["size_mib"] * MIB
             path = known.get(name, {}).get("path") or predicted.get(name, ("", ""))[1] or None
@@ -328,7 +328,7 @@ class RamDisks:
                 identity["major_minor"] = numbers
             detail = {"provider": provider}
             detail.update({key: known[name][key] for key in ("direct_io", "generation") if key in known.get(name, {})})
-            found.append(
+            layers_made.append(
                 {
                     "name": f"backing-{name}",
                     "kind": "backing",
@@ -340,7 +340,7 @@ class RamDisks:
                     "detail": detail,
                 }
             )
-        return found
+        return layers_made
 
 
 # ---- the module

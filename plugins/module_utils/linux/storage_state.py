@@ -359,10 +359,10 @@ def strays(before: dict[str, Any], after: dict[str, Any], ignore: Any = ()) -> l
 
     ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.
     """
-    found = []
+    lines = []
     for section in sorted(set(before) | set(after)):
         old, new = Counter(before.get(section, ())), Counter(after.get(section, ()))
         title = section.replace("_", " ")
-        found += [f"{title}: {line} (was not there before)" for line in sorted((new - old).elements())]
-        found += [f"{title}: {line} (is gone)" for line in sorted((old - new).elements())]
-    return [line for line in found if not any(re.search(pattern, line) for pattern in ignore)]
+        lines += [f"{title}: {line} (was not there before)" for line in sorted((new - old).elements())]
+        lines += [f"{title}: {line} (is gone)" for line in sorted((old - new).elements())]
+    return [line for line in lines if not any(re.search(pattern, line) for pattern in ignore)]

@@ -116,8 +116,8 @@ def parse_targets(text: str) -> dict[str, Any]:
             target["outgoing" if direction == "(outgoing)" else "incoming"].add(name)
         elif section == "ACL information" and line.strip():
             target["acl"].add(line.strip())
-    for found in targets.values():
-        found["luns"].pop(0, None)
+    for entry in targets.values():
+        entry["luns"].pop(0, None)
     return targets
 
 
@@ -172,13 +172,13 @@ def plan(
     for user in sorted(wanted):
         if user not in current["accounts"] or user in changed_accounts:
             add("add_account", user, None, "(secret)", user=user)
-    tids = {found["tid"] for found in current["targets"].values()}
+    tids = {known["tid"] for known in current["targets"].values()}
     for target in targets:
-        found = current["targets"].get(target["name"])
-        if found is None:
+        known = current["targets"].get(target["name"])
+        if known is None:
             tid = next(number for number in range(1, len(tids) + 2) if number not in tids)
             tids.add(tid)
-            found = {"tid": tid, "luns": {}, "incoming": set(), "outgoing": set(), "acl": set()}
+            known = {"tid": tid, "luns": {}, "incoming": set(), "outgoing": set(), "acl": set()}
             add(
                 "add_target",
                 target["name"],
@@ -193,7 +193,7 @@ def plan(
                 "-T",
                 target["name"],
             )
-        _plan_target(add, target, found, changed_accounts, testbed_id, page_cache)
+        _plan_target(add, target, known, changed_accounts, testbed_id, page_cache)
     for portal in current["portals"]:
         if portal not in portals:
             add(
@@ -231,12 +231,12 @@ def lost_luns(current: dict[str, Any], steps: list[Any]) -> list[Any]:
 def _plan_target(
     add: Any,
     target: dict[str, Any],
-    found: dict[str, Any],
+    known: dict[str, Any],
     changed_accounts: set[Any],
     testbed_id: str,
     page_cache: bool,
 ) -> None:
-    name, tid = target["name"], ["--tid", str(found["tid"])]
+    name, tid = target["name"], ["--tid", str(known["tid"])]
     wanted = {
         lun["lun"]: {
             "scsi_id": scsi_id(testbed_id, lun["name"], lun.get("generation")),
@@ -248,12 +248,12 @@ def _plan_target(
         }
         for lun in target["luns"]
     }
-    for number in sorted(found["luns"]):
-        if found["luns"][number] != wanted.get(number):
+    for number in sorted(known["luns"]):
+        if known["luns"][number] != wanted.get(number):
             add(
                 "remove_lun",
                 name,
-                found["luns"][number],
+                known["luns"][number],
                 None,
                 "--mode",
                 "logicalunit",
@@ -266,7 +266,7 @@ def _plan_target(
             )
     for lun in target["luns"]:
         new, number = wanted[lun["lun"]], str(lun["lun"])
-        if found["luns"].get(lun["lun"]) != new:
+        if known["luns"].get(lun["lun"]) != new:
             add(
                 "add_lun",
                 name,
@@ -306,16 +306,16 @@ def _plan_target(
     for direction, key, flag in (("incoming", "chap_user", []), ("outgoing", "mutual_chap_user", ["--outgoing"])):
         users = {initiator[key] for initiator in target["initiators"] if initiator.get(key)}
         # An account that was deleted is bound no more.
-        bound = found[direction] - changed_accounts
+        bound = known[direction] - changed_accounts
         for user in sorted(bound - users):
             add("unbind_account", name, user, None, "--mode", "account", "--op", "unbind", *tid, "--user", user, *flag)
         for user in sorted(users - bound):
             add("bind_account", name, None, user, "--mode", "account", "--op", "bind", *tid, "--user", user, *flag)
     initiators = {initiator["iqn"] for initiator in target["initiators"]}
-    for entry in sorted(found["acl"] - initiators):
+    for entry in sorted(known["acl"] - initiators):
         flag = "--initiator-name" if ":" in entry and entry[:4] in ("iqn.", "eui.", "naa.") else "--initiator-address"
         add("refuse_initiator", name, entry, None, "--mode", "target", "--op", "unbind", *tid, flag, entry)
-    for entry in sorted(initiators - found["acl"]):
+    for entry in sorted(initiators - known["acl"]):
         add("admit_initiator", name, None, entry, "--mode", "target", "--op", "bind", *tid, "--initiator-name", entry)
 
 

@@ -23,7 +23,7 @@ def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | N
     }
 
 
-def power(one: dict[str, Any]) -> float:
+def power(figures: dict[str, Any]) -> float:
     """I/O per second over seconds of latency. It is greatest where the curve of latency over throughput bends.
 
     L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979 (cited from memory; the
@@ -31,4 +31,4 @@ def power(one: dict[str, Any]) -> float:
     chosen or scaled for it, unlike for curvature: below saturation throughput grows faster than latency, above it only latency grows. A device
     that serves N requests at once at constant latency has its greatest power exactly at N.
     """
-    return float(one["iops"] / (one["latency_mean_ns"] / 1e9))
+    return float(figures["iops"] / (figures["latency_mean_ns"] / 1e9))

@@ -30,8 +30,8 @@ def add(total: dict[str, int], bins: dict[str, int]) -> None:
     if not total:
         total.update(bins)
         return
-    for key, found in bins.items():
-        total[key] = total.get(key, 0) + found
+    for key, count in bins.items():
+        total[key] = total.get(key, 0) + count
 
 
 def count(bins: dict[str, int]) -> int:
@@ -45,16 +45,16 @@ def percentiles(bins: dict[str, int], percents: Iterable[float], ordered: bool =
 
     ordered: the keys ascend, as ``merge`` leaves them, and need not be looked through.
     """
-    found: dict[float, int | None] = dict.fromkeys(percents)
+    values: dict[float, int | None] = dict.fromkeys(percents)
     edges = list(bins) if ordered else sorted(bins, key=int)
     cumulative = list(accumulate(bins.values() if ordered else map(bins.__getitem__, edges)))
     total = cumulative[-1] if cumulative else 0
     if not total:
-        return found
-    for percent in found:
+        return values
+    for percent in values:
         # Exactly, because where the rank is a whole number a rounding error picks the neighbouring bin. The percent itself is the
         # double that fio was given: 99.9 is a little more than 99.9. That of 0 is the first bin that holds anything.
         above, below = float(percent).as_integer_ratio()
         rank = max(1, -(-above * total // (below * 100)))
-        found[percent] = int(edges[bisect_left(cumulative, rank)])
-    return found
+        values[percent] = int(edges[bisect_left(cumulative, rank)])
+    return values

@@ -139,7 +139,7 @@ def in_a_row(rounds: list[Any]) -> dict[str, Any]:
     if len(rounds) == 1:
         return rounds[0]
     runtime_s = sum(one["runtime_s"] for one in rounds)
-    found = {
+    whole = {
         "engine": rounds[0]["engine"],
         "runtime_s": runtime_s,
         "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"])),
@@ -148,18 +148,18 @@ def in_a_row(rounds: list[Any]) -> dict[str, Any]:
     for name in (*DIRECTIONS, "total"):
         parts = [one[name] for one in rounds if name in one]
         if parts:
-            found[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
+            whole[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
     errors = [one["errors"] for one in rounds]
-    found["errors"] = {
+    whole["errors"] = {
         **next((error for error in errors if "first" in error), {}),
         "total": sum(error["total"] for error in errors),
     }
-    found["cpu"] = {
+    whole["cpu"] = {
         key: round(sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s, 3)
         for key in rounds[0]["cpu"]
         if all(key in one["cpu"] for one in rounds)
     }
-    return found
+    return whole
 
 
 def failures(result: dict[str, Any], exit_code: Any, expected: tuple[Any, ...], runtime_s: Any) -> list[Any]:
@@ -168,25 +168,27 @@ def failures(result: dict[str, Any], exit_code: Any, expected: tuple[Any, ...], 
     fio exits 0 after I/O errors that were told to be ignored, reports error 0 for a file it could not open, and gives
     plausible rates for a run that ended after 4 ms: so everything must hold at once.
     """
-    found = []
+    reasons = []
     if exit_code:
-        found.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
+        reasons.append({"code": "engine_exit", "message": f"{result['engine']['name']} {exit_words(exit_code)}."})
     errors = result.get("errors", {})
     if errors.get("total"):
         first = f", the first of number {error_words(errors['first'], result['engine'])}" if "first" in errors else ""
-        found.append(
+        reasons.append(
             {"code": "io_errors", "message": f"{errors['total']} I/O error{'s' * (errors['total'] != 1)}{first}."}
         )
     for name in expected:
         if not result.get(name, {}).get("ios"):
-            found.append({"code": "no_io", "message": f"The workload has a {name} share, but no {name} I/O was done."})
+            reasons.append(
+                {"code": "no_io", "message": f"The workload has a {name} share, but no {name} I/O was done."}
+            )
     measured = result.get("runtime_s", 0)
     if runtime_s and measured < MINIMUM_RUNTIME_SHARE * runtime_s:
-        found.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
+        reasons.append({"code": "too_short", "message": f"Ran {measured:g} s of the {runtime_s:g} s asked for."})
     if runtime_s and measured > max(MAXIMUM_RUNTIME_SHARE * runtime_s, runtime_s + MAXIMUM_RUNTIME_EXTRA_S):
         message = f"Ran {measured:g} s instead of the {runtime_s:g} s asked for: the engine or its device stood still."
-        found.append({"code": "too_long", "message": message})
-    return found
+        reasons.append({"code": "too_long", "message": message})
+    return reasons
 
 
 def error_words(number: int, engine: dict[str, Any]) -> str:
@@ -212,25 +214,25 @@ def of_point(
     measured: what the engine's reader made of its output, one entry when all went well, one a round when steady state was waited for.
     said: the engine's own words when it failed.
     """
-    found = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
+    result = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
     if meta is None:
-        found["failures"].append({"code": "stopped", "message": "The run ended before this point."})
+        result["failures"].append({"code": "stopped", "message": "The run ended before this point."})
     else:
-        found.update(
+        result.update(
             {
                 key: meta[key]
                 for key in ("started_utc", "finished_utc", "wall_s", "preparation", "prepared", "steady_state")
                 if key in meta
             }
         )
-        found["failures"] += meta["failures"]
-        found["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
+        result["failures"] += meta["failures"]
+        result["flags"] += meta["flags"] + (["guard_overridden"] if meta["overridden"] else [])
         if meta["overridden"]:
-            found["overridden"] = meta["overridden"]
+            result["overridden"] = meta["overridden"]
         window = _window(meta, measured)
         if window:
             own = in_a_row(window)
-            found.update(
+            result.update(
                 {
                     key: own[key]
                     for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients", "latency_bins")
@@ -238,39 +240,39 @@ def of_point(
                 }
             )
             # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
-            found["failures"] += [
+            result["failures"] += [
                 failure for failure in own.get("failures", []) if "clients" in own or failure["code"] not in JUDGED
             ]
-            found["engine"] = {**own["engine"], **identity["engine"]}
-            found["flags"] += own["flags"]
+            result["engine"] = {**own["engine"], **identity["engine"]}
+            result["flags"] += own["flags"]
             if "cpu" in own:
-                found["cpu"] = own["cpu"]
+                result["cpu"] = own["cpu"]
             workload = identity["workload"]
             asked_s = (
                 meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window)
                 if by_time(workload)
                 else None
             )
-            found["failures"] += failures(found, meta.get("exit_code"), directions(workload), asked_s)
-        elif not found["failures"]:
+            result["failures"] += failures(result, meta.get("exit_code"), directions(workload), asked_s)
+        elif not result["failures"]:
             name = identity["engine"]["name"]
-            found["failures"].append(
+            result["failures"].append(
                 {
                     "code": "no_result",
                     "message": f"{name} left {len(measured)} results and {exit_words(meta.get('exit_code'))}.",
                 }
             )
         # What a host counts that only coordinates others says nothing of their I/O.
-        if "clients" not in found:
-            _add_counters(found, meta)
+        if "clients" not in result:
+            _add_counters(result, meta)
         if window:
-            _add_standstill(found, meta, window)
+            _add_standstill(result, meta, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
-            found["flags"].append("not_steady")
-        if found["failures"] and said:
-            found["failures"][-1] = {**found["failures"][-1], "said": said}
-    found["status"] = "failed" if found["failures"] else "measured"
-    return without_none(found)
+            result["flags"].append("not_steady")
+        if result["failures"] and said:
+            result["failures"][-1] = {**result["failures"][-1], "said": said}
+    result["status"] = "failed" if result["failures"] else "measured"
+    return without_none(result)
 
 
 def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
@@ -281,9 +283,9 @@ def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
     return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
 
 
-def _add_standstill(found: dict[str, Any], meta: dict[str, Any], window: list[Any]) -> None:
+def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[Any]) -> None:
     """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
-    workload = found["workload"]
+    workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
     checks = []
     for one, windows in zip(window, meta.get("windows", [None] * len(window))):
@@ -296,41 +298,41 @@ def _add_standstill(found: dict[str, Any], meta: dict[str, Any], window: list[An
     if not checks:
         return
     worst = min(checks, key=lambda check: (check["ok"], -check["longest_s"]))
-    found.setdefault("checks", []).append(worst)
+    result.setdefault("checks", []).append(worst)
     if not worst["ok"]:
         message = f"No I/O was completed for {worst['longest_s']:g} s on end: the engine, its machine or its device stood still."
-        found["failures"].append({"code": "stalled", "message": message})
+        result["failures"].append({"code": "stalled", "message": message})
 
 
-def _add_counters(found: dict[str, Any], meta: dict[str, Any]) -> None:
+def _add_counters(result: dict[str, Any], meta: dict[str, Any]) -> None:
     """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
     cpu = counted.pop("cpu", {})
     if cpu:
-        cost = cpu_cost(cpu, counted["interval_s"], found.get("total", {}).get("iops"), cpu.get("mhz"))
-        found["cpu"] = {**found.get("cpu", {}), **cpu, **cost}
+        cost = cpu_cost(cpu, counted["interval_s"], result.get("total", {}).get("iops"), cpu.get("mhz"))
+        result["cpu"] = {**result.get("cpu", {}), **cpu, **cost}
         if cpu.get("host_steal_percent", 0) > STEAL_PERCENT:
-            found["flags"].append("steal")
+            result["flags"].append("steal")
     if counted:
-        found["counters"] = counted
-    if "device_seen" in meta and "total" in found:
-        check = device_check(found, meta["device_seen"])
-        found.setdefault("checks", []).append(check)
+        result["counters"] = counted
+    if "device_seen" in meta and "total" in result:
+        check = device_check(result, meta["device_seen"])
+        result.setdefault("checks", []).append(check)
         if not check["ok"]:
-            found["flags"].append("device_counters_differ")
+            result["flags"].append("device_counters_differ")
         claimed, seen = (
             sum(check[name][key] for name in DIRECTIONS if name in check) for key in ("bytes", "device_bytes_max")
         )
         if seen < DEVICE_LEAST_SHARE * claimed:
-            found["failures"].append(
+            result["failures"].append(
                 {
                     "code": "device_counters_differ",
-                    "message": f"{found['engine']['name']} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere.",
+                    "message": f"{result['engine']['name']} reports {claimed} bytes, but the device has seen at most {seen}: the I/O went elsewhere.",
                 }
             )
 
 
-def device_check(found: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+def device_check(result: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Whether the device counted what the engine reports, direction by direction.
 
     seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
@@ -339,11 +341,11 @@ def device_check(found: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """
     check: dict[str, Any] = {"name": "device_counters", "ok": True, "limit_percent": DEVICE_TOLERANCE_PERCENT}
     for name in DIRECTIONS:
-        if name not in found:
+        if name not in result:
             continue
         check[name] = {}
         for key in ("bytes", "ios") if seen["ios_comparable"] else ("bytes",):
-            value, least, most = found[name][key], seen["least"][name][key], seen["most"][name][key]
+            value, least, most = result[name][key], seen["least"][name][key], seen["most"][name][key]
             check[name].update({key: value, f"device_{key}_min": least, f"device_{key}_max": most})
             share = DEVICE_TOLERANCE_PERCENT / 100
             others = PROBE[key] if name == "read" else 0

@@ -39,31 +39,31 @@ DEFAULTS = {name: option["default"] for name, option in OPTIONS.items() if "defa
 KEYS = tuple(OPTIONS)
 
 
-def normalise(asked: dict[str, Any], runtime_s: float, variable: str = "steady_state") -> dict[str, Any]:
+def normalise(given: dict[str, Any], runtime_s: float, variable: str = "steady_state") -> dict[str, Any]:
     """Every key present: metric, window, excursion_percent, slope_percent, round_s, budget_s. Failure 'bad_value' names what is wrong."""
-    if not isinstance(asked, dict):
-        raise bad_value(variable, asked, f"Give a mapping of {', '.join(KEYS)}.")
-    for key in asked:
+    if not isinstance(given, dict):
+        raise bad_value(variable, given, f"Give a mapping of {', '.join(KEYS)}.")
+    for key in given:
         if key not in KEYS:
-            raise bad_value(f"{variable}.{key}", asked[key], f"There is no such key; use {', '.join(KEYS)}.")
-    found = {**DEFAULTS, "round_s": runtime_s, **{key: value for key, value in asked.items() if value is not None}}
-    if "budget_s" not in found and _positive(found["round_s"]):
-        found["budget_s"] = DEFAULT_ROUNDS * found["round_s"]
-    if found["metric"] not in METRICS:
-        raise bad_value(f"{variable}.metric", found["metric"], f"Use one of {', '.join(METRICS)}.")
+            raise bad_value(f"{variable}.{key}", given[key], f"There is no such key; use {', '.join(KEYS)}.")
+    rules = {**DEFAULTS, "round_s": runtime_s, **{key: value for key, value in given.items() if value is not None}}
+    if "budget_s" not in rules and _positive(rules["round_s"]):
+        rules["budget_s"] = DEFAULT_ROUNDS * rules["round_s"]
+    if rules["metric"] not in METRICS:
+        raise bad_value(f"{variable}.metric", rules["metric"], f"Use one of {', '.join(METRICS)}.")
     for key, least, unit in (("window", 2, "rounds"), ("round_s", 1, "seconds")):
-        if not isinstance(found[key], int) or isinstance(found[key], bool) or found[key] < least:
-            raise bad_value(f"{variable}.{key}", found[key], f"Use a whole number of {unit}, at least {least}.")
+        if not isinstance(rules[key], int) or isinstance(rules[key], bool) or rules[key] < least:
+            raise bad_value(f"{variable}.{key}", rules[key], f"Use a whole number of {unit}, at least {least}.")
     for key in ("excursion_percent", "slope_percent", "budget_s"):
-        if not _positive(found[key]):
-            raise bad_value(f"{variable}.{key}", found[key], "Use a number greater than 0.")
-    if rounds(found) < found["window"]:
+        if not _positive(rules[key]):
+            raise bad_value(f"{variable}.{key}", rules[key], "Use a number greater than 0.")
+    if rounds(rules) < rules["window"]:
         raise bad_value(
             f"{variable}.budget_s",
-            found["budget_s"],
-            f"A window of {found['window']} rounds of {found['round_s']:g} s needs at least {found['window'] * found['round_s']:g} s.",
+            rules["budget_s"],
+            f"A window of {rules['window']} rounds of {rules['round_s']:g} s needs at least {rules['window'] * rules['round_s']:g} s.",
         )
-    return found
+    return rules
 
 
 def _positive(value: Any) -> bool:

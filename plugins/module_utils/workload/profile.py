@@ -108,18 +108,18 @@ def _validated(content: Any, file_name: str) -> dict[str, Any]:
     # YAML makes a date of a day that is not quoted.
     source = [{**one, "read": str(one["read"])} for one in content["source"]]
     several = "workloads" in given
-    found = (expand_all if several else expand)(
+    workloads = (expand_all if several else expand)(
         content.get("workloads" if several else "workload"),
         content.get("sweep"),
         "workloads" if several else "workload",
         content.get("exclude"),
     )
     for index, figure in enumerate(_list("published", content.get("published", []), empty=True)):
-        _published(f"published[{index}]", figure, found)
+        _published(f"published[{index}]", figure, workloads)
     return {
         **{key: content[key] for key in (*REQUIRED, "description", "published") if key in content},
         "source": source,
-        "workloads": found,
+        "workloads": workloads,
     }
 
 

@@ -23,9 +23,9 @@ def expand(
     The order is that in which a reader would write them down: the last list varies fastest. A key of a sweep may name a
     value within another: ``sync.fsync_every``.
     """
-    found = _without(_multiplied(workload, sweep, variable), exclude)
-    refuse_repeated(found, "sweep" if sweep else variable)
-    return found
+    workloads = _without(_multiplied(workload, sweep, variable), exclude)
+    refuse_repeated(workloads, "sweep" if sweep else variable)
+    return workloads
 
 
 def expand_all(
@@ -37,12 +37,16 @@ def expand_all(
     """The workloads of several, each multiplied out. An exclusion is of them all."""
     if not isinstance(workloads, list) or not workloads:
         raise bad_value(variable, workloads, "Give a list of workloads.")
-    found = _without(
-        [one for index, base in enumerate(workloads) for one in _multiplied(base, sweep, f"{variable}[{index}]")],
+    expanded = _without(
+        [
+            workload
+            for index, base in enumerate(workloads)
+            for workload in _multiplied(base, sweep, f"{variable}[{index}]")
+        ],
         exclude,
     )
-    refuse_repeated(found, variable)
-    return found
+    refuse_repeated(expanded, variable)
+    return expanded
 
 
 def refuse_repeated(workloads: list[Any], variable: str) -> None:
@@ -106,17 +110,17 @@ def _matching(part: Any, workloads: list[Any], variable: str) -> list[Any]:
     unknown = [key for key in part if str(key).partition(".")[0] not in (*KEYS, *NORMALISED)]
     if unknown:
         raise bad_value(f"{variable}.{unknown[0]}", part[unknown[0]], f"There is no such key; use {', '.join(KEYS)}.")
-    found, refused = [], []
+    matching, refused = [], []
     for workload in workloads:
         try:
             if normalise(_overlaid(workload, part), variable) == workload:
-                found.append(workload)
+                matching.append(workload)
         except Failure as failure:
             # What contradicts this workload may be a part of another.
             refused.append(failure)
     if len(refused) == len(workloads):
         raise refused[0]
-    return found
+    return matching
 
 
 def _overlaid(workload: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:

@@ -84,23 +84,23 @@ def normalise(workload: dict[str, Any], variable: str = "workload") -> dict[str,
     direct = _boolean(workload.get("direct", True), f"{variable}.direct")
     # The page cache takes any length; a device does not.
     sector = SECTOR_BYTES if direct else 1
-    found = _block_size(workload, variable, sector)
+    complete = _block_size(workload, variable, sector)
     optional = {
         key: _optional(key, workload[key], f"{variable}.{key}") for key in OPTIONAL if workload.get(key) is not None
     }
     optional = {key: value for key, value in optional.items() if value is not None}
     defaults = AMOUNT_DEFAULTS if "loops" in optional or "io_bytes" in optional else {}
     for key, (default, low, high) in NUMBERS.items():
-        found[key] = _integer(workload.get(key, defaults.get(key, default)), f"{variable}.{key}", low, high)
-    alignment = _either(workload, "alignment", natural_alignment(found), variable)
-    found["alignment_bytes"] = _size(alignment, f"{variable}.alignment", sector)
-    found["direct"] = direct
-    found["range"] = _range(workload.get("range") or {}, f"{variable}.range")
+        complete[key] = _integer(workload.get(key, defaults.get(key, default)), f"{variable}.{key}", low, high)
+    alignment = _either(workload, "alignment", natural_alignment(complete), variable)
+    complete["alignment_bytes"] = _size(alignment, f"{variable}.alignment", sector)
+    complete["direct"] = direct
+    complete["range"] = _range(workload.get("range") or {}, f"{variable}.range")
     if "think_time_us" in optional:
         optional.setdefault("burst", 1)
-    found.update(optional)
-    _refuse_contradictions(found, variable)
-    return found
+    complete.update(optional)
+    _refuse_contradictions(complete, variable)
+    return complete
 
 
 def parse_size(value: Any, variable: str = "size") -> int:
@@ -143,8 +143,8 @@ def workload_id(workload: dict[str, Any]) -> str:
         )
     )
     usual = {"alignment_bytes": natural_alignment(full), "direct": True, "range": WHOLE_RANGE}
-    said = ("block_size_bytes", "block_size_range", *NUMBERS)
-    unusual = {key: value for key, value in full.items() if key not in said and usual.get(key) != value}
+    words = ("block_size_bytes", "block_size_range", *NUMBERS)
+    unusual = {key: value for key, value in full.items() if key not in words and usual.get(key) != value}
     if unusual:
         short += "-" + hashlib.sha256(json.dumps(unusual, sort_keys=True).encode()).hexdigest()[:6]
     return short
@@ -256,7 +256,7 @@ def _size_words(workload: dict[str, Any]) -> str:
     }
     if len(set(words.values())) == 1:
         return f"mix of {words.popitem()[1]},"
-    return "; ".join(f"{name}s of {told}" for name, told in words.items()) + ";"
+    return "; ".join(f"{name}s of {text}" for name, text in words.items()) + ";"
 
 
 def _optional_words(workload: dict[str, Any]) -> list[Any]:
@@ -485,7 +485,7 @@ def _distribution(value: Any, variable: str) -> Any:
 def _data(value: Any, variable: str) -> Any:
     _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent"), variable)
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
-    found = {"pattern": pattern}
+    data = {"pattern": pattern}
     if (pattern == "repeat") != (value.get("hex") is not None):
         raise bad_value(
             variable, value, "Give hex, the bytes that are repeated, with pattern repeat and with no other."
@@ -498,7 +498,7 @@ def _data(value: Any, variable: str) -> Any:
                 value["hex"],
                 "Write 1 to 64 bytes as pairs of hexadecimal digits between quotes, without 0x.",
             )
-        found["hex"] = value["hex"].lower()
+        data["hex"] = value["hex"].lower()
     for key in ("compress_percent", "dedupe_percent"):
         share = _integer(value.get(key) or 0, f"{variable}.{key}", 0, 100)
         if share and pattern != "random":
@@ -508,21 +508,21 @@ def _data(value: Any, variable: str) -> Any:
                 f"Data of pattern {pattern} is as compressible as it is; leave {key} out or use pattern random.",
             )
         if share:
-            found[key] = share
-    return None if found == {"pattern": "random"} else found
+            data[key] = share
+    return None if data == {"pattern": "random"} else data
 
 
 def _sync(value: Any, variable: str) -> Any:
     _keys(value, ("mode", "fsync_every", "fdatasync_every", "end_fsync"), variable)
-    found = {}
+    sync = {}
     if _choice(value.get("mode", "none"), f"{variable}.mode", SYNC_MODES) != "none":
-        found["mode"] = value["mode"]
+        sync["mode"] = value["mode"]
     for key in ("fsync_every", "fdatasync_every"):
         if value.get(key) is not None:
-            found[key] = _integer(value[key], f"{variable}.{key}", 1, 1_000_000)
+            sync[key] = _integer(value[key], f"{variable}.{key}", 1, 1_000_000)
     if _boolean(value.get("end_fsync", False), f"{variable}.end_fsync"):
-        found["end_fsync"] = True
-    return found or None
+        sync["end_fsync"] = True
+    return sync or None
 
 
 def _engine_options(value: Any, variable: str) -> Any:
