@@ -10,6 +10,7 @@ Everything goes through comparison.compare(), as in compare and in compare_resul
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib
 import math
 import random
@@ -32,25 +33,44 @@ EFFECTS = (5, 10, 20)
 
 # So small that every difference matters: what is tested are the tests, not the mercy of a margin.
 NO_MARGIN = 0.001
+START = datetime.datetime(2026, 11, 21, tzinfo=datetime.timezone.utc)
 
 
-def judged(before: list, after: list, interleaved: bool = False, margin_percent: float = NO_MARGIN) -> dict:
-    """The comparison of IOPS: before and after hold for each point the logarithms of its repetitions."""
+def result(point: int, number: int, value: float, place: int, run: str = "") -> dict:
+    """A repetition of IOPS, given as a logarithm, that was the place-th in time."""
+    return {
+        "layer": f"p{point}",
+        "workload_id": "w",
+        "repetition": number,
+        "run_id": run,
+        "total": {"iops": math.exp(value)},
+        "started_utc": (START + datetime.timedelta(seconds=10 * place)).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
 
-    def results(points: list, side: int) -> list:
-        return [
-            {
-                "layer": f"p{index}",
-                "workload_id": "w",
-                "repetition": number,
-                "total": {"iops": math.exp(value)},
-                "started_utc": f"{2 * number + side if interleaved else number + side * len(values):06}",
-            }
+
+def judged(before: list, after: list, margin_percent: float = NO_MARGIN) -> dict:
+    """The comparison of sides that took turns within rounds, now this one first and now that: for each point the logarithms of its repetitions."""
+    sides = [
+        [
+            result(index, number, value, 2 * number + (number + side) % 2)
             for index, values in enumerate(points)
-            for number, value in enumerate(values)
+            for number, value in enumerate(values, 1)
         ]
+        for side, points in enumerate((before, after))
+    ]
+    return comparison.compare(*sides, metrics=["iops"], margin_percent=margin_percent)
 
-    return comparison.compare(results(before, 0), results(after, 1), metrics=["iops"], margin_percent=margin_percent)
+
+def ordered(values: list, labels: str, run_length: int = 0) -> dict:
+    """The comparison of one point whose values, in the order of time, belong to the sides as the labels say ('A' or 'B').
+
+    The n-th A and the n-th B are one round. run_length: so many in a row are a run of their own.
+    """
+    sides: dict = {"A": [], "B": []}
+    for place, (value, label) in enumerate(zip(values, labels)):
+        number = place % run_length if run_length else len(sides[label])
+        sides[label].append(result(0, number + 1, value, place, f"run{place // run_length}" if run_length else label))
+    return comparison.compare(sides["A"], sides["B"], metrics=["iops"], margin_percent=NO_MARGIN)
 
 
 def verdicts(found: dict) -> list:
@@ -176,22 +196,37 @@ def many_points(noise: random.Random, trials: dict) -> None:
             "false alarm anywhere",
             *(f"could see at CV {variation} %" for variation in VARIATIONS),
             "finds that",
-            "Holm on Mann-Whitney would",
+            "Holm would",
         ),
         rows,
     )
 
 
-def disturbed(noise: random.Random, trials: int) -> None:
-    """Noise that is not independent, in the order of time: A A A … B B B … against A B A B …"""
-    print("### False alarms under disturbed noise (CV 2 %)\n")
+# name -> (labels of a sequence, repetitions a run; 0: all in one run), each drawn anew.
+DESIGNS = {
+    "one after the other, n 10": lambda noise: ("A" * 10 + "B" * 10, 0),
+    "in turns ABBA, 6 rounds": lambda noise: ("ABBA" * 3, 0),
+    "in turns ABBA, 10 rounds": lambda noise: ("ABBA" * 5, 0),
+    "in turns ABAB, 10 rounds": lambda noise: ("AB" * 10, 0),
+    "in turns, drawn order, 10 rounds": lambda noise: (drawn(noise, 10), 0),
+    "runs a b a b a b of 5": lambda noise: (("A" * 5 + "B" * 5) * 3, 5),
+    "runs a b a b a b a b a b of 5": lambda noise: (("A" * 5 + "B" * 5) * 5, 5),
+}
+
+
+def drawn(noise: random.Random, rounds: int) -> str:
+    return "".join(noise.choice(("AB", "BA")) for _round in range(rounds))
+
+
+def disturbances(noise: random.Random) -> dict:
+    """name -> function of (number of values, values a run) that gives them in the order of time, as logarithms; nothing differs between the sides."""
     deviation = 0.02
 
-    def white(length: int) -> list:
+    def white(length: int, run: int) -> list:
         return draws(noise, length, deviation)
 
     def remembering(memory: float):
-        def series(length: int) -> list:
+        def series(length: int, run: int) -> list:
             values = draws(noise, 1, deviation)
             while len(values) < length:
                 values.append(memory * values[-1] + noise.gauss(0, deviation * math.sqrt(1 - memory**2)))
@@ -199,89 +234,129 @@ def disturbed(noise: random.Random, trials: int) -> None:
 
         return series
 
-    def drifting(length: int) -> list:
-        return [value + 0.1 * place / length for place, value in enumerate(white(length))]
+    def drifting(length: int, run: int) -> list:
+        return [value - 0.1 * place / (length - 1) for place, value in enumerate(white(length, run))]
 
-    def outliers(length: int) -> list:
-        return [value - (0.2 if noise.random() < 0.1 else 0.0) for value in white(length)]
+    def cooling(length: int, run: int) -> list:
+        return [value + 0.1 * math.exp(-5 * place / length) for place, value in enumerate(white(length, run))]
 
-    rows = []
-    for name, series in (
-        ("independent", white),
-        ("each remembers half of the one before", remembering(0.5)),
-        ("remembers 0.9", remembering(0.9)),
-        ("10 % drift over the whole time", drifting),
-        ("one in ten is 20 % slower", outliers),
-    ):
-        row = [name]
-        for count in (5, 10):
-            counts = [0, 0, 0]
-            for _trial in range(trials):
-                values = series(2 * count)
-                counts[0] += alarm(judged([values[:count]], [values[count:]]))
-                rounds = list(zip(values[::2], values[1::2]))
-                counts[1] += alarm(judged([[a for a, _b in rounds]], [[b for _a, b in rounds]], interleaved=True))
-                drawn = [noise.sample(pair, 2) for pair in rounds]
-                counts[2] += alarm(judged([[a for a, _b in drawn]], [[b for _a, b in drawn]], interleaved=True))
-            row += [percent(alarms / trials) for alarms in counts]
-        rows.append(tuple(row))
+    def of_runs(length: int, run: int) -> list:
+        effects = draws(noise, length // run + 1, 0.05)
+        return [value + effects[place // run] for place, value in enumerate(white(length, run))]
+
+    def neighbour(length: int, run: int) -> list:
+        # Comes and goes in spells of 5 on average, and takes 10 %; 40 % of the time it is there.
+        there, values = noise.random() < 0.4, []
+        for value in white(length, run):
+            values.append(value - 0.1 * there)
+            there = noise.random() >= 0.2 if there else noise.random() < 0.2 * 0.4 / 0.6
+        return values
+
+    def outliers(length: int, run: int) -> list:
+        return [value - (0.2 if noise.random() < 0.1 else 0.0) for value in white(length, run)]
+
+    return {
+        "independent": white,
+        "linear drift of 10 % over the whole time": drifting,
+        "thermal decay of 10 %, gone after three fifths": cooling,
+        "every run differs by itself (5 %)": of_runs,
+        "a neighbour takes 10 % in 40 % of the time": neighbour,
+        "each remembers half of the one before": remembering(0.5),
+        "AR(1) 0.9": remembering(0.9),
+        "one in ten is 20 % slower": outliers,
+    }
+
+
+def disturbed(trials: int) -> None:
+    """What time does to a machine on which nothing was changed, for each design."""
+    print("### False alarms by design and disturbance (CV 2 %)\n")
+    names = disturbances(random.Random())  # noqa: S311 noise, no secret
     table(
-        ("noise", *(f"n {count}, {order}" for count in (5, 10) for order in ("A…A B…B", "ABAB", "drawn order"))), rows
+        ("noise", *DESIGNS), [(name, *(disturbed_cell(name, design, trials) for design in DESIGNS)) for name in names]
     )
 
 
-def intervals(noise: random.Random, trials: int, resamples: int) -> None:
-    """Why the interval is Hodges and Lehmann's: the bootstrap of the ratio of medians, which is widely used, is too narrow where repetitions are few."""
-    print("### How often a 95 % interval holds the true change (and its width, in standard deviations)\n")
+def disturbed_cell(name: str, design: str, trials: int) -> str:
+    """Share of false alarms; of sides that did not take turns also that of 'different', which is none."""
+    noise = random.Random(f"{name}/{design}")  # noqa: S311
+    series, alarms, candidates = disturbances(noise)[name], 0, 0
+    for _trial in range(trials):
+        labels, run_length = DESIGNS[design](noise)
+        # A side that was measured as a block of its own is a run of its own.
+        blocks = labels == "".join(sorted(labels))
+        values = series(len(labels), run_length or (len(labels) // 2 if blocks else len(labels)))
+        found = ordered(values, labels, run_length=run_length)
+        alarms += alarm(found)
+        candidates += "different" in verdicts(found)
+    share = percent(alarms / trials)
+    return f"{share} (time is a candidate: {percent(candidates / trials)})" if candidates else share
+
+
+def intervals(noise: random.Random, trials: int) -> None:
+    """The interval that is shown, where the sides are alike, and where they differ in noise and number."""
+    print("### How often a 95 % interval holds the true change\n")
+    cases = (
+        ("SD 2 % and 2 %, 5 against 5", (0.02, 5), (0.02, 5)),
+        ("SD 2 % and 2 %, 20 against 20", (0.02, 20), (0.02, 20)),
+        ("SD 1 % and 10 %, 20 against 5", (0.01, 20), (0.10, 5)),
+        ("SD 1 % and 10 %, 5 against 20", (0.01, 5), (0.10, 20)),
+        ("SD 1 % and 10 %, 5 against 5", (0.01, 5), (0.10, 5)),
+        ("SD 1 % and 10 %, 4 against 4", (0.01, 4), (0.10, 4)),
+    )
     rows = []
-    for count in REPETITIONS:
-        held, width = [0, 0, 0, 0], [0.0, 0.0, 0.0, 0.0]
+    for name, early, late in cases:
+        held = [0, 0]
         for _trial in range(trials):
-            a, b = draws(noise, count, 1.0), draws(noise, count, 1.0)
-            medians = sorted(
-                statistics.median(noise.choices(b, k=count)) - statistics.median(noise.choices(a, k=count))
-                for _index in range(resamples)
-            )
-            rounds = [noise.choices(range(count), k=count) for _index in range(resamples)]
-            by_round = sorted(
-                statistics.median([b[place] for place in chosen]) - statistics.median([a[place] for place in chosen])
-                for chosen in rounds
-            )
-            ends = [
-                (values[math.floor(0.025 * resamples)], values[math.ceil(0.975 * resamples) - 1])
-                for values in (medians, by_round)
-            ]
-            ends += [
-                (found.get("low", -math.inf), found.get("high", math.inf))
-                for found in (stats.shift(a, b), stats.paired_shift([late - early for early, late in zip(a, b)]))
-            ]
-            for place, (low, high) in enumerate(ends):
-                held[place] += low <= 0 <= high
-                width[place] += high - low
-        rows.append(
-            (
-                str(count),
-                *(
-                    f"{percent(hits / trials)} ({wide / trials:.1f})" if math.isfinite(wide) else "none"
-                    for hits, wide in zip(held, width)
-                ),
-            )
-        )
-    table(("n", "bootstrap", "bootstrap by round", "Hodges-Lehmann (used, apart)", "Walsh (used, interleaved)"), rows)
+            for place, tail in enumerate((0.0, 0.1)):
+                a, b = (
+                    [
+                        noise.gauss(0, deviation) - (10 * deviation if noise.random() < tail else 0.0)
+                        for _index in range(count)
+                    ]
+                    for deviation, count in (early, late)
+                )
+                low, high = stats.apart(a, b).interval()
+                truth = 10 * tail * (early[0] - late[0])
+                held[place] += low <= truth <= high
+        rows.append((name, *(percent(hits / trials) for hits in held)))
+    held = dict.fromkeys((6, 10, 20), 0)
+    for count in held:
+        for _trial in range(trials):
+            low, high = stats.paired(draws(noise, count, 0.03)).interval()
+            held[count] += low <= 0 <= high
+    rows += [(f"{count} rounds, pair by pair", percent(hits / trials), "–") for count, hits in held.items()]
+    table(("sides", "normal noise", "one in ten lies 10 SD lower"), rows)
+
+
+def equivalence(noise: random.Random, trials: int) -> None:
+    """Points that all differ by just the margin: calling one of them 'no difference larger than 5 %' is wrong."""
+    print("### 36 points, all of them 5 % slower: 'no difference larger than 5 %' for any of them (CV 2 %)\n")
+    rows = []
+    for count in (5, 10):
+        wrong = none = alone = 0
+        for _trial in range(trials):
+            sides = [[draws(noise, count, 0.02, shift) for _point in range(36)] for shift in (0.0, math.log(0.95))]
+            found = judged(*sides, margin_percent=gate.MARGIN_PERCENT)
+            wrong += "no_difference" in verdicts(found)
+            alone += any(within_margin(row) for row in found["rows"])
+            calm = [[draws(noise, count, 0.01) for _point in range(36)] for _side in (0, 1)]
+            none += verdicts(judged(*calm, margin_percent=gate.MARGIN_PERCENT)).count("no_difference") / 36
+        rows.append((str(count), percent(wrong / trials), percent(alone / trials), percent(none / trials)))
+    table(("n", "wrong anywhere", "without correction", "found alike where nothing differs (CV 1 %)"), rows)
 
 
 def advice(noise: random.Random, trials: int) -> None:
     """What comes of following 'run N more': the new repetitions join the old ones."""
     print("### After following 'run N more' (n 5, CV 5 %)\n")
     rows = []
-    for effect in (0, 5, 10):
-        open_trials = settled = wrong = wrong_at_once = 0
+    for effect in (0, 2, 5, 10):
+        open_trials = settled = wrong = 0
         asked = []
         for _trial in range(trials):
             sides = [draws(noise, 5, 0.05), draws(noise, 5, 0.05, math.log1p(effect / 100))]
             first = judged([sides[0]], [sides[1]], margin_percent=gate.MARGIN_PERCENT)
-            wrong_at_once += effect == 0 and alarm(first)
             row = first["rows"][0]
+            wrong += mistaken(row, effect)
             if row["verdict"] != "cannot_tell" or "run_more" not in row:
                 continue
             open_trials += 1
@@ -292,30 +367,63 @@ def advice(noise: random.Random, trials: int) -> None:
                 margin_percent=gate.MARGIN_PERCENT,
             )
             settled += verdicts(second) != ["cannot_tell"]
-            wrong += effect == 0 and alarm(second)
+            wrong += mistaken(second["rows"][0], effect)
         rows.append(
             (
                 f"{effect} %",
                 percent(open_trials / trials),
                 str(round(statistics.median(asked))),
                 percent(settled / open_trials),
-                percent((wrong + wrong_at_once) / trials) if effect == 0 else "–",
+                percent(wrong / trials),
             )
         )
-    table(("true change", "open after 5", "asked for (median)", "then settled", "false alarms, both looks"), rows)
+    table(
+        (
+            "true change",
+            "open after 5, with advice",
+            "asked for (median)",
+            "then settled",
+            "wrong, both looks together",
+        ),
+        rows,
+    )
+
+
+def mistaken(row: dict, effect: int) -> bool:
+    """Whether the verdict is not what the truth is: a difference where there is none, the wrong direction, or none where it is above the margin."""
+    if row["verdict"] == "better":
+        return effect == 0
+    return row["verdict"] == "worse" or (row["verdict"] == "no_difference" and effect > gate.MARGIN_PERCENT)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=100, help="simulated comparisons for each cell (default 100)")
-    trials = parser.parse_args().trials
+    parser.add_argument(
+        "--trials",
+        type=int,
+        default=25,
+        help="simulated comparisons for each cell of the tables of one point (default 25), a multiple of them elsewhere",
+    )
+    parser.add_argument(
+        "--only", action="append", help="design, interval, point, many, equal or advice; all of them by default"
+    )
+    arguments = parser.parse_args()
+    trials = arguments.trials
     begun = time.process_time()
-    noise = random.Random(20261121)  # noqa: S311 noise, no secret
-    one_point(noise, trials)
-    many_points(noise, {4: 2 * trials, 5: 2 * trials, 10: max(10, trials // 4), 20: max(10, trials // 5)})
-    disturbed(noise, 2 * trials)
-    intervals(noise, trials, 300)
-    advice(noise, 2 * trials)
+    parts = {
+        "design": lambda _noise: disturbed(4 * trials),
+        "interval": lambda noise: intervals(noise, 80 * trials),
+        "point": lambda noise: one_point(noise, trials),
+        "many": lambda noise: many_points(
+            noise, {4: 2 * trials, 5: 2 * trials, 10: max(10, trials // 2), 20: max(10, trials // 2)}
+        ),
+        "equal": lambda noise: equivalence(noise, trials),
+        "advice": lambda noise: advice(noise, 4 * trials),
+    }
+    for name, part in parts.items():
+        if name in (arguments.only or parts):
+            # Each has noise of its own, so that it prints the same table alone.
+            part(random.Random(f"20261121/{name}"))  # noqa: S311 noise, no secret
     print(f"{time.process_time() - begun:.0f} s of processor time")
 
 

@@ -24,11 +24,14 @@ SELECTOR = {
         "results_dir": {"type": "path"},
         "testbed_id": {"type": "str"},
         "run_id": {"type": "str", "default": "latest"},
+        "run_ids": {"type": "list", "elements": "str"},
         "layer": {"type": "str"},
         "variant": {"type": "str"},
         "workload": {"type": "str"},
     },
 }
+# Two of them and their selectors make the name of a folder.
+LONGEST_LABEL = 80
 ARGUMENTS = {
     "baseline": SELECTOR,
     "candidate": SELECTOR,
@@ -51,12 +54,12 @@ class ActionModule(CollectionAction):
         sides = [self._side(name, args[name]) for name in points.SIDES]
         output_dir = self._output_dir(args, sides[1])
         if args["scrub"]:
-            names = scrub.Pseudonyms([side["run"] for side in sides])
+            names = scrub.Pseudonyms([run for side in sides for run in side["runs"]])
             sides = [_scrubbed(side, names) for side in sides]
             # What is named in the arguments has its pseudonym too.
             args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
-        if len({side["run"].testbed_id for side in sides}) > 1:
-            sides = [{**side, "label": f"{safe(side['run'].testbed_id)}.{side['label']}"} for side in sides]
+        if len({side["runs"][0].testbed_id for side in sides}) > 1:
+            sides = [{**side, "label": f"{safe(side['runs'][0].testbed_id)}.{side['label']}"} for side in sides]
         found = comparison.compare_runs(
             *sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"]
         )
@@ -78,6 +81,7 @@ class ActionModule(CollectionAction):
                     "headline",
                     "counts",
                     "design",
+                    "method",
                     "rows",
                     "unmatched",
                     "damaged",
@@ -118,19 +122,35 @@ class ActionModule(CollectionAction):
         run_dir, results_dir, testbed_id = (given[key] for key in ("run_dir", "results_dir", "testbed_id"))
         if bool(run_dir) == bool(results_dir and testbed_id) or (run_dir and (results_dir or testbed_id)):
             raise bad_value(name, given, "Give either run_dir, or results_dir and testbed_id.")
-        folder = run_dir or load.find_run(self._loader.path_dwim(results_dir), testbed_id, given["run_id"])
-        run = load.read_run(os.path.abspath(self._loader.path_dwim(folder)))
+        if given["run_ids"] is not None and (run_dir or not given["run_ids"]):
+            raise bad_value(name, given, "Name at least one run in run_ids, of results_dir and testbed_id.")
+        folders = (
+            [run_dir]
+            if run_dir
+            else [
+                load.find_run(self._loader.path_dwim(results_dir), testbed_id, run_id)
+                for run_id in given["run_ids"] or [given["run_id"]]
+            ]
+        )
+        runs = [load.read_run(os.path.abspath(self._loader.path_dwim(folder))) for folder in folders]
         selector = {key: given[key] for key in points.SELECTORS.values()}
-        parts = [run.run_id, *(selector[key] for key in ("layer", "variant", "workload") if selector[key])]
-        return {"run": run, "selector": selector, "label": safe(".".join(parts))}
+        return {"runs": runs, "selector": selector, "label": _label(runs, selector)}
 
     def _output_dir(self, args: dict, candidate: dict) -> str:
         """Beside the runs of the candidate's testbed, where no run has this name because it holds no points."""
         return (
             self._loader.path_dwim(args["output_dir"])
             if args["output_dir"]
-            else os.path.join(os.path.dirname(candidate["run"].folder), "compare")
+            else os.path.join(os.path.dirname(candidate["runs"][0].folder), "compare")
         )
+
+
+def _label(runs: list, selector: dict) -> str:
+    """Names the folder of the comparison: the run, or all of them as long as that is no longer than a name may be."""
+    names = "_".join(run.run_id for run in runs)
+    if len(names) > LONGEST_LABEL:
+        names = f"{runs[0].run_id}_and_{len(runs) - 1}_more"
+    return safe(".".join([names, *(selector[key] for key in ("layer", "variant", "workload") if selector[key])]))
 
 
 def safe(name: str) -> str:
@@ -140,9 +160,9 @@ def safe(name: str) -> str:
 
 def _scrubbed(side: dict, names: scrub.Pseudonyms) -> dict:
     """The side under its pseudonyms; of its folder nothing is left but what the run is called."""
-    run = names.run(side["run"])
+    runs = [names.run(run) for run in side["runs"]]
     return {
-        "run": replace(run, folder=os.path.join(run.testbed_id, run.run_id)),
+        "runs": [replace(run, folder=os.path.join(run.testbed_id, run.run_id)) for run in runs],
         "label": safe(names.text(side["label"])),
         "selector": {field: name and names.text(name) for field, name in side["selector"].items()},
     }

@@ -10,10 +10,12 @@ short_description: Says whether a change is real, from the stored results of two
 version_added: 0.2.0
 description:
   - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
-    difference larger than the margin, or cannot tell and how many repetitions more it would take.
+    difference larger than the margin, different but time is a candidate, or cannot tell and how many repetitions more it would take.
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
-    difference that the comparison could have seen. With fewer than 4 repetitions a side there is no verdict. C(docs/comparison.md)
-    explains the methods and how often they are wrong.
+    difference that the comparison could have seen. With fewer than 4 repetitions a side, or with lists of runs fewer than 3 runs, there is no
+    verdict. C(docs/comparison.md) explains the methods and how often they are wrong.
+  - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times tell. Of sides measured one
+    block after the other time is as good an explanation as what was changed.
   - Refuses unlike things. What the two were measured on is compared first; a difference that is not named in O(under_test) stops the task with
     code V(unlike_runs), and the message names every one.
   - Two layers, variants or workloads of one run are compared by naming them in O(baseline) and O(candidate).
@@ -41,6 +43,13 @@ options:
         description: Name of the run in C(results_dir), or V(latest) for the run that started last.
         type: str
         default: latest
+      run_ids:
+        description:
+          - Names of several runs in C(results_dir), in the place of C(run_id). Each counts as one measurement, so that what differs from run to run
+            is part of the noise.
+          - At least 3 a side, measured in turns with those of the other side, a b a b a b.
+        type: list
+        elements: str
       layer:
         description: Takes this layer only. When the other side names another, the two layers are compared.
         type: str
@@ -78,7 +87,7 @@ options:
     description:
       - Makes the task fail, after the files are written, when a figure meets one of these.
       - V(regression) is a verdict of worse, V(regression > 5 %) one whose estimate is worse by more, V(cannot_tell) a figure
-        without a verdict, V(missing) a point that the candidate lacks or failed. All but the last can stand after a
+        without a verdict or one that time may have made, V(missing) a point that the candidate lacks or failed. All but the last can stand after a
         metric, as in V(latency_p99_ns regression > 10 %).
     type: list
     elements: str
@@ -125,6 +134,12 @@ EXAMPLES = r"""
     under_test: ["hosts.*.devices.*.queue.scheduler"]
     fail_on: [regression > 10 %, latency_p99_ns regression > 20 %, missing]
 
+- name: Three runs of either, measured in turns on different days
+  storlab.testbed.compare:
+    baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [a1, a2, a3]}
+    candidate: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [b1, b2, b3]}
+    under_test: ["hosts.*.devices.*.queue.scheduler"]
+
 - name: What does the network cost? Two layers of one run
   storlab.testbed.compare:
     baseline: {run_dir: /tmp/storlab-example/results/embedded/after, layer: target-bench}
@@ -134,12 +149,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 verdict:
-  description: Over all figures, the first that any has of V(worse), V(cannot_tell), V(no_verdict), V(better), else V(no_difference).
+  description: Over all figures, the first that any has of V(worse), V(different), V(cannot_tell), V(no_verdict), V(better), else V(no_difference).
   returned: success
   type: str
   sample: no_difference
 headline:
-  description: The comparison in a sentence or two.
+  description: The comparison in a few sentences, the first of which says in which order the sides were measured.
   returned: success
   type: str
   sample: No figure differs by more than the margin.
@@ -174,10 +189,17 @@ counts:
       type: int
       sample: 0
 design:
-  description: V(interleaved) when baseline and candidate took turns for at least 6 rounds and are compared round by round, else V(apart).
+  description:
+    - How the sides lie in time, by their start times. V(interleaved) when their repetitions took turns, V(alternating) when whole runs
+      did, V(blocks) when one was measured after the other, V(unknown) when no start times are recorded.
   returned: success
   type: str
   sample: interleaved
+method:
+  description: V(pairs) when rounds are compared one by one (6 or more in turns), V(runs) when each run counts once, else V(groups).
+  returned: success
+  type: str
+  sample: pairs
 rows:
   description: One row a point and metric. What could not be said is absent.
   returned: success

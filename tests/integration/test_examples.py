@@ -86,14 +86,16 @@ def test_examples_of_compare_run(root, tmp_path):
     from fixtures.compare import make_runs
 
     workload = next(iter(make_runs.WORKLOADS))
-    for seed, run_id in enumerate(("before", "after")):
+    for seed, run_id in enumerate(("before", "after", "a1", "b1", "a2", "b2", "a3", "b3")):
         rates = {("target-bench", workload): 9000, ("initiator-bench", workload): 5000}
-        folder = make_runs.write_run(tmp_path / "made", make_runs.results(5, rates, seed=seed, run_id=run_id))
+        results = make_runs.results(5, rates, seed=seed, run_id=run_id, start=3600 * (1 + seed))
+        folder = make_runs.write_run(tmp_path / "made", results)
         shutil.copytree(folder, tmp_path / "results" / "embedded" / run_id)
     play(root, tmp_path, examples(root, "compare"))
     assert sorted(path.name for path in (tmp_path / "results" / "embedded" / "compare").iterdir()) == [
         "after-vs-before",
         "after.initiator-bench-vs-after.target-bench",
+        "b1_b2_b3-vs-a1_a2_a3",
     ]
 
 

@@ -171,7 +171,7 @@ def refuse_unlike(found: list, labels: tuple) -> None:
         )
         raise Failure(
             "unlike_runs",
-            f"Baseline {labels[0]} and candidate {labels[1]} differ in {len(unlike)} thing{'' if len(unlike) == 1 else 's'} "
+            f"{labels[0][:1].upper()}{labels[0][1:]} and {labels[1]} differ in {len(unlike)} thing{'' if len(unlike) == 1 else 's'} "
             f"beside what is under test: {named}.",
             "Measure both alike, or name what is meant to differ in under_test.",
             differences=unlike,

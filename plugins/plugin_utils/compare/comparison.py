@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Baseline against candidate: which points belong together, is a difference real, and were the two alike but for what is under test.
 
-Pure: results in, a mapping out that every form of the report is made of. Here is the order of things; points says what is paired,
-alike whether the sides were, stats has the methods, gate the verdicts and what they stop, words the sentences. docs/comparison.md explains them.
+Pure: results in, a mapping out that every form of the report is made of. Here is the order of things: points says what is paired, alike whether
+the sides were, timeline in which order they were measured, stats has the methods, gate the verdicts and what they stop, words the
+sentences. docs/comparison.md explains them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ from fnmatch import fnmatchcase
 
 from ...module_utils.core.failure import Failure, bad_value
 from ..store.cells import Cell, pool
-from . import gate, points, stats
+from . import gate, points, stats, timeline
 from .alike import differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
-from .points import FIELDS, LEAST_REPETITIONS, LEAST_ROUNDS, SELECTORS, SIDES, Metric, field_of
-from .words import headline
+from .points import FIELDS, LEAST_REPETITIONS, LEAST_RUNS, SELECTORS, SIDES, Metric, field_of
+from .timeline import LEAST_ROUNDS
+from .words import design_words, headline
 
 SCHEMA = "storlab.comparison/1"
+# Standard deviation of a value within a bin of fio's histograms, which are at most 1/64 of it wide.
+BIN_SCATTER = 1 / 64 / math.sqrt(12)
+# A side that moved by less than this share of the difference does not explain it.
+DRIFT = 0.25
+# Figures are shown with this precision, and nothing finer is claimed to be visible.
+LEAST_VISIBLE_PERCENT = 0.1
 
 
 def compare(
@@ -76,7 +84,7 @@ def compare(
             failed=failed,
         )
     pairs = [(groups["baseline"][key], groups["candidate"][key]) for key in both]
-    paired = all(points.interleaved(*pair) for pair in pairs)
+    design = timeline.design_of(pairs)
     rows = []
     for pair in pairs:
         shown = [_pooled(group) for group in pair]
@@ -90,24 +98,35 @@ def compare(
                 for group in pair
             ]
             if all(values):
-                rows.append(_row(pair, metric, values, shown, paired))
+                rows.append(_row(pair, metric, values, shown, design))
             elif any(values):
                 unmatched.append(
                     {"side": SIDES[bool(values[1])], "point": points.label(pair[0], pair[1]), "metric": metric.name}
                 )
-    _judge(rows, paired, margin_percent)
+    _judge(rows, design, margin_percent)
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return {
         "schema": SCHEMA,
         "margin_percent": margin_percent,
-        "design": "interleaved" if paired else "apart",
+        "design": design.order,
+        "method": design.method,
         "counts": counts,
         "verdict": gate.overall(counts),
-        "headline": headline(rows, margin_percent),
+        "headline": headline(rows, margin_percent, design_words(design.order, design.method, _counts(pairs, design))),
         "rows": [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows],
         "unmatched": unmatched,
         "failed": failed,
     }
+
+
+def _counts(pairs: list, design: timeline.Design) -> tuple:
+    """The fewest of a point's runs, common rounds or repetitions, a side."""
+    if design.method == "pairs":
+        return (min(len(set(ours) & set(theirs)) for ours, theirs in pairs),) * 2
+    return tuple(
+        min(len(timeline.runs_of(pair[side]) if design.method == "runs" else pair[side]) for pair in pairs)
+        for side in (0, 1)
+    )
 
 
 def _pooled(group: dict) -> Cell | None:
@@ -118,7 +137,7 @@ def _pooled(group: dict) -> Cell | None:
         return None
 
 
-def _row(pair: tuple, metric: Metric, values: list, shown: list, paired: bool) -> dict:
+def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timeline.Design) -> dict:
     """What is known of a figure before any verdict; keys with an underscore are for _judge alone."""
     sides = {}
     for side, group, found, cell in zip(SIDES, pair, values, shown):
@@ -146,69 +165,132 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, paired: bool) -
         **sides,
         "verdict": "no_verdict",
     }
-    fewest = min(side["repetitions"] for side in sides.values())
     if min(side["low"] for side in sides.values()) <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
-    elif fewest < LEAST_REPETITIONS:
-        row.update(why=f"{fewest} of at least {LEAST_REPETITIONS} repetitions", run_more=LEAST_REPETITIONS - fewest)
-    elif not paired or len(set(values[0]) & set(values[1])) >= LEAST_ROUNDS:
-        row["_logs"] = [{number: math.log(value) for number, value in found.items()} for found in values]
+        return row
+    logs = [{number: math.log(value) for number, value in found.items()} for found in values]
+    least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
+    if design.method == "runs":
+        logs = [_of_runs(group, found) for group, found in zip(pair, logs)]
+        for side, of_runs in zip(SIDES, logs):
+            row[side]["runs"] = len(of_runs)
+        least, what, has = LEAST_RUNS, "runs", min(map(len, logs))
+    elif design.method == "pairs":
+        least, what, has = LEAST_ROUNDS, "common rounds", len(set(logs[0]) & set(logs[1]))
+    if has < least:
+        row.update(why=f"{has} of at least {least} {what}", run_more=least - has)
     else:
-        row.update(
-            why=f"fewer than {LEAST_ROUNDS} common rounds", run_more=LEAST_ROUNDS - len(set(values[0]) & set(values[1]))
+        row["_logs"], row["_rest"] = (
+            _weaker(logs, _drift_within(pair, logs)) if design.method == "pairs" else (logs, 0.0)
         )
+        row["_ordered"] = [timeline.in_time(group, found) for group, found in zip(pair, values)]
     return row
 
 
-def _judge(rows: list, paired: bool, margin_percent: float) -> None:
+def _of_runs(group: dict, logs: dict) -> dict:
+    """{run: mean of its logarithms}: what one run tells, however often it repeated."""
+    return {
+        run: statistics.fmean(logs[number] for number in mine)
+        for run in timeline.runs_of(group)
+        if (mine := [number for number in logs if timeline.run_of(group[number]) == run])
+    }
+
+
+def _drift_within(pair: tuple, logs: list) -> float:
+    """How much of the difference (a logarithm) a steady drift makes where the same side always came first in its round.
+
+    Where the order was drawn it is 0: the later one is as often this side as that.
+    """
+    rounds = sorted(set(logs[0]) & set(logs[1]))
+    times = timeline.times_of(pair[0], pair[1], rounds)
+    gaps = [late - early for early, late in zip(*times)]
+    if not (all(gap > 0 for gap in gaps) or all(gap < 0 for gap in gaps)):
+        return 0.0
+    slope = stats.common_slope(
+        [[(time, side[number]) for time, number in zip(where, rounds)] for where, side in zip(times, logs)]
+    )
+    return slope * statistics.fmean(gaps)
+
+
+def _weaker(logs: list, drift: float) -> tuple:
+    """(logarithms, rest): without the drift or as they are, whichever shows the smaller difference, and how far the other lies above.
+
+    Nobody knows whether what drifted from round to round went on within the rounds.
+    """
+    common = set(logs[0]) & set(logs[1])
+    plain = statistics.fmean(logs[1][number] - logs[0][number] for number in common)
+    if abs(plain) <= abs(plain - drift):
+        return logs, -drift
+    return [logs[0], {number: value - drift for number, value in logs[1].items()}], drift
+
+
+def _judge(rows: list, design: timeline.Design, margin_percent: float) -> None:
     """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together."""
     judged = [row for row in rows if "_logs" in row]
-    together = stats.family([row["_logs"] for row in judged], paired)
+    margin = math.log1p(margin_percent / 100)
+    together = stats.family([row["_logs"] for row in judged], design.method)
     for row, corrected in zip(judged, together["p"]):
         a, b = row["_logs"]
-        rounds = sorted(set(a) & set(b))
-        differences = [b[number] - a[number] for number in rounds]
-        counts = (len(rounds), len(rounds)) if paired else (len(a), len(b))
-        if paired:
-            found, raw, scatter = (
-                stats.paired_shift(differences),
-                stats.signed_rank(differences),
-                statistics.stdev(differences),
-            )
+        if design.method == "pairs":
+            differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
+            found, samples = stats.paired(differences), [differences]
         else:
-            ours, theirs = list(a.values()), list(b.values())
-            found, raw, scatter = stats.shift(ours, theirs), stats.mann_whitney(ours, theirs), stats.noise(ours, theirs)
-        # Each row's share of ALPHA, as the relabellings tell it; none of them can tell when there are too few.
-        freedom = stats.degrees(*counts, paired)
-        each = (
-            stats.t_tails(stats.critical_t(together["critical"], freedom), freedom)
-            if together["critical"]
-            else stats.ALPHA / len(judged)
-        )
-        seen = math.expm1(
-            stats.visible(scatter, stats.threshold(min(each, stats.ALPHA), *counts, paired), *counts, paired)
-        )
+            samples = [list(a.values()), list(b.values())]
+            found = stats.apart(*samples)
+        # Percentiles are places in bins: that all repetitions fell into one does not mean that they are equal.
+        scatters = [
+            (math.hypot(statistics.stdev(sample), BIN_SCATTER if _binned(row["metric"]) else 0.0), len(sample) - 1)
+            for sample in samples
+        ]
+        error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
+        freedom = sum(len(sample) - 1.0 for sample in samples)
+        each = stats.share_of_level(together["critical"], freedom, len(judged))
+        low, high = _widened(found.interval(), row["_rest"])
         row.update(
-            change_percent=_percent(found["estimate"]),
-            change_low_percent=_percent(found["low"]),
-            change_high_percent=_percent(found["high"]),
-            confidence_percent=100 * found["confidence"],
-            p=raw,
-            p_corrected=max(raw, corrected),
-            visible_percent=100 * seen,
+            change_percent=_percent(found.estimate),
+            change_low_percent=_percent(low),
+            change_high_percent=_percent(high),
+            confidence_percent=100 * (1 - stats.ALPHA),
+            p=found.p,
+            p_corrected=max(found.p, corrected),
+            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, found.freedom, each))),
         )
-        row["verdict"] = gate.verdict(row, margin_percent)
-        if row["verdict"] == "cannot_tell":
-            needed = stats.repetitions_needed(
-                found["estimate"],
-                scatter,
-                min(each, stats.ALPHA),
-                math.log1p(margin_percent / 100),
-                min(counts),
-                paired,
+        # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
+        inner, outer = _widened(found.interval(1 - 2 * min(each, stats.ALPHA / 2)), row["_rest"])
+        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, design.turns)
+        if not design.turns and row["verdict"] in ("different", "no_difference"):
+            drift = _drift(
+                row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(found.estimate)
             )
+            if drift:
+                row.update(verdict="cannot_tell", drift=drift)
+        if row["verdict"] == "cannot_tell" and "drift" not in row:
+            count = min(map(len, samples))
+            needed = stats.repetitions_needed(found.estimate, scatters, each, margin, count)
             if needed:
-                row["run_more"] = needed - min(counts)
+                row["run_more"] = needed - count
+
+
+def _widened(interval: tuple, rest: float) -> tuple:
+    """The interval, wide enough to hold what lies ``rest`` above its middle too."""
+    return interval[0] + min(rest, 0.0), interval[1] + max(rest, 0.0)
+
+
+def _drift(ordered: list, beyond: float) -> dict | None:
+    """{side, kind, p, change_percent}: what moved inside a side while it was measured, by more than ``beyond`` (a logarithm); None where both stood still."""
+    for side, values in zip(SIDES, ordered):
+        logs = [math.log(value) for value in values]
+        p, change = stats.trend(logs)
+        if p <= stats.ALPHA and abs(change) > beyond:
+            return {"side": side, "kind": "trend", "p": p, "change_percent": _percent(change)}
+        p = stats.memory(logs)
+        if p <= stats.ALPHA and max(logs) - min(logs) > beyond:
+            return {"side": side, "kind": "memory", "p": p, "change_percent": _percent(logs[-1] - logs[0])}
+    return None
+
+
+def _binned(metric: str) -> bool:
+    return metric.rpartition(".")[2].startswith("latency_p")
 
 
 def _percent(logarithm: float) -> float:
@@ -222,18 +304,27 @@ def compare_runs(
     metrics: list | None = None,
     margin_percent: float = MARGIN_PERCENT,
 ) -> dict:
-    """compare(), after the environments were found alike. Each side: {run: Run, selector: {layer, variant, workload}, label}."""
+    """compare(), after the environments were found alike. Each side: {runs: [Run], selector: {layer, variant, workload}, label}."""
     sides = (baseline, candidate)
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
-    if selectors[0] == selectors[1] and baseline["run"].folder == candidate["run"].folder:
+    folders = [[run.folder for run in side["runs"]] for side in sides]
+    for name, mine in zip(SIDES, folders):
+        twice = sorted({folder for folder in mine if mine.count(folder) > 1})
+        if twice:
+            raise bad_value(name, twice[0], "It is named twice; name each run once.")
+    both = sorted(set(folders[0]) & set(folders[1]))
+    if selectors[0] == selectors[1] and both:
         raise bad_value(
             "candidate",
             candidate["label"],
-            "It is the baseline itself; name another run, or another layer, variant or workload of this one.",
+            "It is the baseline itself, or has a run in common with it; name other runs, or another layer, variant or workload of this one.",
         )
     for name, side in zip(SIDES, sides):
-        points.checked(side["run"].results, name)
-    chosen = [points.select(side["run"].results, side["selector"], name) for name, side in zip(SIDES, sides)]
+        for run in side["runs"]:
+            points.checked(run.results, name)
+    chosen = [
+        [points.select(run.results, side["selector"], name) for run in side["runs"]] for name, side in zip(SIDES, sides)
+    ]
     # A variant is a name that the user gave, so one side may be without.
     compared = tuple(
         field
@@ -242,32 +333,47 @@ def compare_runs(
         and (field == "variant" or None not in (selectors[0][field], selectors[1][field]))
     )
     # What a side has alone is listed, and its environment is no reason to refuse the rest.
-    places = [{points.place_of(result, compared) for result in results} for results in chosen]
+    places = [{points.place_of(result, compared) for results in of for result in results} for of in chosen]
     common = [
-        [result for result in results if points.place_of(result, compared) in places[0] & places[1]]
-        for results in chosen
+        [[result for result in results if points.place_of(result, compared) in places[0] & places[1]] for results in of]
+        for of in chosen
     ]
     alike: list = []
-    if all(common):
-        layers = {result["layer"] for results in common for result in results}
+    if all(results for of in common for results in of):
+        layers = {result["layer"] for of in common for results in of for result in results}
         automatic = [
             pattern
             for field, pattern in (("layer", "layers.compared.*"), ("workload_id", "workloads.compared.*"))
             if field in compared
         ]
-        known = [facts(side["run"], results, layers, compared) for side, results in zip(sides, common)]
-        alike = differences(known[0], known[1], [*under_test, *automatic])
-        refuse_unlike(alike, (baseline["label"], candidate["label"]))
-    found = compare(*chosen, metrics=metrics, margin_percent=margin_percent, compared=compared)
+        facts_of = [
+            [facts(run, results, layers, compared) for run, results in zip(side["runs"], of)]
+            for side, of in zip(sides, common)
+        ]
+        # Runs of one side are repetitions of each other: nothing is under test between them.
+        for side, each in zip(sides, facts_of):
+            for run, other in zip(side["runs"][1:], each[1:]):
+                refuse_unlike(
+                    differences(each[0], other, []), (f"{side['runs'][0].run_id} (a run of one side)", run.run_id)
+                )
+        alike = differences(facts_of[0][0], facts_of[1][0], [*under_test, *automatic])
+        refuse_unlike(alike, (f"baseline {baseline['label']}", f"candidate {candidate['label']}"))
+    found = compare(
+        *([result for results in of for result in results] for of in chosen),
+        metrics=metrics,
+        margin_percent=margin_percent,
+        compared=compared,
+    )
     named = [pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in alike)]
     return {
         **found,
         **{
             name: {
                 "label": side["label"],
-                "testbed_id": side["run"].testbed_id,
-                "run_id": side["run"].run_id,
-                "run_dir": side["run"].folder,
+                "testbed_id": side["runs"][0].testbed_id,
+                "run_id": ", ".join(run.run_id for run in side["runs"]),
+                "run_dir": side["runs"][0].folder,
+                **({"run_dirs": [run.folder for run in side["runs"]]} if len(side["runs"]) > 1 else {}),
                 **{key: value for key, value in side["selector"].items() if value is not None},
             }
             for name, side in zip(SIDES, sides)
@@ -275,5 +381,7 @@ def compare_runs(
         "environment": alike,
         "under_test": under_test,
         "under_test_same": named,
-        "damaged": [{"side": name, **entry} for name, side in zip(SIDES, sides) for entry in side["run"].damaged],
+        "damaged": [
+            {"side": name, **entry} for name, side in zip(SIDES, sides) for run in side["runs"] for entry in run.damaged
+        ],
     }

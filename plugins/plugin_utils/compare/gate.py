@@ -13,15 +13,21 @@ from .points import wanted_metrics
 from .words import verdict_words
 
 MARGIN_PERCENT = 5.0
-VERDICTS = ("worse", "better", "cannot_tell", "no_verdict", "no_difference")
+VERDICTS = ("worse", "better", "different", "cannot_tell", "no_verdict", "no_difference")
 
 
-def verdict(row: dict, margin_percent: float) -> str:
-    """Within the margin first: a difference too small to matter is none, however certain it is."""
-    low, high = row["change_low_percent"], row["change_high_percent"]
-    if -margin_percent <= low and high <= margin_percent:
+def verdict(row: dict, fits: bool, turns: bool) -> str:
+    """Within the margin first: a difference too small to matter is none, however certain it is.
+
+    fits: whether the interval, at the level that all figures together allow, lies within the margin. turns: whether the sides took turns;
+    where they did not, time is as good an explanation as what is under test.
+    """
+    if fits:
         return "no_difference"
-    if row["p_corrected"] <= stats.ALPHA and (low > 0 or high < 0):
+    low, high = row["change_low_percent"], row["change_high_percent"]
+    if row["p_corrected"] <= stats.LOOK and (low > 0 or high < 0):
+        if not turns:
+            return "different"
         return "better" if (low > 0) == (row["better"] == "higher") else "worse"
     return "cannot_tell"
 
@@ -29,7 +35,8 @@ def verdict(row: dict, margin_percent: float) -> str:
 def overall(counts: dict) -> str:
     """One verdict over all: the first of these that any figure has."""
     return next(
-        (verdict for verdict in ("worse", "cannot_tell", "no_verdict", "better") if counts[verdict]), "no_difference"
+        (verdict for verdict in ("worse", "different", "cannot_tell", "no_verdict", "better") if counts[verdict]),
+        "no_difference",
     )
 
 
@@ -112,5 +119,5 @@ def hits(comparison: dict, wanted: list) -> list:
 
 def _objects(rule: dict, row: dict) -> bool:
     if rule["condition"] == "cannot_tell":
-        return row["verdict"] in ("cannot_tell", "no_verdict")
+        return row["verdict"] in ("different", "cannot_tell", "no_verdict")
     return row["verdict"] == "worse" and abs(row["change_percent"]) > rule["percent"]

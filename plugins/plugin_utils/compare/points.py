@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass
 
 from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import KINDS
+from .timeline import run_of
 
 SIDES = ("baseline", "candidate")
-# With three a side no rank test can reach 5 %: the best p is 0.1.
+# With three a side no relabelling can reach 5 %: the best p is 0.1.
 LEAST_REPETITIONS = 4
-# With five rounds Wilcoxon's test cannot reach 5 %: the best p is 0.0625.
-LEAST_ROUNDS = 6
+# Runs are compared by Student's t test, which with two a side asks for differences that no machine has.
+LEAST_RUNS = 3
 # What tells points apart, and how a selector names it.
 SELECTORS = {"layer": "layer", "workload_id": "workload", "variant": "variant"}
 FIELDS = tuple(SELECTORS)
+IDENTITY = ("engine", "I/O engine", "target", "size")
 
 
 @dataclass(frozen=True)
@@ -152,20 +155,44 @@ def reason_of(result: dict) -> str:
 
 
 def groups_of(results: list, matched_by: list, side: str) -> dict:
-    """{what a point is matched by: {repetition: result}} of what was measured."""
+    """{what a point is matched by: {repetition: result}} of what was measured; with several runs a side {(run, repetition): result}.
+
+    Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
+    """
     found: dict = {}
+    several = len({run_of(result) for result in results}) > 1
     for result in results:
         if result.get("status", "measured") != "measured":
             continue
         repetitions = found.setdefault(tuple(field_of(result, field) for field in matched_by), {})
-        if result["repetition"] in repetitions:
+        number = (run_of(result), result["repetition"]) if several else result["repetition"]
+        if number in repetitions:
             raise bad_value(
                 side,
                 name_of(result),
-                f"Repetition {result['repetition']} of this point is there twice; give one run or one variant a side.",
+                f"Repetition {result['repetition']} of this point is there twice; give each run once, and one variant a side.",
             )
-        repetitions[result["repetition"]] = result
+        first = next(iter(repetitions.values()), result)
+        for what, ours, theirs in zip(IDENTITY, identity_of(first), identity_of(result)):
+            if ours != theirs:
+                raise bad_value(
+                    side,
+                    name_of(result),
+                    f"Its {what} is {theirs or 'not recorded'}, that of {name_of(first)} {ours or 'not recorded'}, so that they are no "
+                    "repetitions of one point; name one variant or layer a side, or import the files again.",
+                )
+        repetitions[number] = result
     return found
+
+
+def identity_of(result: dict) -> tuple:
+    """What repetitions of a point must have in common beside its name, as text, in the order of IDENTITY."""
+    engine = mapping(result.get("engine"))
+    parts = (engine.get("name"), engine.get("ioengine"), result.get("targets"), result.get("working_set"))
+    return tuple(
+        json.dumps(part, sort_keys=True, default=str) if isinstance(part, (dict, list)) else str(part or "")
+        for part in parts
+    )
 
 
 def order_of(group: dict) -> tuple:
@@ -194,17 +221,6 @@ def either(ours: str, theirs: str) -> str:
 def some_of(groups: dict) -> str:
     names = sorted(label(group) for group in groups.values())
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
-
-
-def interleaved(*groups) -> bool:
-    """Whether every round measured both sides before the next round began, and there are rounds enough to be compared one by one."""
-    rounds = sorted(set(groups[0]) & set(groups[1]))
-    times = [[str(group[number].get("started_utc") or "") for group in groups] for number in rounds]
-    return (
-        len(rounds) >= LEAST_ROUNDS
-        and all(all(pair) for pair in times)
-        and all(max(early) < min(late) for early, late in zip(times, times[1:]))
-    )
 
 
 def value_of(result: dict, metric: Metric):

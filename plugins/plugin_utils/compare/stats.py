@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The statistics of a comparison: rank tests, their confidence intervals, correction for many points, and how many repetitions it takes.
+"""The statistics of a comparison: studentised differences, correction for many points, drift, and how many repetitions it takes.
 
 All in pure Python, all deterministic. Samples are logarithms, so that a difference of two of them is a ratio of what was measured.
-What each method is for, and how often it is wrong, is measured in docs/comparison.md.
+What each method is for is told in docs/comparison.md; how often it is wrong, benchmarks/verdicts.py measures.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import math
 import operator
 import random
 import statistics
+from dataclasses import dataclass
 from functools import lru_cache
 
+# What a whole comparison may be wrong in, and the complement of the intervals shown.
 ALPHA = 0.05
+# The level of a verdict at each look: who looks, runs as many more as advised, and looks again, is wrong in ALPHA of cases.
+# Pocock's constant for two looks is 0.0294; the relabellings of few repetitions are stricter than their level, so that a little more will do.
+LOOK = 0.032
 POWER = 0.80
-# Above this many values the exact distribution of the ranks is replaced by the normal one; the two then differ by less than 0.001.
-LARGEST_EXACT = 60
 # So many relabellings are enumerated; of more, a sample is drawn, always the same one.
 LARGEST_ENUMERATION = 3500
 SAMPLED = 1999
@@ -28,165 +31,125 @@ CRITICAL_SAMPLE = 500
 SEED = 20260101
 # More repetitions than these are not worth advising: less noise is.
 MOST_REPETITIONS = 100
+# The noise is itself estimated from few repetitions: advice reckons with a noise that is greater than the true one in so many cases.
+ADVICE_CONFIDENCE = 0.75
 
 
-# -- one point: is there a difference, and how large ------------------------------------------------------------------
+# -- one point: how large is the difference, and how sure -------------------------------------------------------------
 
 
-def mann_whitney(a: list, b: list) -> float:
-    """Two-sided p of the Mann-Whitney U test that ``a`` and ``b`` come from one distribution.
+@dataclass(frozen=True)
+class Shift:
+    """How far the candidate lies above the baseline (logarithms), its standard error, and the degrees of freedom of that."""
 
-    Exact, ties included: the share of all ways to deal the ranks out to both groups that lie at least as far from the middle.
-    Normal approximation with correction for ties and continuity above LARGEST_EXACT values.
-    Source: Mann and Whitney 1947; ties by midranks as in Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, chapter 4.
+    estimate: float
+    error: float
+    freedom: float
+
+    @property
+    def p(self) -> float:
+        """Two-sided p of Student's t test that there is no shift."""
+        if not self.error:
+            return 0.0 if self.estimate else 1.0
+        return t_tails(self.estimate / self.error, self.freedom)
+
+    def interval(self, confidence: float = 1 - ALPHA) -> tuple:
+        """(low, high) that hold the true shift with this confidence."""
+        reach = t_quantile((1 + confidence) / 2, self.freedom) * self.error
+        return self.estimate - reach, self.estimate + reach
+
+
+def apart(a: list, b: list) -> Shift:
+    """``b`` against ``a``, each of at least two values. The sides may differ in noise and in number.
+
+    Source: Welch, The generalization of Student's problem when several different population variances are involved, 1947;
+    degrees of freedom by Satterthwaite 1946.
     """
-    total = len(a) + len(b)
-    doubled = _doubled_ranks([*a, *b])
-    # Twice the distance of the rank sum of a from its mean.
-    distance = abs(sum(doubled[: len(a)]) - len(a) * (total + 1))
-    if total > LARGEST_EXACT:
-        ties = sum(count**3 - count for count in _counts(doubled))
-        deviation = math.sqrt(len(a) * len(b) / 12 * (total + 1 - ties / (total * (total - 1))))
-        return _normal_tails((distance / 2 - 0.5) / deviation) if deviation else 1.0
-    ways = _subset_sums(tuple(sorted(doubled)), len(a))
-    extreme = sum(count for place, count in ways.items() if abs(place - len(a) * (total + 1)) >= distance)
-    return extreme / math.comb(total, len(a))
+    parts = [statistics.variance(side) / len(side) for side in (a, b)]
+    freedom = float(len(a) + len(b) - 2)
+    if sum(parts):
+        freedom = sum(parts) ** 2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (a, b)))
+    return Shift(statistics.fmean(b) - statistics.fmean(a), math.sqrt(sum(parts)), freedom)
 
 
-def signed_rank(differences: list) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test that paired differences are symmetric about 0; zeros are left out. Exact, ties included.
+def paired(differences: list) -> Shift:
+    """The mean of differences within rounds. Source: Student, The probable error of a mean, 1908."""
+    count = len(differences)
+    return Shift(statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(count), count - 1.0)
 
-    Normal approximation with correction for ties and continuity above LARGEST_EXACT pairs. Source: Wilcoxon 1945; Hollander et al., chapter 3.
+
+def common_slope(series: list) -> float:
+    """The slope that several series [(time, value)] share, each around its own mean, by least squares; 0 where time stands still."""
+    above = below = 0.0
+    for points in series:
+        middle, mean = (statistics.fmean(part) for part in zip(*points))
+        above += sum((time - middle) * (value - mean) for time, value in points)
+        below += sum((time - middle) ** 2 for time, _value in points)
+    return above / below if below else 0.0
+
+
+# -- inside a side: did it stand still --------------------------------------------------------------------------------
+
+
+def trend(values: list) -> tuple:
+    """(p, change): two-sided p that ``values``, in the order of time, have no linear trend, and how far the fitted line goes from first to last.
+
+    Least squares, Student's t test of the slope. Three values or fewer tell nothing: p is 1.
     """
-    kept = [value for value in differences if value]
-    count = len(kept)
-    doubled = _doubled_ranks([abs(value) for value in kept])
-    distance = abs(sum(rank if value > 0 else -rank for rank, value in zip(doubled, kept)))
-    if count > LARGEST_EXACT:
-        ties = sum(many**3 - many for many in _counts(doubled))
-        deviation = math.sqrt(count * (count + 1) * (2 * count + 1) / 24 - ties / 48)
-        return _normal_tails((distance / 4 - 0.5) / deviation)
-    # Any subset of the ranks may be those that carry a plus.
-    ways, whole = _subset_sums(tuple(sorted(doubled))), sum(doubled)
-    return sum(many for place, many in ways.items() if abs(2 * place - whole) >= distance) / 2**count
+    count = len(values)
+    slope = common_slope([list(enumerate(values))])
+    if count < 4:
+        return 1.0, slope * (count - 1)
+    middle, mean = (count - 1) / 2, statistics.fmean(values)
+    left = sum((value - mean - slope * (place - middle)) ** 2 for place, value in enumerate(values))
+    spread = (count**3 - count) / 12
+    if left <= 1e-18 * sum((value - mean) ** 2 for value in values):
+        return (0.0 if slope else 1.0), slope * (count - 1)
+    return t_tails(slope / math.sqrt(left / (count - 2) / spread), count - 2), slope * (count - 1)
 
 
-def shift(a: list, b: list) -> dict:
-    """How far ``b`` lies above ``a``: {estimate, low, high, confidence}, by Hodges and Lehmann.
+def memory(values: list) -> float:
+    """One-sided p that neighbours in time are no more alike than others, from the ratio of their squared differences to the squared deviations.
 
-    The estimate is the median of all differences b - a; low and high are those of them that the Mann-Whitney test does not
-    reject at ALPHA, so the interval keeps its confidence whatever the distribution and leaves 0 out when the test rejects it.
-    Low and high are absent when so few values cannot give that confidence. Source: Hodges and Lehmann 1963; Moses, in Hollander et al., chapter 4.
+    Source: von Neumann 1941; its mean 2 and variance 4(n-2)/(n²-1) under independence, normal approximation. Fewer than 5 values: 1.
     """
-    return _interval(sorted(late - early for early in a for late in b), _rank_sum_tails(len(a), len(b)))
-
-
-def paired_shift(differences: list) -> dict:
-    """The same for paired differences: from their pairwise means (Walsh averages) and the signed-rank test. Source: Tukey, in Hollander et al., chapter 3."""
-    means = sorted(
-        (differences[i] + differences[j]) / 2 for i in range(len(differences)) for j in range(i, len(differences))
-    )
-    return _interval(means, _signed_rank_tails(len(differences)))
-
-
-def _interval(ordered: list, tails: tuple) -> dict:
-    """Hodges-Lehmann estimate and interval of ordered differences; ``tails`` are the cumulative probabilities of their rank statistic."""
-    found = {"estimate": statistics.median(ordered)}
-    # The largest number of differences that may be cut off at each end.
-    cut = sum(1 for tail in tails if tail <= ALPHA / 2)
-    if cut:
-        found.update(low=ordered[cut - 1], high=ordered[len(ordered) - cut], confidence=1 - 2 * tails[cut - 1])
-    return found
-
-
-@lru_cache(maxsize=256)
-def _rank_sum_tails(count_a: int, count_b: int) -> tuple:
-    """P(U <= 0), P(U <= 1) … up to the middle, without ties."""
-    if count_a + count_b > LARGEST_EXACT:
-        deviation = math.sqrt(count_a * count_b * (count_a + count_b + 1) / 12)
-        return tuple(
-            _normal_tails((count_a * count_b / 2 - u - 0.5) / deviation) / 2 for u in range(count_a * count_b // 2)
-        )
-    ways = _subset_sums(tuple(range(1, count_a + count_b + 1)), count_a)
-    lowest, total = count_a * (count_a + 1) // 2, math.comb(count_a + count_b, count_a)
-    return tuple(
-        value / total for value in itertools.accumulate(ways.get(lowest + u, 0) for u in range(count_a * count_b // 2))
-    )
-
-
-@lru_cache(maxsize=256)
-def _signed_rank_tails(count: int) -> tuple:
-    """P(W <= 0), P(W <= 1) … up to the middle, without ties."""
-    whole = count * (count + 1) // 2
-    if count > LARGEST_EXACT:
-        deviation = math.sqrt(whole * (2 * count + 1) / 12)
-        return tuple(_normal_tails((whole / 2 - w - 0.5) / deviation) / 2 for w in range(whole // 2))
-    ways = _subset_sums(tuple(range(1, count + 1)))
-    return tuple(value / 2**count for value in itertools.accumulate(ways.get(w, 0) for w in range(whole // 2)))
-
-
-@lru_cache(maxsize=1024)
-def _subset_sums(weights: tuple, size: int | None = None) -> dict:
-    """{sum: number of subsets of the weights that have it}, of subsets of one size or of all.
-
-    The numbers are the digits of one large integer, so that adding a weight is a shift and an addition.
-    """
-    digit_bytes = len(weights) // 8 + 1
-    packed = [1] + [0] * len(weights)
-    for taken, weight in enumerate(weights, 1):
-        for number in range(taken, 0, -1):
-            packed[number] += packed[number - 1] << (weight * digit_bytes * 8)
-    digits = (sum(packed) if size is None else packed[size]).to_bytes((sum(weights) + 1) * digit_bytes, "little")
-    ways = (
-        (place, int.from_bytes(digits[place * digit_bytes : (place + 1) * digit_bytes], "little"))
-        for place in range(sum(weights) + 1)
-    )
-    return {place: many for place, many in ways if many}
-
-
-def _doubled_ranks(values: list) -> list:
-    """Twice the rank of each value, so that the middle rank of tied values is whole."""
-    ordered = sorted(values)
-    first: dict = {}
-    last: dict = {}
-    for place, value in enumerate(ordered, 1):
-        first.setdefault(value, place)
-        last[value] = place
-    return [first[value] + last[value] for value in values]
-
-
-def _counts(values: list) -> list:
-    return [len(list(group)) for _value, group in itertools.groupby(sorted(values))]
-
-
-def _normal_tails(score: float) -> float:
-    return min(1.0, math.erfc(score / math.sqrt(2)))
+    count, mean = len(values), statistics.fmean(values)
+    whole = sum((value - mean) ** 2 for value in values)
+    if count < 5 or not whole:
+        return 1.0
+    ratio = sum((late - early) ** 2 for early, late in zip(values, values[1:])) / whole
+    score = (2 - ratio) / math.sqrt(4 * (count - 2) / (count**2 - 1))
+    return statistics.NormalDist().cdf(-score)
 
 
 # -- many points ------------------------------------------------------------------------------------------------------
 
 
-def family(cells: list, paired: bool) -> dict:
+def family(cells: list, method: str) -> dict:
     """{p: [one a cell], critical: share}: the p of each cell, corrected for there being many.
 
-    cells: [(a, b)], each a mapping of round to logarithm. The labels baseline and candidate are dealt out anew to whole rounds, at all
-    cells alike (paired: exchanged within each round). A cell's statistic is the share of its variance that the labels explain, which orders like
-    Student's |t|. A corrected p is the share of relabellings in which *any* cell not yet rejected reaches the observed share: the chance of one
-    false alarm in the whole comparison stays below it, and metrics that say the same cost nothing. ``critical`` is the share that a
-    cell must reach for a p of ALPHA, None when these repetitions cannot give one; it is found on what is left when each group's mean is taken away.
-    Source: Westfall and Young, Resampling-Based Multiple Testing, 1993, step-down maxT; algorithm as in Ge, Dudoit and Speed 2003.
+    cells: [(a, b)], each a mapping of round (or run) to logarithm. What could as well have happened if nothing differed depends on ``method``:
+    'groups': the labels baseline and candidate are dealt out anew to whole rounds, at all cells alike; 'pairs': they are exchanged within rounds;
+    'runs': so few cannot be dealt out, so the difference of the sides is replaced by differences in random directions, which is Student's t test.
+    A cell's statistic is the share of its variance that the labels explain, studentised, which orders like |t|. A corrected p is the share of
+    relabellings in which *any* cell not yet rejected reaches the observed share: the chance of one false alarm in the whole comparison
+    stays below it, and metrics that say the same cost nothing. ``critical`` is the share that a cell must reach for a p of LOOK, None when these
+    repetitions cannot give one; it is found on what is left when each group's mean is taken away.
+    Sources: Westfall and Young, Resampling-Based Multiple Testing, 1993, step-down maxT; algorithm as in Ge, Dudoit and Speed 2003. Studentised
+    relabelling: Janssen 1997. Rotation: Langsrud, Rotation tests, 2005.
     """
     if not cells:
         return {"p": [], "critical": None}
     rounds = [sorted({name for cell in cells for name in cell[side]}) for side in (0, 1)]
-    if paired:
-        labellings = _exchanges(len(rounds[0]))
+    counts = tuple(map(len, rounds))
+    if method == "pairs":
+        labellings = _exchanges(counts[0])
         samples = [[[_difference(cell, name) for name in rounds[0]]] for cell in cells]
         shares = _paired_shares
     else:
-        labellings = _deals(len(rounds[0]), len(rounds[1]))
+        labellings = _rotations(*counts) if method == "runs" else _deals(*counts)
         samples = [[[values.get(name) for name in names] for values, names in zip(cell, rounds)] for cell in cells]
-        shares = _shares
+        shares = _rotated_shares if method == "runs" else _shares
     reached = [shares(_joined(sample), labellings) for sample in samples]
     order = sorted(range(len(cells)), key=lambda index: reached[index][0])
     corrected, most = [1.0] * len(cells), [0.0] * len(labellings)
@@ -200,7 +163,7 @@ def family(cells: list, paired: bool) -> dict:
     some = labellings[:: max(1, len(labellings) // CRITICAL_SAMPLE)]
     calm = [shares(_joined([_centred(group) for group in sample]), some) for sample in samples]
     highest = sorted((max(values) for values in zip(*calm)), reverse=True)
-    allowed = math.floor(ALPHA * len(some))
+    allowed = math.floor(LOOK * len(some))
     critical = next(
         (value for value in reversed(highest[:allowed]) if sum(other >= value - 1e-12 for other in highest) <= allowed),
         None,
@@ -232,25 +195,57 @@ def _exchanges(count: int) -> tuple:
     return ((1,) * count, *((1, *generator.choices((1, -1), k=count - 1)) for _index in range(SAMPLED)))
 
 
+@lru_cache(maxsize=8)
+def _rotations(count_a: int, count_b: int) -> tuple:
+    """Directions at right angles to the mean, the one from baseline to candidate first, the others with no preference."""
+    generator = random.Random(SEED)  # noqa: S311
+    true = (1.0,) * count_a + (0.0,) * count_b
+    return (true, *(tuple(generator.gauss(0, 1) for _run in true) for _index in range(SAMPLED)))
+
+
 def _shares(values: list, labellings: tuple) -> list:
-    """For each labelling the share of the variance of ``values`` (None: not measured) that lies between the two groups it makes."""
+    """For each labelling the share of the variance of ``values`` (None: not measured) that lies between the two groups it makes, studentised.
+
+    Where the groups are of one size this is the squared correlation with the labels, t² / (t² + count - 2); else t is Welch's.
+    """
     present = [int(value is not None) for value in values]
     count, known = sum(present), [value or 0.0 for value in _centred(values)]
-    whole = sum(value * value for value in known)
+    squares = [value * value for value in known]
+    whole = sum(squares)
     if not whole:
         return [0.0] * len(labellings)
-    # The sum of the other group is the same with the other sign, because all of them together are 0.
-    if count == len(values):
-        inside = sum(labellings[0])
-        factor = count / (inside * (count - inside) * whole)
+    if count == len(values) == 2 * sum(labellings[0]):
+        # The sum of the other group is the same with the other sign, because all of them together are 0.
+        factor = 4 / (count * whole)
         return [sum(map(operator.mul, labelling, known)) ** 2 * factor for labelling in labellings]
-    insides = [sum(map(operator.mul, labelling, present)) for labelling in labellings]
-    return [
-        sum(map(operator.mul, labelling, known)) ** 2 * count / (inside * (count - inside) * whole)
-        if 0 < inside < count
-        else 0.0
-        for labelling, inside in zip(labellings, insides)
-    ]
+    found = []
+    for labelling in labellings:
+        inside = sum(map(operator.mul, labelling, present))
+        outside = count - inside
+        if min(inside, outside) < 2:
+            found.append(0.0)
+            continue
+        total, within = sum(map(operator.mul, labelling, known)), sum(map(operator.mul, labelling, squares))
+        noise = (within - total**2 / inside) / (inside * (inside - 1)) + (whole - within - total**2 / outside) / (
+            outside * (outside - 1)
+        )
+        difference = total / inside + total / outside
+        found.append(difference**2 / (difference**2 + max(noise, 0.0) * (count - 2)))
+    return found
+
+
+def _rotated_shares(values: list, directions: tuple) -> list:
+    """The same for directions: the squared correlation of the values with each."""
+    places = [place for place, value in enumerate(values) if value is not None]
+    known = [value for value in _centred(values) if value is not None]
+    whole = sum(value * value for value in known)
+    found = []
+    for direction in directions:
+        mine = [direction[place] for place in places]
+        mean = statistics.fmean(mine)
+        length = sum((part - mean) ** 2 for part in mine) * whole
+        found.append(sum(map(operator.mul, mine, known)) ** 2 / length if length else 0.0)
+    return found
 
 
 def _paired_shares(differences: list, labellings: tuple) -> list:
@@ -281,55 +276,42 @@ def _difference(cell: tuple, name) -> float | None:
 # -- what could have been seen, and what it would take ----------------------------------------------------------------
 
 
-def noise(a: list, b: list) -> float:
-    """Standard deviation within the groups, pooled."""
-    squares = sum((value - statistics.fmean(group)) ** 2 for group in (a, b) for value in group)
-    return math.sqrt(squares / (len(a) + len(b) - 2))
+def share_of_level(critical: float | None, freedom: float, cells: int) -> float:
+    """The level that each of the cells has when all of them together have LOOK: as the relabellings tell it, evenly divided where they cannot."""
+    if not critical:
+        return LOOK / cells
+    return min(LOOK, t_tails(math.sqrt(freedom * critical / max(1 - critical, 1e-15)), freedom))
 
 
-def critical_t(share: float, freedom: int) -> float:
-    """Student's t that belongs to a share of explained variance: t² = df · r² / (1 - r²)."""
-    return math.sqrt(freedom * share / max(1 - share, 1e-15))
+def visible(error: float, freedom: float, each: float) -> float:
+    """Smallest difference of logarithms that a comparison finds with POWER, when it has to be found at the level ``each``.
 
-
-@lru_cache(maxsize=4096)
-def threshold(each: float, count_a: int, count_b: int, paired: bool) -> float:
-    """The Student's t that a difference must pass: at ``each``, its share of ALPHA, or at the level that so few ranks can give, if that is stricter."""
-    tails = _signed_rank_tails(count_a) if paired else _rank_sum_tails(count_a, count_b)
-    reachable = [tail for tail in tails if tail <= ALPHA / 2]
-    if not reachable:
-        return math.inf
-    return t_quantile(1 - min(each / 2, reachable[-1]), degrees(count_a, count_b, paired))
-
-
-def visible(scatter: float, passed: float, count_a: int, count_b: int, paired: bool) -> float:
-    """Smallest difference of logarithms that a comparison finds with POWER, when it has to pass the threshold ``passed``.
-
-    The usual two-term formula with Student's t in place of the normal quantiles, widened by what ranks cost against means (their
-    asymptotic efficiency is 3/pi under normal noise). benchmarks/verdicts.py checks it by simulation.
+    The usual two-term formula with Student's t in place of the normal quantiles. benchmarks/verdicts.py checks it by simulation.
     """
-    return (
-        (passed + t_quantile(POWER, degrees(count_a, count_b, paired)))
-        * scatter
-        * _root(count_a, count_b, paired)
-        * math.sqrt(math.pi / 3)
-    )
+    return (t_quantile(1 - each / 2, freedom) + t_quantile(POWER, freedom)) * error
 
 
-def repetitions_needed(
-    estimate: float, scatter: float, each: float, margin: float, count: int, paired: bool
-) -> int | None:
-    """Repetitions a side with which a verdict is to be expected with POWER, if the true difference is the estimate; None above MOST_REPETITIONS.
+def repetitions_needed(estimate: float, scatters: list, each: float, margin: float, count: int) -> int | None:
+    """Repetitions a side with which a verdict is to be expected, if the true difference is the estimate; None above MOST_REPETITIONS.
 
-    Either the difference becomes visible, or its interval fits into +-margin (all logarithms).
+    scatters: [(standard deviation, degrees of freedom it was estimated with)], one a side, or one of the differences within rounds.
+    Either the difference becomes visible, or its interval fits into +-margin (all logarithms). The noise is taken for the upper
+    end of what these repetitions leave possible, see ADVICE_CONFIDENCE, because advice that is too small is not worth following.
     """
+    variances = [
+        scatter**2 * freedom / chi_square_quantile(1 - ADVICE_CONFIDENCE, freedom) for scatter, freedom in scatters
+    ]
 
     def enough(number: int) -> bool:
-        seen, fitting = (
-            visible(scatter, threshold(level, number, number, paired), number, number, paired)
-            for level in (each, ALPHA)
+        error = math.sqrt(sum(variances) / number)
+        freedom = (
+            (number - 1) * sum(variances) ** 2 / sum(part**2 for part in variances) if sum(variances) else number - 1.0
         )
-        return abs(estimate) >= seen or abs(estimate) + fitting <= margin
+        return (
+            abs(estimate) >= visible(error, freedom, each)
+            # An interval fits when the estimate keeps away from both ends.
+            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2)) <= margin
+        )
 
     few, many = count, MOST_REPETITIONS
     if many <= few or not enough(many):
@@ -340,35 +322,59 @@ def repetitions_needed(
     return many
 
 
-def degrees(count_a: int, count_b: int, paired: bool) -> int:
-    return count_a - 1 if paired else count_a + count_b - 2
+# -- Student's distribution -------------------------------------------------------------------------------------------
 
 
-def _root(count_a: int, count_b: int, paired: bool) -> float:
-    return math.sqrt(1 / count_a) if paired else math.sqrt(1 / count_a + 1 / count_b)
+def t_tails(score: float, freedom: float) -> float:
+    """Two-sided p of Student's t with any degrees of freedom: the incomplete beta function of freedom / (freedom + score²)."""
+    square = score * score
+    if square < 1:
+        # Near the middle the other argument is 1 but for rounding.
+        return 1 - _beta_share(square / (freedom + square), 0.5, freedom / 2)
+    return _beta_share(freedom / (freedom + square), freedom / 2, 0.5)
 
 
-def t_tails(score: float, freedom: int) -> float:
-    """Two-sided p of Student's t. Source: Abramowitz and Stegun 26.7.3 and 26.7.4."""
-    angle = math.atan(abs(score) / math.sqrt(freedom))
-    cosine, term, series = math.cos(angle), 1.0, 0.0
-    if freedom % 2:
-        term = cosine
-        for step in range(1, freedom - 1, 2):
-            series += term
-            term *= cosine**2 * (step + 1) / (step + 2)
-        return max(0.0, 1 - 2 / math.pi * (angle + math.sin(angle) * series))
-    for step in range(0, freedom - 1, 2):
-        series += term
-        term *= cosine**2 * (step + 1) / (step + 2)
-    return max(0.0, 1 - math.sin(angle) * series)
+def _beta_share(x: float, a: float, b: float) -> float:
+    """Regularised incomplete beta function, by its continued fraction. Source: Abramowitz and Stegun 26.5.8; evaluated as Lentz 1976."""
+    if x <= 0 or x >= 1:
+        return float(x >= 1)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_share(1 - x, b, a)
+    front = math.exp(a * math.log(x) + b * math.log1p(-x) + math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)) / a
+    value, above, below = 1.0, 1.0, 0.0
+    for step in range(1, 1000):
+        half = step // 2
+        ahead = -(a + half) * (a + b + half) if step % 2 else half * (b - half)
+        part = ahead * x / ((a + step - 1) * (a + step))
+        below = 1 / ((1 + part * below) or 1e-300)
+        above = (1 + part / above) or 1e-300
+        value *= above * below
+        if abs(above * below - 1) < 1e-15:
+            break
+    return front / value
 
 
 @lru_cache(maxsize=4096)
-def t_quantile(probability: float, freedom: int) -> float:
-    """Student's t below which this probability (> 0.5) lies, by bisection."""
-    low, high = 0.0, 1e6
-    while high - low > 1e-9 * max(1.0, high):
-        middle = (low + high) / 2
-        low, high = (middle, high) if t_tails(middle, freedom) > 2 * (1 - probability) else (low, middle)
-    return high
+def t_quantile(probability: float, freedom: float) -> float:
+    """Student's t below which this probability (> 0.5) lies.
+
+    Newton's method from the normal quantile, which lies below: the tail is convex there, so that no step goes too far.
+    """
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    score = statistics.NormalDist().inv_cdf(probability)
+    for _step in range(200):
+        density = math.exp(scale - (freedom + 1) / 2 * math.log1p(score * score / freedom))
+        step = (t_tails(score, freedom) / 2 - (1 - probability)) / density
+        score += step
+        if abs(step) <= 1e-12 * score:
+            break
+    return score
+
+
+def chi_square_quantile(probability: float, freedom: float) -> float:
+    """Chi-square below which this probability lies, within 2 % for the middle three fifths and from 3 degrees of freedom on.
+
+    Source: Wilson and Hilferty 1931.
+    """
+    score, part = statistics.NormalDist().inv_cdf(probability), 2 / (9 * freedom)
+    return freedom * (1 - part + score * math.sqrt(part)) ** 3

@@ -63,14 +63,41 @@ def verdict_words(row: dict, margin_percent: float) -> str:
         return f"{verdict}, by {interval(row)}"
     if verdict == "no_difference":
         return f"no difference larger than {margin_words(margin_percent)}"
-    more = f"run {row['run_more']} more" if row.get("run_more") else None
+    if verdict == "different":
+        return f"different, by {interval(row)}, but time is a candidate"
+    if verdict == "cannot_tell" and "drift" in row:
+        return f"cannot tell: it drifted, {drift_words(row['drift'])}"
+    of_runs = " runs" if "runs" in row["baseline"] else ""
+    more = f"run {row['run_more']} more{of_runs}" if row.get("run_more") else None
     if verdict == "cannot_tell":
         return f"cannot tell: {more or f'it would take over {stats.MOST_REPETITIONS} repetitions, so lower the noise'}"
     return f"no verdict: {row['why']}" + (f", {more}" if more else "")
 
 
-def headline(rows: list, margin_percent: float) -> str:
-    """The whole comparison in a sentence or two."""
+def drift_words(drift: dict) -> str:
+    """'the baseline by −9.2 % from first to last': what drifted, and how far."""
+    if drift["kind"] == "trend":
+        sign = "−" if drift["change_percent"] < 0 else "+"
+        return f"the {drift['side']} by {sign}{amount(abs(drift['change_percent']))} from first to last"
+    return f"repetitions of the {drift['side']} are like those before them"
+
+
+def design_words(order: str, method: str, counts: tuple) -> str:
+    """How the sides were measured, as the first sentence of every headline. counts: the fewest rounds, repetitions or runs a side."""
+    least = min(counts)
+    if order == "interleaved":
+        how = f"compared round by round, {least} rounds" if method == "pairs" else f"{least} repetitions a side"
+        return f"Measured in turns ({how})."
+    if order == "alternating":
+        return f"Measured in alternating runs ({counts[0]} against {counts[1]})."
+    time = "so time is a candidate for every difference."
+    if order == "blocks":
+        return f"Measured one block after the other, {time}"
+    return f"When each was measured is not recorded, {time}"
+
+
+def headline(rows: list, margin_percent: float, design: str) -> str:
+    """The whole comparison in a few sentences; the first, ``design``, is how it was measured."""
     total = len(rows)
     said = []
     for verdict in ("worse", "better"):
@@ -82,6 +109,11 @@ def headline(rows: list, margin_percent: float) -> str:
                 f"{len(found)} of {total} figures {'is' if len(found) == 1 else 'are'} {verdict}, "
                 f"{'namely' if len(found) == 1 else 'most of all'} {what}."
             )
+    apart = sum(row["verdict"] == "different" for row in rows)
+    if apart:
+        said.append(
+            f"{apart} of {total} figures {'differs' if apart == 1 else 'differ'}, but time is a candidate: measure in turns to know."
+        )
     same = sum(row["verdict"] == "no_difference" for row in rows)
     if same:
         said.append(
@@ -91,13 +123,17 @@ def headline(rows: list, margin_percent: float) -> str:
     open_rows = [row for row in rows if row["verdict"] in ("cannot_tell", "no_verdict")]
     if open_rows:
         advice = max((row.get("run_more", 0) for row in open_rows), default=0)
-        noisy = sum(row["verdict"] == "cannot_tell" and "run_more" not in row for row in open_rows)
-        steps = [f"run {advice} more repetition{'' if advice == 1 else 's'}"] if advice else []
+        drifted = sum("drift" in row for row in open_rows)
+        noisy = sum(row["verdict"] == "cannot_tell" and not {"run_more", "drift"} & set(row) for row in open_rows)
+        unit = "run" if any("runs" in row["baseline"] for row in open_rows) else "repetition"
+        steps = [f"run {advice} more {unit}{'' if advice == 1 else 's'} a side"] if advice else []
+        if drifted:
+            steps.append(f"{drifted} drifted, so measure in turns")
         if noisy:
             which = f"{noisy} of them" if noisy < len(open_rows) else "it"
-            steps.append(f"{which} would take over {stats.MOST_REPETITIONS} repetitions, so lower the noise")
+            steps.append(f"{which} would take over {stats.MOST_REPETITIONS} {unit}s, so lower the noise")
         said.append(
             f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be told yet"
             + (f": {'; '.join(steps)}." if steps else ".")
         )
-    return " ".join(said) or "Nothing that both sides measured can be compared."
+    return " ".join([design, *said] if said else ["Nothing that both sides measured can be compared."])

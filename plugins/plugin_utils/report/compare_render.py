@@ -23,6 +23,7 @@ FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.
 VERDICT_TITLES = {
     "worse": "Worse",
     "better": "Better",
+    "different": "Different, or time",
     "no_difference": "No difference",
     "cannot_tell": "Cannot tell",
     "no_verdict": "No verdict",
@@ -178,16 +179,25 @@ def junit(found: dict) -> str:
         inner = (
             _objection(objections[place])
             if place in objections
-            else (f"<skipped message={attribute(said)}/>" if row["verdict"] in ("cannot_tell", "no_verdict") else "")
+            else (
+                f"<skipped message={attribute(said)}/>"
+                if row["verdict"] in ("different", "cannot_tell", "no_verdict")
+                else ""
+            )
         )
         cases.append((place, inner + f"<system-out>{escape(printable(said))}</system-out>"))
     cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
     failures = sum(inner.startswith("<failure") for _place, inner in cases)
     skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
     name = attribute(f"{found['candidate']['label']} against {found['baseline']['label']}")
+    # How it was measured decides what a verdict is worth, so that it stands here too.
+    properties = [
+        f"<property name={attribute(key)} value={attribute(found[key])}/>" for key in ("design", "method", "headline")
+    ]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         f'<testsuites><testsuite name={name} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">',
+        f"<properties>{''.join(properties)}</properties>",
     ]
     lines += [
         f"<testcase classname={attribute(point)} name={attribute(metric or 'point')}>{inner}</testcase>"
@@ -245,8 +255,8 @@ def left_out(found: dict) -> str:
 def _shown(counts: dict) -> list:
     return [
         verdict
-        for verdict in ("worse", "better", "no_difference", "cannot_tell", "no_verdict")
-        if verdict != "no_verdict" or counts[verdict]
+        for verdict in ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
+        if verdict not in ("different", "no_verdict") or counts[verdict]
     ]
 
 

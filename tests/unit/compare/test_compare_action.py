@@ -33,7 +33,7 @@ SLOWER = {**MEDIANS, ("backing-a", SMALL): 16_000}
 @pytest.fixture
 def runs(tmp_path) -> Path:
     """before and after: one point a fifth slower on another scheduler, one point that failed once."""
-    before, after = make_runs.results(5, MEDIANS), make_runs.results(5, SLOWER, seed=2, run_id="after", start=7200)
+    before, after = make_runs.results(5, MEDIANS), make_runs.results(5, SLOWER, seed=2, run_id="after", start=3605)
     after[9].update(status="failed", failures=[{"code": "io_errors", "message": "3 <b>I/O</b> errors | # bad."}])
     make_runs.write_run(tmp_path / "results", before)
     make_runs.write_run(tmp_path / "results", after, make_runs.environment("none [mq-deadline]", load=2.0))
@@ -88,6 +88,24 @@ def test_the_page_needs_nothing_from_elsewhere_and_no_script():
     assert "worse, by" in page.split("<script>")[0]
 
 
+@pytest.mark.parametrize("gap", [0, 36_000])
+def test_how_it_was_measured_stands_in_every_form(gap):
+    before = make_runs.results(5, MEDIANS)
+    after = make_runs.results(5, SLOWER, seed=2, run_id="after", start=3605 + gap)
+    found = compared(**comparison.compare(before, after))
+    said = "one block after the other, so time is a candidate" if gap else "Measured in turns (5 repetitions a side)"
+    files = compare_render.render(found)
+    suite = ET.fromstring(files["junit.xml"])[0]  # noqa: S314 our own text
+    in_junit = {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
+    page = html.unescape(re.sub(r"<[^>]+>", "", files["index.html"]))
+    for text in (page, files["report.md"], files["comparison.json"], in_junit["headline"]):
+        assert said in " ".join(text.split())
+    assert in_junit["design"] == found["design"] == ("blocks" if gap else "interleaved")
+    assert (" worse, by " in files["report.md"]) is not bool(gap)
+    assert ("but time is a candidate |" in files["report.md"]) is bool(gap)
+    assert ('class="v-different"' in files["index.html"]) is bool(gap)
+
+
 def test_text_from_files_stays_text():
     evil = '<script>alert("x")</script>|*#\x07'
     found = compared(
@@ -104,7 +122,7 @@ def test_text_from_files_stays_text():
     assert "<script>" not in re.sub(r"`[^`]*`", "", files["report.md"])
     lines = [line.replace("\\|", "") for line in files["report.md"].splitlines() if line.startswith("| ")]
     assert len(lines) == 2 * 2 + 14 and {line.count("|") for line in lines} == {10}
-    assert ET.fromstring(files["junit.xml"])[0][0].get("classname").startswith("<script>")  # noqa: S314 our own text
+    assert ET.fromstring(files["junit.xml"])[0].find("testcase").get("classname").startswith("<script>")  # noqa: S314 our own text
 
 
 def test_the_same_comparison_gives_the_same_bytes():
@@ -285,6 +303,27 @@ def test_failures_have_a_code_and_name_the_cause(tmp_path, runs, changes, code, 
     assert "Traceback" not in json.dumps(found) and not (runs / "compare").exists()
 
 
+def test_lists_of_runs_a_side(tmp_path):
+    for index, label in enumerate("ababab"):
+        results = make_runs.results(
+            4, SLOWER if label == "b" else MEDIANS, seed=index, run_id=f"{label}{index}", start=3600 * (index + 1)
+        )
+        make_runs.write_run(tmp_path / "results", results)
+    here = {"results_dir": str(tmp_path / "results"), "testbed_id": "synthetic"}
+    sides = {
+        name: {**here, "run_ids": [f"{label}{index}" for index in places]}
+        for name, label, places in (("baseline", "a", (0, 2, 4)), ("candidate", "b", (1, 3, 5)))
+    }
+    found = task(tmp_path, **sides)
+    assert (found["design"], found["method"], found["verdict"]) == ("alternating", "runs", "worse")
+    assert found["compare_dir"].endswith("/synthetic/compare/b1_b3_b5-vs-a0_a2_a4")
+    assert "b1, b3, b5" in Path(found["index"]).read_text(encoding="utf-8")
+    twice = task(tmp_path, **{**sides, "candidate": {**here, "run_ids": ["b1", "b1", "b3"]}})
+    assert twice["failure"]["code"] == "bad_value" and "named twice" in twice["msg"]
+    none = task(tmp_path, **{**sides, "candidate": {**here, "run_ids": []}})
+    assert none["failure"]["code"] == "bad_value" and "run_ids" in none["msg"]
+
+
 def test_damaged_files_are_listed(tmp_path, runs):
     (runs / "after" / "points" / f"backing-a.{SMALL}.r5" / "result.json").write_text("{", encoding="utf-8")
     found = task(tmp_path, **both(runs))
@@ -311,6 +350,7 @@ def test_the_playbook_prints_the_table_and_fails_with_the_gate(tmp_path, runs):
     )
     book = ROOT / "playbooks" / "compare.yml"
     code, steps = ansible(tmp_path, book, "-i", str(inventory))
+    assert "Measured in turns (4 repetitions a side)." in steps[-1]["msg"]
     assert code == 0 and steps[-1]["msg"].splitlines()[-1] == f"Comparison: {runs}/compare/after-vs-before/index.html"
     assert "worse, by" in steps[-1]["msg"]
     gates = json.dumps(
@@ -327,7 +367,7 @@ def test_the_filter_takes_summaries_in_hand():
     def summaries(results):
         return [
             {
-                **{key: one[key] for key in ("layer", "workload_id", "repetition", "status")},
+                **{key: one[key] for key in ("layer", "workload_id", "repetition", "status", "started_utc")},
                 "total": {key: value for key, value in one["total"].items() if key != "histogram"},
             }
             for one in results
@@ -342,5 +382,10 @@ def test_the_filter_takes_summaries_in_hand():
         f"backing-a {SMALL}": "worse",
         f"backing-a {LARGE}": "no_difference",
     }
+    # Nothing says any more that the sides took turns.
+    bare = [
+        [{key: value for key, value in one.items() if key != "started_utc"} for one in of] for of in (after, before)
+    ]
+    assert compare_results(*bare, metrics=["iops"])["verdict"] == "different"
     with pytest.raises(AnsibleFilterError, match="baseline"):
         compare_results(after, [])
