@@ -21,7 +21,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from ansible_collections.storlab.testbed.plugins.action.esxi_counters import utc
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import markup, model, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, run_folder
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
@@ -316,11 +316,13 @@ def test_latencies_below_a_millisecond_are_said_to_be_that_and_are_never_0(tmp_p
 
 def test_the_report_of_the_run_shows_it_as_simulated(lab):
     built = model.build(load.read_run(str(lab.run_dir)))
-    pages = "".join(
-        view(waterfall, views.Choices(built)) or ""
+    tables = [
+        view(waterfall, views.Choices(built))
         for waterfall in built.waterfalls
         for view in (views.esxi_split, views.cpu_cost)
-    )
+    ]
+    grid = markup.templates().get_template("table.html.j2").module.grid
+    pages = "".join(grid(table) for table in tables if table)
     assert "guest-vm01 (simulated)" in pages and "esxi01 (simulated)" in pages and "MHz an IOPS" in pages
     assert any("esxi01: simulated" in flag["text"] for flag in built.flags)
 
