@@ -5,6 +5,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 SCENARIO ?= chain
 INVENTORY ?= inventories/embedded
+# Too long for every run of all tests; each has its turn by `make molecule SCENARIO=name`.
+LONG_SCENARIOS := multipath
 # How many processes run tests at once.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 VENV := .venv
@@ -72,9 +74,9 @@ powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=pr
 	pytest -n $(JOBS) tests/powershell --junit-xml=$(TESTS)/powershell.xml
 
 .PHONY: molecule
-molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one
+molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one that is not long
 	@$(AS_ROOT) molecule reset --scenario-name default >/dev/null 2>&1 || true
-	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all,--scenario-name $(SCENARIO))
+	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LONG_SCENARIOS)),--scenario-name $(SCENARIO))
 
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target
