@@ -605,7 +605,7 @@ def test_a_resumed_run_writes_again_only_when_the_device_is_another(base, loop):
     finished(base)
     (first,) = results(plan, base)[0].values()
     earlier = {"backing-x": {**first["preparation"], **first["prepared"]}}
-    runner.stop("t", remove=True, base=base)
+    runner.stop("t", remove=True, base=base, discard=True)
     runner.start({**plan, "prepared": earlier}, base)
     finished(base)
     (second,) = results(plan, base)[0].values()
@@ -615,7 +615,7 @@ def test_a_resumed_run_writes_again_only_when_the_device_is_another(base, loop):
     image = Path(backing_file(loop["path"]))
     subprocess.run(["losetup", "--detach", loop["path"]], check=True)
     attach_again(loop["path"], image)
-    runner.stop("t", remove=True, base=base)
+    runner.stop("t", remove=True, base=base, discard=True)
     runner.start({**plan, "prepared": earlier}, base)
     finished(base)
     (third,) = results(plan, base)[0].values()

@@ -10,7 +10,8 @@ which no I/O was completed at all. Two kinds of evidence of the longest one are 
 - *latency*: of engines that leave no windows. Whoever waits for an answer completes nothing else, so the longest answer is the longest stretch.
 
 A stretch counts as a standstill when it is at least LEAST_SHARE of the run time and at least LEAST_S, and when as many answers as there were leave so
-long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still.
+long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still. Of a run shorter than
+TRIAL_S the stretch has to be the whole run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 LEAST_SHARE = 0.1
 # For shorter than that a machine with other things to do stands still by itself.
 LEAST_S = 0.5
+# Of a shorter run, which is a trial, one such pause is a good part already: there, only nothing at all counts.
+TRIAL_S = 6.0
 CHANCE = 0.001
 # The run time is cut into so many windows, but none is shorter than WINDOW_LEAST_MS.
 WINDOWS = 200
@@ -97,7 +100,7 @@ def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -
     Of n moments that fall by chance into a time, the longest stretch between them and its ends is the share x or more of it with a probability of at
     most (n + 1) (1 - x)^n: each of the n + 1 stretches is with (1 - x)^n (H. A. David, Order Statistics, on spacings of uniform variables).
     """
-    limit_s = max(LEAST_SHARE * runtime_s, LEAST_S)
+    limit_s = runtime_s if runtime_s < TRIAL_S else max(LEAST_SHARE * runtime_s, LEAST_S)
     chance = (answers + 1) * (1 - min(max(longest_s / runtime_s, 0), 1)) ** answers
     stood = longest_s >= max(limit_s - coarse_s, LEAST_S) and chance < CHANCE
     return {

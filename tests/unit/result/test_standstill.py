@@ -142,10 +142,10 @@ def test_a_pause_that_the_workload_makes_is_none():
 
 
 def test_short_of_half_a_second_a_machine_may_be_busy_with_something_else():
-    moments = [step / 100 for step in range(100) if not 30 <= step < 65]
-    assert judged(moments, 1)["ok"]
-    moments = [step / 100 for step in range(100) if not 30 <= step < 85]
-    assert not judged(moments, 1)["ok"]
+    moments = [step / 100 for step in range(600) if not 130 <= step < 165]
+    assert judged(moments, 6)["ok"]
+    moments = [step / 100 for step in range(600) if not 130 <= step < 195]
+    assert not judged(moments, 6)["ok"]
 
 
 def test_a_log_that_is_empty_or_too_coarse_is_no_evidence():
@@ -232,3 +232,11 @@ def test_of_many_hosts_each_is_looked_at():
     clients = [{"host": name, "runtime_s": 6.0, "total": one} for name, one in (("a", figures), ("b", stood))]
     assert point([None], clients=clients[:1])["status"] == "measured"
     assert [failure["code"] for failure in point([None], clients=clients)["failures"]] == ["stalled"]
+
+
+def test_a_pause_in_a_trial_fails_nothing_but_is_told():
+    trial, whole, longer = (
+        standstill.check(longest_s, runtime_s, 300, 0.04) for longest_s, runtime_s in ((0.9, 3), (2.98, 3), (0.9, 6))
+    )
+    assert (trial["ok"], trial["longest_s"], trial["limit_s"]) == (True, 0.9, 3)
+    assert (whole["ok"], longer["ok"], longer["limit_s"]) == (False, False, 0.6)
