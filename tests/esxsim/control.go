@@ -133,7 +133,7 @@ type order struct {
 	Fault   string  `json:"fault"`   // a name of faults below
 	Skip    int     `json:"skip"`    // calls that pass before it strikes
 	Times   int     `json:"times"`   // how often it strikes; 0 is for ever
-	Seconds float64 `json:"seconds"` // of cut (connections refused), hang and slow
+	Seconds float64 `json:"seconds"` // of cut (connections refused), hang, slow and late (a task begins)
 	Name    string  `json:"name"`    // of a virtual machine
 	Host    string  `json:"host"`    // where it goes, or what is restarted
 }
@@ -203,6 +203,11 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.slow[asked.Method] = time.Duration(asked.Seconds * float64(time.Second))
 		world.mu.Unlock()
 		return "slow", nil
+	})
+	// The task is there, and has not begun: what it works on is not yet known.
+	handle("/late", func(asked order) (any, error) {
+		simulator.TaskDelay.MethodDelay = map[string]int{"LockHandoff": 0, asked.Method: int(asked.Seconds * 1000)}
+		return "late", nil
 	})
 	handle("/settle", func(order) (any, error) { return "settled", world.settle() })
 	handle("/restart", func(asked order) (any, error) { return "restarted", world.restart(asked.Host) })

@@ -431,6 +431,18 @@ def test_files_of_high_availability_are_told_when_the_host_refuses(lab):
     assert "vSphere HA" in found["msg"]
 
 
+def test_a_task_that_has_not_begun_is_waited_for(lab):
+    """Until it begins, the simulator names the browser as what the task works on, which pyVmomi takes for no entity."""
+    lab.connect()
+    lab.built()
+    lab.content.fileManager.MakeDirectory(
+        name="[tb-ds] .vSphere-HA", datacenter=lab.content.rootFolder.childEntity[0], createParentDirectories=True
+    )
+    lab.order("fault", method="UnmountVmfsVolume", fault="ResourceInUse")
+    lab.order("late", method="SearchDatastore", seconds=1)
+    assert lab.datastore(state="unmounted")["failure"]["code"] == "datastore_in_use"
+
+
 # ---------------------------------------------------------------- the simulation itself
 
 

@@ -541,18 +541,8 @@ class Installation:
         }
 
     def properties(self, session: Any, vm: Any, *names: str) -> dict[str, Any]:
-        """{name: value} of the machine, all read at one moment; a name without a value is left out."""
-        query = session.vmodl.query.PropertyCollector
         with session.doing(f"look at the virtual machine {self.want['name']}"):
-            found = session.content.propertyCollector.RetrieveContents(
-                [
-                    query.FilterSpec(
-                        objectSet=[query.ObjectSpec(obj=vm)],
-                        propSet=[query.PropertySpec(type=session.vim.VirtualMachine, pathSet=list(names))],
-                    )
-                ]
-            )[0]
-        return {value.name: value.val for value in found.propSet}
+            return session.properties(vm, *names)
 
     def events(self, session: Any, vm: Any) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.

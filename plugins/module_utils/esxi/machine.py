@@ -342,7 +342,7 @@ class Machine:
         what = f"turn on the virtual machine {self.name}"
         with self.session.doing(what):
             task = self.vm.PowerOnVM_Task()
-            while str(task.info.state) in ("queued", "running"):
+            while self.session.task_properties(task)["info.state"] in ("queued", "running"):
                 self._no_question()
                 time.sleep(POLL_S)
         self.session.wait(task, what)

@@ -168,6 +168,19 @@ class Session:
         view.Destroy()
         return [(item.obj, {value.name: value.val for value in item.propSet}) for item in found]
 
+    def properties(self, managed: Any, *names: str) -> dict[str, Any]:
+        """{name: value} of a managed object, all read at one moment; a name without a value is left out."""
+        query = self.vmodl.query.PropertyCollector
+        found = self.content.propertyCollector.RetrieveContents(
+            [
+                query.FilterSpec(
+                    objectSet=[query.ObjectSpec(obj=managed)],
+                    propSet=[query.PropertySpec(type=type(managed), pathSet=list(names))],
+                )
+            ]
+        )[0]
+        return {value.name: value.val for value in found.propSet}
+
     def host(self) -> Any:
         """The HostSystem that is meant: the one named, or the only one there is."""
         hosts = self.all(self.vim.HostSystem, "name")
@@ -224,14 +237,18 @@ class Session:
                 "Run again: what is there already is kept.",
             ) from None
 
+    def task_properties(self, task: Any) -> dict[str, Any]:
+        """Only what is needed: the object of a task that has not begun can be of a kind that pyVmomi refuses to read."""
+        return self.properties(task, "info.state", "info.progress", "info.result", "info.error")
+
     def wait(self, task: Any, what: str) -> Any:
         """The result of a task, or its fault."""
         # Writing a large disk takes hours; what counts is that it gets on.
         progress, deadline = None, time.monotonic() + TASK_PATIENCE_S
         with self.doing(what):
-            while task.info.state not in ("success", "error"):
-                if task.info.progress != progress:
-                    progress, deadline = task.info.progress, time.monotonic() + TASK_PATIENCE_S
+            while (now := self.task_properties(task))["info.state"] not in ("success", "error"):
+                if now.get("info.progress") != progress:
+                    progress, deadline = now.get("info.progress"), time.monotonic() + TASK_PATIENCE_S
                 if time.monotonic() > deadline:
                     raise Failure(
                         "task_timeout",
@@ -239,9 +256,9 @@ class Session:
                         "Look at its tasks.",
                     )
                 time.sleep(POLL_S)
-            if task.info.state == "error":
-                raise task.info.error
-            return task.info.result
+            if now["info.state"] == "error":
+                raise now["info.error"]
+            return now.get("info.result")
 
     # -------------------------------------------------------- files on datastores, over HTTPS
 
