@@ -26,7 +26,7 @@ from pyVmomi import vim
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import esxsim_process
 import tgt_process
-from unchanged import Watch
+from unchanged import Watch, unchanged
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-1101", "secret-in-1102", "secret-out-1103"
 IQN = "iqn.2026-11.test.storlab:contents"
@@ -221,11 +221,10 @@ def test_another_testbeds_volume_is_not_formatted_where_this_host_has_not_seen_i
     assert second.volumes() == {}
     assert second.offered()
     other = {"testbed_id": "other", "datastores": [{"name": "tb-other", "layer": "initiator-big"}]}
-    assert second.datastore(check=True, **other)["failure"]["code"] == "device_not_blank"
-    assert vcenter.volumes() == first
-    # It looks before it plans, and may be told of the volume later than it asks.
-    assert second.datastore(**other)["failure"]["code"] == "device_in_use"
-    assert vcenter.volumes() == first
+    with unchanged(vcenter.volumes):
+        assert second.datastore(check=True, **other)["failure"]["code"] == "device_not_blank"
+        # It looks before it plans, and may be told of the volume later than it asks.
+        assert second.datastore(**other)["failure"]["code"] == "device_in_use"
     assert second.volumes() == first
     assert second.built() == []
 
@@ -422,11 +421,13 @@ def test_files_of_high_availability_are_told_when_the_host_refuses(lab):
     lab.connect()
     lab.built()
     lab.order("fault", method="UnmountVmfsVolume", fault="ResourceInUse")
-    assert lab.datastore(state="unmounted")["failure"]["code"] == "in_use"
+    with unchanged(lab.everything):
+        assert lab.datastore(state="unmounted")["failure"]["code"] == "in_use"
     lab.content.fileManager.MakeDirectory(
         name="[tb-ds] .vSphere-HA", datacenter=lab.content.rootFolder.childEntity[0], createParentDirectories=True
     )
-    found = lab.datastore(state="unmounted")
+    with unchanged(lab.everything):
+        found = lab.datastore(state="unmounted")
     assert found["failure"]["code"] == "datastore_in_use"
     assert "vSphere HA" in found["msg"]
 
@@ -440,7 +441,8 @@ def test_a_task_that_has_not_begun_is_waited_for(lab):
     )
     lab.order("fault", method="UnmountVmfsVolume", fault="ResourceInUse")
     lab.order("late", method="SearchDatastore", seconds=1)
-    assert lab.datastore(state="unmounted")["failure"]["code"] == "datastore_in_use"
+    with unchanged(lab.everything):
+        assert lab.datastore(state="unmounted")["failure"]["code"] == "datastore_in_use"
 
 
 # ---------------------------------------------------------------- the simulation itself

@@ -34,6 +34,7 @@ from pyVmomi import vim
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import esxsim_process  # noqa: E402
+from unchanged import unchanged  # noqa: E402
 
 PASSWORD = "sl-esxsim-pw-2209"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
@@ -150,6 +151,12 @@ class Lab:
         return answer
 
     def refused(self, name: str, **arguments) -> str:
+        """The failure's code; no call has changed anything, and the machine remembers what it did."""
+        with unchanged(esxsim_process.changes(self.ready), lambda: self.vm(name) and self.record(name)):
+            return self.broken(name, **arguments)
+
+    def broken(self, name: str, **arguments) -> str:
+        """The failure's code of what had begun."""
         answer = self.time(name, **arguments)
         assert answer.get("failed"), answer
         return answer["failure"]["code"]
@@ -292,7 +299,7 @@ def test_time_that_is_over_leaves_the_machine_as_it_is_and_can_be_extended(lab, 
 @standalone
 def test_machine_that_took_too_long_is_turned_off_when_that_is_wanted(lab, name):
     lab.make(name, {"seconds": 60, "ends": "powered_off"})
-    assert lab.refused(name, installation_timeout_s=1, power_off_at_timeout=True) == "installation_timeout"
+    assert lab.broken(name, installation_timeout_s=1, power_off_at_timeout=True) == "installation_timeout"
     assert lab.vm(name).runtime.powerState == "poweredOff"
     # Its being off is no end of an installation.
     assert lab.refused(name) == "installation_given_up"
@@ -351,7 +358,8 @@ def test_host_that_stays_away_fails_and_the_next_run_joins(lab, name, cutter):
 @standalone
 def test_host_that_was_never_reached_is_not_waited_for(lab, name):
     lab.order("cut", seconds=30)
-    assert lab.refused(name, reconnect_s=30) == "host_unreachable"
+    with unchanged(esxsim_process.changes(lab.ready)):
+        assert lab.broken(name, reconnect_s=30) == "host_unreachable"
     lab.order("clear")
     lab.connect()
 
@@ -385,7 +393,7 @@ def test_image_that_is_gone_is_noticed_when_the_machine_is_turned_on(lab, name):
     image.write_bytes(b"soon gone")
     lab.make(name, iso={"path": "gone.iso"})
     image.unlink()
-    assert lab.refused(name) == "iso_not_connected"
+    assert lab.broken(name) == "iso_not_connected"
 
 
 @standalone

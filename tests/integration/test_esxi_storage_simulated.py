@@ -30,6 +30,7 @@ from pyVmomi import vim
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import esxsim_process
 import tgt_process
+from unchanged import unchanged
 
 PASSWORD, IN, OUT = "sl-esxsim-pw-0816", "secret-in-0817", "secret-out-0818"
 IQN = "iqn.2026-11.test.storlab:storage"
@@ -133,9 +134,16 @@ def software_adapter(host: Host):
         time.sleep(0.05)
 
 
-def code(answer: dict) -> str:
+def broken(answer: dict) -> str:
+    """The failure's code of what had begun."""
     assert answer.get("failed"), answer
     return answer["failure"]["code"]
+
+
+def refused(host: Host, module, **arguments) -> str:
+    """The failure's code; no call has changed anything, and the host and what is remembered of it are as they were."""
+    with unchanged(host.home / "state", host.state, esxsim_process.changes(host.ready)):
+        return broken(host.call(module, **arguments))
 
 
 @pytest.mark.parametrize("discovery", ["dynamic", "static"])
@@ -162,13 +170,10 @@ def test_check_mode_tells_what_then_happens_and_teardown_gives_it_back(host, por
 
 def test_a_lun_that_is_too_small_takes_no_datastore(host, portal):
     host.call(esxi_iscsi, **iscsi(host, portal))
-    before = host.state()
     small = store(datastores=[{"name": "tb-small", "layer": "initiator-small"}])
     for check in (True, False):
-        answer = host.call(esxi_datastore, check=check, **small)
-        assert code(answer) == "device_unfit"
-        assert SMALL in answer["msg"]
-    assert host.state() == before
+        assert refused(host, esxi_datastore, check=check, **small) == "device_unfit"
+    assert SMALL in host.call(esxi_datastore, **small)["msg"]
 
 
 def test_a_serial_in_other_words_is_a_warning_where_the_identifier_proves_the_lun(host, portal, monkeypatch):
@@ -176,7 +181,9 @@ def test_a_serial_in_other_words_is_a_warning_where_the_identifier_proves_the_lu
     # Where parts of the controller are loaded, too, Ansible shows them and leaves them out of the answer.
     monkeypatch.setattr(esxi_iscsi.AnsibleModule, "warn", lambda _module, text, **_more: warnings.append(text))
     odd = {"lun": 1, "name": "big", "serial": "the array's own words"}
-    assert code(host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [odd]}))) == "wrong_serial"
+    with unchanged(host.state):
+        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [odd]}))) == "wrong_serial"
+    assert not list(host.home.glob("state/esxi/*.json"))
     assert warnings == []
     assert not host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [{**odd, "naa": BIG}]})).get("failed")
     assert len(warnings) == 1
@@ -188,12 +195,11 @@ def test_a_serial_in_other_words_is_a_warning_where_the_identifier_proves_the_lu
     [{"chap_password": "secret-wrong-0819"}, {"mutual_chap_password": "secret-wrong-0820"}, {"chap_user": "nobody"}],
 )
 def test_a_login_that_fails_leaves_nothing(host, portal, wrong):
-    before = host.state()
-    answer = host.call(esxi_iscsi, **iscsi(host, portal, target=wrong, wait_s=2))
-    assert code(answer) == "lun_missing"
+    with unchanged(host.state):
+        answer = host.call(esxi_iscsi, **iscsi(host, portal, target=wrong, wait_s=2))
+    assert broken(answer) == "lun_missing"
     assert "CHAP" in answer["msg"]
     assert "secret-wrong" not in answer["msg"]
-    assert host.state() == before
     assert not list(host.home.glob("state/esxi/*.json"))
 
 
@@ -201,7 +207,6 @@ def test_what_fails_on_an_adapter_in_use_is_taken_back_as_well(host, portal):
     storage = host.host.configManager.storageSystem
     storage.UpdateSoftwareInternetScsiEnabled(True)
     software_adapter(host)
-    before = host.state()
     none = dict.fromkeys(("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password"))
     wanted = iscsi(
         host,
@@ -209,8 +214,8 @@ def test_what_fails_on_an_adapter_in_use_is_taken_back_as_well(host, portal):
         target={**none, "discovery": "static"},
         adapter_chap={"chap_user": "esx", "chap_password": "secret-wrong-0821"},
     )
-    assert code(host.call(esxi_iscsi, **{**wanted, "wait_s": 2})) == "lun_missing"
-    assert host.state() == before
+    with unchanged(host.state):
+        assert broken(host.call(esxi_iscsi, **{**wanted, "wait_s": 2})) == "lun_missing"
     adapter = software_adapter(host)
     assert adapter.authenticationProperties.chapAuthEnabled is False
     assert not list(host.home.glob("state/esxi/*.json"))
@@ -222,7 +227,9 @@ def test_a_target_added_in_vain_is_not_remembered(host, portal):
     record = next(host.home.glob("state/esxi/*.json"))
     kept = json.loads(record.read_text())
     vain = {**good["targets"][0], "iqn": "iqn.2026-11.test.storlab:nowhere"}
-    assert code(host.call(esxi_iscsi, **{**good, "targets": [*good["targets"], vain], "wait_s": 2})) == "lun_missing"
+    more = {**good, "targets": [*good["targets"], vain], "wait_s": 2}
+    with unchanged(host.state):
+        assert broken(host.call(esxi_iscsi, **more)) == "lun_missing"
     assert json.loads(record.read_text()) == kept
     assert host.call(esxi_iscsi, **good)["changed"] is False
     # A wrong secret at a target that is there stays set, and may stay unnoticed as long as its session lives; the next build with the right one
@@ -246,10 +253,8 @@ def test_chap_of_the_adapter_serves_targets_without_their_own_and_is_taken_back(
         "esx",
     )
     assert host.call(esxi_iscsi, **wanted)["changed"] is False
-    assert (
-        code(host.call(esxi_iscsi, **{**wanted, "adapter_chap": {"chap_user": "esx", "chap_password": "short"}}))
-        == "bad_value"
-    )
+    short = {**wanted, "adapter_chap": {"chap_user": "esx", "chap_password": "short"}}
+    assert refused(host, esxi_iscsi, **short) == "bad_value"
     assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])["changed"] is True
     assert host.state() == before
 
@@ -264,20 +269,21 @@ def test_a_target_that_somebody_else_has_configured_is_left_to_him(host, portal)
     deadline = time.monotonic() + 30
     while not (before := host.state())["iscsi targets"]:
         assert time.monotonic() < deadline, "the target does not show"
-    assert code(host.call(esxi_iscsi, **iscsi(host, portal, initiator_name=adapter.iScsiName))) == "target_foreign"
+    assert refused(host, esxi_iscsi, **iscsi(host, portal, initiator_name=adapter.iScsiName)) == "target_foreign"
     assert host.state() == before
 
 
 def test_nfs_is_mounted_and_let_go_of(host):
     wanted = store(datastores=[{"name": "tb-nfs", "type": "nfs", "server": "127.0.0.1", "path": "/export/tb"}])
-    assert code(host.call(esxi_datastore, **wanted)) == "refused"
+    with unchanged(host.state):
+        assert broken(host.call(esxi_datastore, **wanted)) == "refused"
     with socket.create_server(("127.0.0.1", 2049)):
         done = host.call(esxi_datastore, **wanted)
         assert done["changed"] is True
         assert done["layers"][0]["detail"]["remote"] == "127.0.0.1:/export/tb"
         assert host.call(esxi_datastore, **wanted)["changed"] is False
     other = store(datastores=[{"name": "tb-nfs", "type": "nfs", "server": "127.0.0.1", "path": "/export/other"}])
-    assert code(host.call(esxi_datastore, **other)) == "datastore_name_taken"
+    assert refused(host, esxi_datastore, **other) == "datastore_name_taken"
     assert host.call(esxi_datastore, **{**wanted, "state": "absent"})["changed"] is True
     assert "tb-nfs" not in [each.name for each in host.host.datastore]
 
@@ -303,7 +309,8 @@ def test_the_fingerprint_of_its_certificate_is_enough_for_calls_and_files(host, 
     made = host.call(esxi_datastore, **store())
     assert made.get("changed") is True, made
     host.login["thumbprint"] = "ab" * 32
-    assert code(host.call(esxi_state)) == "certificate_untrusted"
+    with unchanged(esxsim_process.changes(host.ready)):
+        assert broken(host.call(esxi_state)) == "certificate_untrusted"
 
 
 def test_no_secret_is_in_the_most_talkative_output(host, portal):
@@ -410,9 +417,9 @@ def test_an_option_of_the_adapter_is_pending_only_when_sessions_were_there(host,
     ],
 )
 def test_an_options_value_that_cannot_be_is_refused_and_nothing_has_changed(host, portal, wrong):
-    before = host.state()
-    assert code(host.call(esxi_iscsi, **iscsi(host, portal, **wrong))) == "bad_value"
-    assert host.state() == before
+    # Which options an adapter has is known when it is enabled, which is taken back.
+    with unchanged(host.state):
+        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, **wrong))) == "bad_value"
     assert not list(host.home.glob("state/esxi/*.json"))
 
 
@@ -430,8 +437,8 @@ def test_a_slow_rescan_does_not_undo_a_build(host, portal):
 
 def test_a_line_that_is_lost_leaves_what_is_built_to_the_next_run(host, portal):
     control(host, "slow", method="RescanHba", seconds=20)
-    broken = host.call(esxi_iscsi, long_timeout_s=2, **iscsi(host, portal))
-    assert code(broken) == "connection_lost"
+    cut = host.call(esxi_iscsi, long_timeout_s=2, **iscsi(host, portal))
+    assert broken(cut) == "connection_lost"
     control(host, "slow", method="RescanHba", seconds=0)
     assert any(line.startswith("send ") for line in host.state()["iscsi targets"])
     done = host.call(esxi_iscsi, **iscsi(host, portal))

@@ -29,6 +29,7 @@ from pyVmomi import vim
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import esxsim_process
+from unchanged import unchanged
 
 PASSWORD = "sl-esxsim-pw-0815"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
@@ -137,9 +138,20 @@ class Simulated:
         return answer
 
     def refused(self, **arguments) -> dict:
+        """The failure, the same in check mode: no call has changed anything, and the datastore's files are as they were."""
+        with unchanged(self.files(), esxsim_process.changes(self.ready)):
+            foreseen, failure = self.broken(check=True, **arguments), self.broken(**arguments)
+        assert foreseen == failure
+        return failure
+
+    def broken(self, **arguments) -> dict:
+        """The failure of what had begun."""
         answer = self.call(**arguments)
         assert answer.get("failed"), answer
         return answer["failure"]
+
+    def files(self) -> Path:
+        return Path(self.store.summary.url)
 
 
 @pytest.fixture(scope="module", params=["esx", "vpx"])
@@ -383,17 +395,16 @@ def test_creation_that_fails_half_way_leaves_nothing(sim, vm_name, tmp_path):
         ("ReconfigVM_Task", "NotAuthenticated", "session_lost"),
     ):
         sim.order("fault", method=method, fault=fault, times=1)
-        assert sim.refused(**asked)["code"] == code
+        with unchanged(sim.files()):
+            assert sim.broken(**asked)["code"] == code
         assert sim.vm(vm_name) is None
-        assert not list(Path(sim.store.summary.url).glob(f"{vm_name}*"))
-        assert not list(Path(sim.store.summary.url).glob("half.iso*"))
 
 
 def test_creation_that_was_cut_off_is_made_anew(sim, vm_name):
     asked = {"name": vm_name, **GUEST, "disks": DISKS[:1]}
     sim.order("fault", method="ReconfigVM_Task", fault="HostConfigFault", times=1)
     sim.order("fault", method="Destroy_Task", fault="HostConfigFault", times=1)
-    assert sim.refused(**asked)["code"] == "refused"
+    assert sim.broken(**asked)["code"] == "refused"
     assert sim.settings(vm_name)["storlab.building"] == "TRUE"
     foreseen = sim.done(check=True, **asked)
     made = sim.done(**asked)
@@ -444,8 +455,8 @@ def test_raw_mapping_of_a_lun(sim, vm_name):
 
 def test_address_is_waited_for(sim, vm_name):
     asked = {"name": vm_name, **GUEST, "nics": [{"network": sim.network}]}
-    assert sim.refused(**asked, wait_for_address_s=1)["details"]["power"] == "poweredOff"
-    failure = sim.refused(**asked, power="on", wait_for_address_s=1)
+    assert sim.broken(**asked, wait_for_address_s=1)["details"]["power"] == "poweredOff"
+    failure = sim.broken(**asked, power="on", wait_for_address_s=1)
     assert (failure["code"], failure["details"]["power"]) == ("address_missing", "poweredOn")
     sim.done(**asked, power="off")
     told = sim.done(**asked, power="on", extra_config={"guestinfo.storlab.ip": "10.77.1.9"}, wait_for_address_s=5)
@@ -550,7 +561,8 @@ def test_bad_ova_leaves_nothing(sim, vm_name, tmp_path):
         ova(tmp_path / "wrong.ova", b"disk" * 999, manifest=wrong),
         ova(tmp_path / "short.ova", b"disk", leave_out=True),
     ):
-        assert sim.refused(name=vm_name, ova=file)["code"] == "ova_damaged", file
+        with unchanged(sim.files()):
+            assert sim.broken(name=vm_name, ova=file)["code"] == "ova_damaged", file
         assert sim.vm(vm_name) is None
     assert sim.refused(name=vm_name, ova=str(tmp_path / "none.ova"))["code"] == "bad_value"
 

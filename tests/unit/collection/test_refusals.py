@@ -32,6 +32,20 @@ OTHERS = {
     "test_mmdebstrap_mounts_where_the_host_does_not_see_it",
     "test_what_a_spreadsheet_saved_is_refused",
 }
+# Modules as a whole against a simulated ESXi: they answer with a failure.
+SIMULATED = sorted((ROOT / "tests" / "integration").glob("test_esxi_*_simulated.py"))
+# Tests of what broke off there when it had begun, and of what is left then.
+BROKEN_OFF = {
+    "test_a_line_that_is_lost_leaves_what_is_built_to_the_next_run",
+    "test_a_machine_that_is_turned_off_before_its_tools_ran_is_no_installation",
+    "test_address_is_waited_for",
+    "test_creation_that_was_cut_off_is_made_anew",
+    "test_host_that_stays_away_fails_and_the_next_run_joins",
+    "test_image_that_is_gone_is_noticed_when_the_machine_is_turned_on",
+    "test_machine_that_took_too_long_is_turned_off_when_that_is_wanted",
+    "test_question_of_the_host_is_told_and_the_answered_machine_is_joined",
+    "test_time_that_is_over_leaves_the_machine_as_it_is_and_can_be_extended",
+}
 FAILURES = {"Failure", "lio.Failure", "AnsibleFilterError"}
 
 
@@ -64,6 +78,22 @@ def careless(source: str) -> list:
     return found
 
 
+def unwatched(source: str) -> list:
+    """Names of functions that read the failure of an answer and do not look whether anything changed; `broken` reads what had begun."""
+    found = []
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef) or function.name == "broken":
+            continue
+        reads = any(
+            isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'failure'" for node in ast.walk(function)
+        )
+        calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+        reads = reads or any(call.split(".")[-1] == "broken" for call in calls)
+        if reads and not calls & {"unchanged", "Watch"}:
+            found.append(function.name)
+    return found
+
+
 def bypasses(source: str) -> list:
     """Lines that make an action without its constructor, or replace what Ansible itself checks."""
     return [
@@ -85,6 +115,18 @@ def test_arguments_of_actions_are_checked_as_ansible_does():
         if path.name != "test_refusals.py"
     }
     assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("path", SIMULATED, ids=lambda path: path.stem)
+def test_what_a_simulated_host_refuses_leaves_it_as_it_was(path):
+    assert [name for name in unwatched(path.read_text(encoding="utf-8")) if name not in BROKEN_OFF] == []
+
+
+def test_an_unwatched_refusal_is_noticed():
+    assert unwatched("def refused(self):\n    return self.call()['failure']\n") == ["refused"]
+    assert unwatched("def test_it(lab):\n    assert lab.broken() == 'x'\n") == ["test_it"]
+    assert unwatched("def refused(self):\n    with unchanged(a):\n        return self.broken()\n") == []
+    assert unwatched("def broken(self):\n    return self.call()['failure']\n") == []
 
 
 def test_a_careless_test_is_noticed():
