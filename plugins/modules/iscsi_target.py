@@ -10,7 +10,13 @@ short_description: iSCSI targets of a Linux host, whatever makes them
 version_added: 0.4.0
 description:
   - Makes all targets of one testbed on a host, repairs what differs, or removes them, in one call, with the provider of O(provider).
-  - M(storlab.testbed.lio_target) and M(storlab.testbed.tgt_target) say what each provider does, and do the same.
+  - V(lio) works on the kernel's own interface, configfs; targetcli is not needed and its saved configuration is not touched. Backstores are called
+    C(storlab-<testbed_id>-<lun name>). CHAP secrets are written to and compared in configfs, where only root can read them.
+  - V(tgt) gives the testbed a tgtd of its own, with its own control port, that listens on the portals of O(targets) only. CHAP secrets reach it through
+    its control socket. tgtd does not show them again, so a salted hash of each, in a record only root can read, tells whether it changed.
+  - What V(tgt) cannot do is refused, never done by half. All LUNs of a target are seen by all its initiators, LUN 0 is tgt's own controller, a target has
+    one mutual name, and a name has one secret. An initiator may use any of its target's CHAP names.
+  - Targets, backstores and daemons of others are never touched. Secrets are in no argument list and no result.
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -22,7 +28,11 @@ options:
     choices: [lio, tgt]
     default: lio
   options:
-    description: What the provider alone is told, such as C(page_cache) of V(tgt); its other options have their defaults.
+    description:
+      - What only this provider has. V(lio) has nothing of its own.
+      - V(tgt) has C(page_cache) (V(false) by default), whether it reads and writes through the page cache of its host. Then many reads are answered from
+        memory, whatever lies below, and writes are done before they have reached it. Otherwise it opens the devices for direct I/O, as V(lio) does, and
+        LUNs have the logical block size of their device. And C(control_port) (V(3260)), the number of its control socket, which is no TCP port.
     type: dict
     default: {}
 attributes:
@@ -58,6 +68,26 @@ EXAMPLES = r"""
             chap_user: hypervisor01
             chap_password: "{{ vaulted_chap_password }}"
 
+- name: Export it with tgt, whose own controller is LUN 0
+  storlab.testbed.iscsi_target:
+    testbed_id: embedded
+    provider: tgt
+    options:
+      page_cache: true
+    layers: "{{ ansible_facts.storlab_layers }}"
+    targets:
+      - name: iqn.2026-01.lab.example:bench
+        portals:
+          - address: 10.213.0.11
+        luns:
+          - lun: 1
+            name: bench
+            layer: backing-bench
+        initiators:
+          - iqn: iqn.2026-01.lab.example:hypervisor01
+            chap_user: hypervisor01
+            chap_password: "{{ vaulted_chap_password }}"
+
 - name: Remove the testbed's targets
   storlab.testbed.iscsi_target:
     testbed_id: embedded
@@ -66,7 +96,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 steps:
-  description: What was changed in configfs, or would be in check mode; secrets are masked.
+  description: What was changed, or would be in check mode; secrets are masked.
   returned: always
   type: list
   elements: dict
@@ -78,9 +108,14 @@ steps:
       sample: mkdir
     path:
       description: To what in configfs.
-      returned: always
+      returned: with V(lio)
       type: str
       sample: "iscsi/iqn.2026-01.lab.example:bench"
+    target:
+      description: To which target of tgtd; null for tgtd itself.
+      returned: with V(tgt)
+      type: str
+      sample: iqn.2026-01.lab.example:bench
     was:
       description: The state before; null where there is none.
       returned: always

@@ -193,7 +193,7 @@ def test_the_provider_shown_to_contributors_is_the_real_one():
         ("plugin_utils.windows.action", "action.win_state"),
         ("action.compare", "action.report"),
         ("modules.ramdisk", "plugin_utils.store.store"),
-        ("modules.ramdisk", "modules.lio_target"),
+        ("modules.ramdisk", "modules.raid"),
         ("filter.fio_results", "action.report"),
     ],
 )
