@@ -8,8 +8,8 @@ for name in http_proxy https_proxy ftp_proxy all_proxy no_proxy; do
     keep="$keep,$name,$(echo "$name" | tr '[:lower:]' '[:upper:]')"
 done
 for name in SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE GOPROXY GOSUMDB GONOSUMDB GOFLAGS; do keep="$keep,$name"; done
-# sudo has a PATH of its own, and drops the rest of the environment.
-set -- env PATH="$PATH" ANSIBLE_CONFIG="$PWD/ansible.cfg" "$@"
+# sudo has a PATH of its own, and drops the rest of the environment. The user's PATH may lack what only root runs, such as tgtd and mkfs.
+set -- env PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" ANSIBLE_CONFIG="$PWD/ansible.cfg" "$@"
 [ "$(id -u)" != 0 ] || exec "$@"
 sudo --preserve-env="$keep" "$@"
 status=$?

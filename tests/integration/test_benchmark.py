@@ -114,7 +114,7 @@ def command(folder, tasks, *options) -> list:
         "-c",
         "local",
         "-e",
-        f"ansible_python_interpreter={sys.executable}",
+        json.dumps({"ansible_python_interpreter": sys.executable}),
         *options,
         str(path),
     ]

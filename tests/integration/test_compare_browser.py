@@ -246,7 +246,7 @@ def test_real_runs_are_alike_and_a_real_difference_is_found(tmp_path):
             "-i",
             "localhost,",
             "-e",
-            f"ansible_python_interpreter={sys.executable}",
+            json.dumps({"ansible_python_interpreter": sys.executable}),
             tmp_path / "play.yml",
         ],
         cwd=ROOT,

@@ -184,7 +184,7 @@ class Lab:
                 "-a",
                 json.dumps(given),
                 "-e",
-                f"ansible_python_interpreter={sys.executable}",
+                json.dumps({"ansible_python_interpreter": sys.executable}),
                 *options,
             ],
             env={

@@ -330,7 +330,7 @@ def test_no_secret_is_in_the_most_talkative_output(host, portal):
             "-a",
             json.dumps(given),
             "-e",
-            f"ansible_python_interpreter={sys.executable}",
+            json.dumps({"ansible_python_interpreter": sys.executable}),
         ],
         capture_output=True,
         text=True,

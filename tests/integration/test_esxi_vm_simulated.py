@@ -92,7 +92,7 @@ class Simulated:
                 "-a",
                 json.dumps(given),
                 "-e",
-                f"ansible_python_interpreter={sys.executable}",
+                json.dumps({"ansible_python_interpreter": sys.executable}),
             ],
             env={
                 **os.environ,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import shutil
 import subprocess
 import sys
@@ -43,7 +44,7 @@ def play(root, folder, tasks: str, *options: str) -> str:
         "-c",
         "local",
         "-e",
-        f"ansible_python_interpreter={sys.executable}",
+        json.dumps({"ansible_python_interpreter": sys.executable}),
         *options,
         folder / "play.yml",
     ]

@@ -69,6 +69,19 @@ def test_a_command_runs_by_sudo_and_what_it_made_goes_back_to_the_user(checkout)
     assert rest == [f"sudo chown -R --no-dereference 4711:4712 {name}" for name in (".cache", "results")]
 
 
+def test_programs_for_root_are_found_though_a_users_path_lacks_them(checkout):
+    tools = checkout.folder.parent / "tools"
+    code, said, _asked = checkout(".config/as_root.sh", "sh", "-c", "echo $PATH", PATH=f"{tools}:/usr/bin:/bin")
+    assert code == 0 and said.strip().split(":") == [
+        str(tools),
+        "/usr/bin",
+        "/bin",
+        "/usr/local/sbin",
+        "/usr/sbin",
+        "/sbin",
+    ]
+
+
 def test_root_needs_no_sudo(checkout):
     (checkout.folder.parent / "tools" / "id").write_text("#!/bin/sh\necho 0\n")
     code, said, asked = checkout(".config/as_root.sh", "sh", "-c", "echo done; exit 3")

@@ -40,7 +40,7 @@ def upstream(instance: str, module: str, **arguments) -> dict:
             "-a",
             json.dumps(given),
             "-e",
-            f"ansible_python_interpreter={sys.executable}",
+            json.dumps({"ansible_python_interpreter": sys.executable}),
         ],
         env={
             **os.environ,
