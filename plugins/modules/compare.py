@@ -76,7 +76,8 @@ options:
       - Metrics to compare. Those that a point has not measured are left out for it.
       - A metric of the total such as V(latency_p95_ns), of one direction such as V(write.iops), or any number in a result with what is
         good, such as V(database.orders_s higher).
-      - By default IOPS, bandwidth, latency (mean, p50, p99, p99.9), processor cost (C(us_per_io), C(mhz_per_iops)), C(tpm) and C(nopm).
+      - By default IOPS, bandwidth, latency (mean, p50, p99, p99.9), that of flushes (V(sync.latency_mean_ns), V(sync.latency_p99_ns)),
+        processor cost (C(us_per_io), C(mhz_per_iops)), C(tpm) and C(nopm).
     type: list
     elements: str
   margin_percent:

@@ -19,6 +19,7 @@ from ..core.failure import Failure
 from ..result import result as schema
 from ..workload.workload import directions
 from . import fio_options
+from .fio_job import SYNCHRONOUS
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
 from .fio_job import escape as escape
 from .fio_job import fill_file as fill_file
@@ -328,7 +329,7 @@ def together(found: list[Any], concurrent: bool | None = None) -> dict[str, Any]
     if concurrent is None:
         concurrent = _overlapped(found)
     whole = {key: found[0][key] for key in ("schema", "engine", "job_name", "host", "port") if key in found[0]}
-    for name in (*schema.DIRECTIONS, "trim", "total"):
+    for name in (*schema.PARTS, "trim"):
         parts = [one[name] for one in found if name in one]
         if parts:
             whole[name] = schema.merge_directions(parts, concurrent)
@@ -392,6 +393,9 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     found.update(parts)
     if parts and "total" not in parts:
         found["total"] = schema.merge_directions(list(parts.values()))
+    flushes = _flushes(record, release, options)
+    if flushes:
+        found["sync"] = flushes
     found["runtime_s"] = (
         max(
             (_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")),
@@ -409,6 +413,8 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     found["flags"] = _flags(record, options)
     if found["engine"].get("latency") == "completion":
         found["flags"].append("completion_percentiles")
+    if parts and not flushes and any(options.get(name, "0") != "0" for name in ("fsync", "fdatasync")):
+        found["flags"].append("sync_latency_unknown")
     expected = directions(known) if known and list(parts) != ["total"] else ()
     # A run that fio ends by itself when it is steady or has found the depth for a latency ends before its time.
     by_time = known and options.get("time_based", "0") != "0" and not ENDS_EARLY & set(options)
@@ -461,6 +467,23 @@ def _direction(raw: Any, release: tuple[Any, ...], name: str, total: bool) -> tu
         bandwidth = _needed(raw, "bw") * 1024
     latency, bins, source = _latency(raw, release, total)
     return schema.direction(ios, size, _needed(raw, "iops"), bandwidth, latency, bins), source
+
+
+def _flushes(record: dict[str, Any], release: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any] | None:
+    """What fsync, fdatasync and sync_file_range took; None where fio did none, or does not tell it truly.
+
+    It tells nothing before 3.4. Until 3.31 it took the time of a flush by an engine that is not synchronous from when that had ended (tens of
+    nanoseconds), so there only what synchronous engines did is read.
+    """
+    raw = record.get("sync")
+    if not isinstance(raw, dict) or (release < (3, 31) and options.get("ioengine") not in SYNCHRONOUS):
+        return None
+    latency, bins, _source = _latency(raw, release, False)
+    told = raw.get("lat_ns")
+    # total_ios counts what submits alone; N came with 3.18.
+    count = (_number(told, "N") if isinstance(told, dict) else None) or sum((bins or {}).values())
+    count = int(count or _number(raw, "total_ios") or 0)
+    return schema.direction(count, None, None, None, latency, bins) if count and latency.get("samples") else None
 
 
 def _ios(raw: dict[str, Any]) -> Any:

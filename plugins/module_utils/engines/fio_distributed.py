@@ -21,7 +21,7 @@ from . import fio
 
 SERVER_KEYS = ("host", "address", "port", "version", "layer")
 # What a client is told apart by, and what of it is small enough to stand in the result of all.
-CLIENT_KEYS = ("status", "failures", "flags", "runtime_s", "cpu", "errors", *schema.DIRECTIONS, "total")
+CLIENT_KEYS = ("status", "failures", "flags", "runtime_s", "cpu", "errors", *schema.PARTS)
 
 # ---------------------------------------------------------------- servers
 
@@ -185,7 +185,7 @@ def results(text: str, servers: list[Any]) -> list[Any]:
 def client(one: dict[str, Any]) -> dict[str, Any]:
     """What the result of all says of one host: figures, without the histogram, which only the sum keeps."""
     kept = {key: one[key] for key in CLIENT_KEYS if one.get(key) not in (None, {}, [])}
-    for name in (*schema.DIRECTIONS, "total"):
+    for name in schema.PARTS:
         if name in kept:
             kept[name] = {key: value for key, value in kept[name].items() if key != "histogram"}
     return {"host": one["host"], "failures": [], **kept}

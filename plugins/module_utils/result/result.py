@@ -21,6 +21,8 @@ from .derived import cpu_cost
 
 SCHEMA = "storlab.result/1"
 DIRECTIONS = ("read", "write")
+# What has latencies: I/O by its direction and together, and the flushes (fsync, fdatasync), which are no I/O.
+PARTS = (*DIRECTIONS, "total", "sync")
 PERCENTILES = {
     50.0: "latency_p50_ns",
     95.0: "latency_p95_ns",
@@ -76,13 +78,16 @@ def without_none(mapping: dict[str, Any]) -> dict[str, Any]:
 
 def direction(
     ios: int,
-    size_bytes: int,
-    iops: float,
-    bandwidth_bytes_s: float,
+    size_bytes: int | None,
+    iops: float | None,
+    bandwidth_bytes_s: float | None,
     latency: dict[str, Any] | None = None,
     bins: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """One direction of a result. ``latency`` may hold mean, min, max, stddev (ns), ``samples`` and, where there are no bins, percentiles."""
+    """One of PARTS. ``latency`` may hold mean, min, max, stddev (ns), ``samples`` and, where there are no bins, percentiles.
+
+    Flushes have neither size nor rates.
+    """
     latency = latency or {}
     values = {"ios": ios, "bytes": size_bytes, "iops": iops, "bandwidth_bytes_s": bandwidth_bytes_s}
     if latency.get("samples"):
@@ -103,12 +108,15 @@ def merge_directions(parts: list[Any], concurrent: bool = True, runtime_s: float
     long all of it lasted, with what did nothing in this direction; without runtime_s they are left out, unless there is only one part.
     A latency figure that cannot be had exactly (percentiles without bins) is left out.
     """
-    merged = {"ios": sum(part["ios"] for part in parts), "bytes": sum(part["bytes"] for part in parts)}
-    if runtime_s and not concurrent:
+    merged = {"ios": sum(part["ios"] for part in parts)}
+    flushes = parts and all("bytes" not in part for part in parts)
+    if not flushes:
+        merged["bytes"] = sum(part["bytes"] for part in parts)
+    if runtime_s and not concurrent and not flushes:
         merged.update({"iops": merged["ios"] / runtime_s, "bandwidth_bytes_s": merged["bytes"] / runtime_s})
     if len(parts) == 1:
         return {**parts[0], **merged}
-    if concurrent:
+    if concurrent and not flushes:
         merged.update({key: sum(part[key] for part in parts) for key in ("iops", "bandwidth_bytes_s")})
     if parts and merged["ios"] and all("latency_mean_ns" in part for part in parts):
         mean = sum(part["latency_mean_ns"] * part["ios"] for part in parts) / merged["ios"]
@@ -145,7 +153,7 @@ def in_a_row(rounds: list[Any]) -> dict[str, Any]:
         "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"])),
         "failures": [failure for one in rounds for failure in one["failures"]],
     }
-    for name in (*DIRECTIONS, "total"):
+    for name in PARTS:
         parts = [one[name] for one in rounds if name in one]
         if parts:
             whole[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
@@ -233,11 +241,7 @@ def of_point(
         if window:
             own = in_a_row(window)
             result.update(
-                {
-                    key: own[key]
-                    for key in ("runtime_s", *DIRECTIONS, "total", "errors", "clients", "latency_bins")
-                    if key in own
-                }
+                {key: own[key] for key in ("runtime_s", *PARTS, "errors", "clients", "latency_bins") if key in own}
             )
             # Of several clients, which of them failed; of one engine, what only its reader can know. The rest is judged here.
             result["failures"] += [
@@ -400,7 +404,7 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     short = {key: result[key] for key in SUMMARY_KEYS if result.get(key) not in (None, [], {})}
     if "cpu" in result:
         short["cpu"] = {key: round(result["cpu"][key], 4) for key in SUMMARY_CPU if key in result["cpu"]}
-    for name in (*DIRECTIONS, "total"):
+    for name in PARTS:
         if name in result:
             short[name] = {
                 key: round(value) if key.endswith("_ns") else round(value, 1)

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a testbed shall reach, as its owner writes it: 'p99 <= 5 ms at 10k IOPS on guest'.
 
-METRIC <= TIME      mean, p50, p95, p99, p99.9 or p99.99 of the latency, in ns, µs (us), ms or s
+METRIC <= TIME      mean, p50, p95, p99, p99.9 or p99.99 of the latency, in ns, µs (us), ms or s; 'sync p99' of flushes
 IOPS >= NUMBER      a rate; k and M are thousands and millions
 MB/s >= NUMBER      a bandwidth, 10^6 bytes a second
 at NUMBER IOPS      only where at least so many I/Os a second were done (of a latency)
@@ -32,7 +32,7 @@ EXAMPLE = "write it like 'p99 <= 5 ms at 10k IOPS on guest', 'IOPS >= 20k on ini
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _LATENCY = re.compile(
-    rf"({'|'.join(re.escape(name) for name in LATENCIES)}) <= {_NUMBER} ?(ns|µs|us|ms|s)(?: at {_NUMBER}([kM]?) IOPS)?"
+    rf"(sync )?({'|'.join(re.escape(name) for name in LATENCIES)}) <= {_NUMBER} ?(ns|µs|us|ms|s)(?: at {_NUMBER}([kM]?) IOPS)?"
 )
 _RATE = re.compile(rf"(IOPS|MB/s) >= {_NUMBER}([kM]?)")
 _PLACE = re.compile(r"(?: on (\S+))?(?: under (\S+))?")
@@ -40,7 +40,10 @@ _PLACE = re.compile(r"(?: on (\S+))?(?: under (\S+))?")
 
 @dataclass(frozen=True)
 class Target:
-    """text: as it was written; metric: of a result; limit: in the metric's unit; at_iops: least rate at which it holds, 0 for any."""
+    """text: as it was written; metric: of part (read, write, total or sync) of a result; limit: in the metric's unit.
+
+    at_iops: least rate at which it holds, 0 for any.
+    """
 
     text: str
     metric: str
@@ -49,6 +52,7 @@ class Target:
     at_iops: float = 0.0
     layer: str | None = None
     workload_id: str | None = None
+    part: str = "total"
 
 
 def parse(value: Any) -> Target | None:
@@ -58,11 +62,11 @@ def parse(value: Any) -> Target | None:
     place = _PLACE.fullmatch(text[found.end() :]) if found else None
     if not found or not place:
         return None
-    name, number, *rest = found.groups()
     layer, workload = place.groups()
-    if name in LATENCIES:
-        unit, rate, factor = rest
-        at_iops = float(rate) * FACTORS[factor] if rate else 0.0
-        return Target(text, LATENCIES[name], float(number) * TIMES[unit], True, at_iops, layer, workload)
+    if found.re is _LATENCY:
+        sync, name, number, unit, rate, factor = found.groups()
+        at_iops, part = float(rate) * FACTORS[factor] if rate else 0.0, "sync" if sync else "total"
+        return Target(text, LATENCIES[name], float(number) * TIMES[unit], True, at_iops, layer, workload, part)
+    name, number, factor = found.groups()
     metric, one = RATES[name]
-    return Target(text, metric, float(number) * FACTORS[rest[0]] * one, False, 0.0, layer, workload)
+    return Target(text, metric, float(number) * FACTORS[factor] * one, False, 0.0, layer, workload)

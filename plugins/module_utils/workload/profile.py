@@ -19,7 +19,8 @@ KEYS = (*REQUIRED, "description", "workload", "workloads", "sweep", "exclude", "
 NAME = re.compile(r"[a-z0-9]([a-z0-9_]*[a-z0-9])?")
 VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){0,2}")
 SOURCE = ("title", "url", "read")
-PUBLISHED = ("metric", "value", "unit", "where", "note", "workload")
+PUBLISHED = ("metric", "value", "unit", "where", "note", "limit", "workload")
+LIMITS = ("at_most", "at_least")
 FROM_MEMORY = "memory"
 
 
@@ -140,6 +141,8 @@ def _published(variable: str, figure: Any, workloads: list[Any]) -> None:
     _mapping(variable, figure, ("metric", "value", "unit", "where"), PUBLISHED)
     if isinstance(figure["value"], bool) or not isinstance(figure["value"], (int, float)):
         raise bad_value(f"{variable}.value", figure["value"], "Write a number.")
+    if "limit" in figure and figure["limit"] not in LIMITS:
+        raise bad_value(f"{variable}.limit", figure["limit"], f"Use one of {', '.join(LIMITS)}.")
     # The normalised keys by which a report finds the workload that the figure is of; without them it is of all of them.
     part = figure.get("workload", {})
     _mapping(f"{variable}.workload", part, (), NORMALISED)

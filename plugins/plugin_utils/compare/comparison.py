@@ -15,6 +15,7 @@ import statistics
 from fnmatch import fnmatchcase
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.result.result import PARTS
 from ..store.cells import Cell, pool
 from . import gate, points, stats, timeline
 from .alike import differences, facts, refuse_unlike
@@ -141,11 +142,7 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timelin
     """What is known of a figure before any verdict; keys with an underscore are for _judge alone."""
     sides = {}
     for side, group, found, cell in zip(SIDES, pair, values, shown):
-        pooled = (
-            cell.value(metric.path[1], metric.path[0])
-            if cell and metric.path[0] in ("read", "write", "total")
-            else None
-        )
+        pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
         ordered = [found[number] for number in sorted(found)]
         shown_value = pooled if pooled is not None and math.isfinite(pooled) else statistics.median(ordered)
         sides[side] = {

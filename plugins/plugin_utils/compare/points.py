@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import KINDS
+from ...module_utils.result.result import PERCENTILES
 from .timeline import run_of
 
 SIDES = ("baseline", "candidate")
@@ -49,6 +50,7 @@ KNOWN = {
         _of_total("latency_p99_ns", False),
         _of_total("latency_p99_9_ns", False),
         _of_total("latency_p99_99_ns", False),
+        *(Metric(f"sync.{name}", ("sync", name), False) for name in ("latency_mean_ns", *PERCENTILES.values())),
         Metric("us_per_io", ("cpu", "us_per_io"), False),
         Metric("mhz_per_iops", ("cpu", "mhz_per_iops"), False),
         Metric("tpm", ("tpm",), True),
@@ -63,6 +65,8 @@ DEFAULT = (
     "latency_p50_ns",
     "latency_p99_ns",
     "latency_p99_9_ns",
+    "sync.latency_mean_ns",
+    "sync.latency_p99_ns",
     "us_per_io",
     "mhz_per_iops",
     "tpm",

@@ -26,7 +26,9 @@ def title(metric: str) -> str:
     part, _dot, last = metric.rpartition(".")
     match = re.fullmatch(r"latency_p(\d+)(?:_(\d+))?_ns", last)
     name = f"Latency p{match[1]}{'.' + match[2] if match[2] else ''}" if match else TITLES.get(last, last)
-    return name + {"": "", "total": "", "read": " of reads", "write": " of writes"}.get(part, f" ({part})")
+    return name + {"": "", "total": "", "read": " of reads", "write": " of writes", "sync": " of flushes"}.get(
+        part, f" ({part})"
+    )
 
 
 def _inside(name: str) -> str:

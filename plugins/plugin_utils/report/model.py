@@ -278,8 +278,8 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
     notes: list = []
     steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
     for step in steps:
-        if thin[step.cell.layer]:
-            notes.append(thin[step.cell.layer])
+        for said in thin[step.cell.layer]:
+            notes.append(said)
             step.notes.append(len(notes) - 1)
     _shares(steps)
     _generator_bound(steps)
@@ -311,10 +311,10 @@ def _weigh_ceiling(cell: Cell, results: list) -> None:
         cell.flags[cell.flags.index("faster_than_ceiling")] = "sometimes_faster_than_ceiling"
 
 
-def _without_thin_percentiles(cell: Cell, results: list) -> str:
-    """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; a note that says which."""
+def _without_thin_percentiles(cell: Cell, results: list) -> list:
+    """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; notes that say which."""
     taken = [directions_of(result) for result in results]
-    said = ""
+    said = []
     for direction, figures in cell.figures.items():
         counts = [part[direction].get("ios") for part in taken if direction in part]
         if None in counts or not counts:
@@ -329,10 +329,11 @@ def _without_thin_percentiles(cell: Cell, results: list) -> str:
         for _percent, metric in few:
             figures.pop(metric, None)
             cell.bounds.get(direction, {}).pop(metric, None)
-        if gone and direction == "total":
-            said = (
-                f"{cell.layer} did {ios:.0f} I/Os in all, too few for {' and '.join(f'p{percent:g}' for percent in gone)}: "
-                f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} I/Os lie beyond it."
+        what = {"total": "I/Os", "sync": "flushes"}.get(direction)
+        if gone and what:
+            said.append(
+                f"{cell.layer} did {ios:.0f} {what} in all, too few for {' and '.join(f'p{percent:g}' for percent in gone)}: "
+                f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} {what} lie beyond it."
             )
     return said
 
@@ -500,6 +501,7 @@ FLAG_WORDS = {
     "buffered_io": "the page cache was in use",
     "synchronous_submission": "the device completes while I/O is submitted, so queue depth has little effect",
     "completion_percentiles": "percentiles are of completion latency, without the time that submission took; means are of both together",
+    "sync_latency_unknown": "the workload flushes, but fio does not tell truly how long that took: before 3.31 of an engine that is not synchronous",
     "not_filled": "blocks may have been read that were never written",
     "guard_overridden": "a refusal of the device guard was overridden by the user",
     "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",

@@ -11,7 +11,7 @@ import json
 from urllib.parse import quote
 
 from ...module_utils.core import units
-from ...module_utils.result.result import PERCENTILES
+from ...module_utils.result.result import PARTS, PERCENTILES
 from ..store.cells import Cell, bounds_of
 from . import charts, views
 from .markup import added_between, asset, fill, style, templates
@@ -109,6 +109,7 @@ def table(report: Report) -> list[str]:
                 for index, (text, width) in enumerate(zip(row, widths))
             ]
             lines.append(("  " + "  ".join(cells)).rstrip())
+        lines.extend(f"  {text}" for text in flushes(report, waterfall))
         lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
     return lines + [f"target {judged['verdict']}: {judged['target']} ({judged['why']})" for judged in report.targets]
 
@@ -131,6 +132,17 @@ def not_measured(waterfall: Waterfall) -> list[str]:
     for entry in waterfall.missing:
         reasons.setdefault(entry["reason"], []).append(entry["layer"])
     return [f"{', '.join(layers)}: {reason}" for reason, layers in reasons.items()]
+
+
+def flushes(report: Report, waterfall: Waterfall) -> list[str]:
+    """'guest-guest01, flushes: mean 1.2 ms, p99 5.5 ms', one line a layer, and what was published of them."""
+    found = views.flushes(waterfall, report, views.Choices(report))
+    names = [name for name, _number in found.head[1:]] if found else []
+    return [
+        f"{first}, flushes: "
+        + ", ".join(f"{name} {field.text}" for name, field in zip(names, fields) if field.value is not None)
+        for _css, first, fields in (found.rows if found else ())
+    ]
 
 
 def takes_away(step: Step) -> str:
@@ -181,6 +193,8 @@ def results_csv(report: Report) -> str:
             if key.endswith(("_lower_ns", "_upper_ns"))
         }
     )
+    # Where some point flushed.
+    sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in report.points)]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
@@ -198,6 +212,7 @@ def results_csv(report: Report) -> str:
             "flags",
             "failures",
             *(f"{direction}_{key}" for direction, key in bounds),
+            *(f"sync_{metric}" for metric in sync),
         ]
     )
     for point in report.points:
@@ -220,6 +235,7 @@ def results_csv(report: Report) -> str:
                 " ".join(map(str, point["flags"])),
                 "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
                 *(parts[direction].get(key) for direction, key in bounds),
+                *((point.get("sync") or {}).get(metric) for metric in sync),
             ]
         )
     return stream.getvalue()
@@ -293,9 +309,7 @@ def _figures(cell: Cell) -> dict:
 
 def _without_histograms(point: dict) -> dict:
     return {
-        key: {name: part for name, part in value.items() if name != "histogram"}
-        if key in ("read", "write", "total") and value
-        else value
+        key: {name: part for name, part in value.items() if name != "histogram"} if key in PARTS and value else value
         for key, value in point.items()
     }
 
@@ -310,6 +324,7 @@ def markdown(report: Report) -> str:
         latency=latency,
         takes_away=takes_away,
         not_measured=not_measured,
+        flushes=lambda waterfall: flushes(report, waterfall),
         lanes=_lanes_in_words(report),
         words=workload_words,
     )
@@ -357,6 +372,7 @@ def content(report: Report) -> dict:
         "steady": views.steady_states(report, choices),
         "clients": views.clients(report, choices),
         "published": views.published(report, choices),
+        "limits": any(figure.get("limit") for figure in views.figures_of(report)),
         "installations": _installations(report),
         "overview": _overview(report),
     }
@@ -682,6 +698,7 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
         "bounded": any(step.cell.bounds.get("total") for step in waterfall.steps),
         "time": views.time_series(ident, waterfall, report, choices, room),
         "cpu": views.cpu_cost(waterfall, choices),
+        "flushes": views.flushes(waterfall, report, choices),
         "esxi": views.esxi_split(waterfall, choices),
     }
 

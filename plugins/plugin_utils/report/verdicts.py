@@ -58,12 +58,12 @@ def _steps(steps: list[Step], layer: str | None) -> list[Step]:
 
 def _one(cell: Cell, target: targets.Target) -> tuple[str, str]:
     """(verdict, the figure in words) of one cell. Of a percentile between bounds both bounds have to be on the same side."""
-    limits = cell.between(target.metric)
+    limits = cell.between(target.metric, target.part)
     if limits:
         low, high = limits
         verdict = MET if high <= target.limit else MISSED if low > target.limit else NOT_SHOWN
         return verdict, units.latency_between(limits)
-    value = cell.value(target.metric)
+    value = cell.value(target.metric, target.part)
     if value is None:
         return NOT_SHOWN, "not measured, or of too few I/Os,"
     word = {

@@ -932,6 +932,15 @@ PUBLISHED_METRICS = {
     "bandwidth": "bandwidth_bytes_s",
     "latency_mean": "latency_mean_ns",
     "latency_p99": "latency_p99_ns",
+    "sync_latency_mean": "sync.latency_mean_ns",
+    "sync_latency_p50": "sync.latency_p50_ns",
+    "sync_latency_p95": "sync.latency_p95_ns",
+    "sync_latency_p99": "sync.latency_p99_ns",
+    "sync_latency_p99_9": "sync.latency_p99_9_ns",
+}
+FLUSHES = {
+    f"sync.latency_{name}_ns": words
+    for name, words in (("mean", "mean"), ("p50", "p50"), ("p95", "p95"), ("p99", "p99"), ("p99_9", "p99.9"))
 }
 UNITS = {
     "IOPS": 1,
@@ -957,42 +966,88 @@ def profiles(report: Report) -> list:
     return list(found.values())
 
 
-def published(report: Report, choices: Choices) -> Table | None:
-    """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
-    figures = [
+LIMITS = {"at_most": "at most", "at_least": "at least"}
+
+
+def limited(figure: dict) -> str:
+    """'80000', and of a limit 'at most 10'."""
+    return f"{LIMITS.get(str(figure.get('limit')), '')} {figure.get('value')}".strip()
+
+
+def value_of(one: Cell, metric: str) -> float | None:
+    """The value of 'latency_p99_ns', or of 'sync.latency_p99_ns'."""
+    part, _dot, name = metric.rpartition(".")
+    return one.value(name, part or "total")
+
+
+def flushes(waterfall: Waterfall, report: Report, choices: Choices) -> Table | None:
+    """How long fsync and fdatasync took at each layer, and what was published of that, in the same units; the ceiling has nothing to flush."""
+    cells = [step.cell for step in waterfall.steps if step.cell.kind != "ceiling" and "sync" in step.cell.figures]
+    if not cells:
+        return None
+    rows = [
+        (
+            choices.only(one.layer),
+            one.layer,
+            [
+                bounds(limits)
+                if (limits := one.between(metric.removeprefix("sync."), "sync"))
+                else cell(value := value_of(one, metric), units.latency(value))
+                for metric in FLUSHES
+            ],
+        )
+        for one in cells
+    ]
+    for figure in figures_of(report):
+        metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
+        value = figure.get("value")
+        if metric in FLUSHES and factor and isinstance(value, (int, float)) and of_workload(figure, waterfall):
+            text = f"{LIMITS.get(str(figure.get('limit')), '')} {units.latency(value * factor)}".strip()
+            fields = [cell(value * factor, text) if name == metric else words("") for name in FLUSHES]
+            rows.append(("", str(figure.get("where") or "published"), fields))
+    return Table("Flushes", [("Layer", False), *((name, True) for name in FLUSHES.values())], rows)
+
+
+def figures_of(report: Report) -> list:
+    """The published figures of the run's profiles."""
+    return [
         figure for profile in profiles(report) for figure in profile.get("published") or [] if isinstance(figure, dict)
     ]
+
+
+def of_workload(figure: dict, waterfall: Waterfall) -> bool:
+    """Whether a published figure is of this workload."""
+    of = figure.get("workload") or {}
+    return isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
+
+
+def published(report: Report, choices: Choices) -> Table | None:
+    """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
+    figures = figures_of(report)
     layers = [name for name in choices.layers if choices.kinds.get(name) != "ceiling"]
     rows = []
     for figure in figures:
-        metric, factor, of = (
-            PUBLISHED_METRICS.get(str(figure.get("metric"))),
-            UNITS.get(str(figure.get("unit"))),
-            figure.get("workload") or {},
-        )
-        mine = [
-            waterfall
-            for waterfall in report.waterfalls
-            if isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
-        ]
+        metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
+        mine = [waterfall for waterfall in report.waterfalls if of_workload(figure, waterfall)]
         # Of several workloads none is the one that was published.
         found = (
-            {step.cell.layer: step.cell.value(metric) for step in mine[0].steps}
+            {step.cell.layer: value_of(step.cell, metric) for step in mine[0].steps}
             if metric and factor and len(mine) == 1
             else {}
         )
         fields = [
             (found[layer] / factor if found.get(layer) is not None else None, choices.only(layer)) for layer in layers
         ]
+        flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(found.values()) else ""
         rows.append(
             (
                 "",
-                METRIC_WORDS.get(metric, str(figure.get("metric")))
+                METRIC_WORDS.get(metric, flushes or str(figure.get("metric")))
                 + (f", {figure.get('unit')}" if metric != "iops" else ""),
                 [
                     words(figure.get("note") or ""),
                     words(figure.get("where") or ""),
-                    words(f"{figure.get('value')}"),
+                    words(limited(figure)),
                     *(
                         cell(value, units.significant(value) if value is not None else "", only)
                         for value, only in fields

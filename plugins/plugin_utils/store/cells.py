@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from ...module_utils.result import histogram
-from ...module_utils.result.result import PERCENTILES
+from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
 
 MEDIANS = ("iops", "bandwidth_bytes_s")
 MEANS = ("latency_mean_ns",)
@@ -74,9 +74,10 @@ def by_time(results: list) -> list:
 
 def directions_of(result: dict) -> dict:
     """What was measured, with 'total' always among it: a run in one direction is its own total."""
-    found = {name: result[name] for name in ("read", "write", "total") if result.get(name)}
-    if "total" not in found and len(found) == 1:
-        found["total"] = next(iter(found.values()))
+    found = {name: result[name] for name in PARTS if result.get(name)}
+    own = [found[name] for name in DIRECTIONS if name in found]
+    if "total" not in found and len(own) == 1:
+        found["total"] = own[0]
     return found if "total" in found else {}
 
 
@@ -90,7 +91,7 @@ def pool(results: list) -> Cell:
     figures: dict = {}
     bounds: dict = {}
     bins: dict = {}
-    for direction in ("read", "write", "total"):
+    for direction in PARTS:
         parts = [part[direction] for part in taken if direction in part]
         if not parts:
             continue

@@ -17,7 +17,7 @@ import re
 from datetime import datetime, timezone
 
 from ...module_utils.core.failure import Failure
-from ...module_utils.result.result import DIRECTIONS, PERCENTILES
+from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
 from .store import value
 
 ANY_DIRECTION = (*DIRECTIONS, "total")
@@ -77,6 +77,11 @@ COLUMNS = [
     ("cpu_mhz_per_iops", "cpu.mhz_per_iops", "float"),
     ("steady", "steady_state.steady", "bool"),
     ("raw_sha256", "raw.sha256", "text"),
+    *(
+        (f"sync_{figure}", f"sync.{figure}", kind)
+        for figure, kind in FIGURES.items()
+        if figure == "ios" or figure.startswith("latency_")
+    ),
 ]
 LARGEST = 1 << 63
 TAGS = (
@@ -236,7 +241,7 @@ def as_prometheus(rows: list) -> bytes:
             [
                 ({**_tags(point), "direction": direction}, _scaled(point[f"{direction}_{figure}"], factor))
                 for point in points
-                for direction in ANY_DIRECTION
+                for direction in PARTS
                 if f"{direction}_{figure}" in point
             ],
         )
@@ -283,7 +288,7 @@ def as_influx(rows: list) -> bytes:
         fields = {column: point[column] for column in ("runtime_s", "wall_s", *POINT_METRICS) if column in point}
         fields.update({"measured": point["status"] == "measured", "failure_codes": point.get("failure_codes", "")})
         lines.append(_line("storlab_point", tags, fields, at))
-        for direction in ANY_DIRECTION:
+        for direction in PARTS:
             fields = {figure: point[f"{direction}_{figure}"] for figure in FIGURES if f"{direction}_{figure}" in point}
             if fields:
                 lines.append(_line("storlab", {**tags, "direction": direction}, fields, at))

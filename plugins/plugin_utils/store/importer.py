@@ -64,9 +64,8 @@ _KEPT = (
     "started_utc",
     "finished_utc",
     "runtime_s",
-    *schema.DIRECTIONS,
+    *schema.PARTS,
     "trim",
-    "total",
     "cpu",
     "errors",
     "latency_bins",
@@ -336,7 +335,7 @@ def _combined(rows: list, concurrent: bool | None = None) -> dict:
     extents = [row.get("working_set") for row in rows]
     told.update({"targets": targets} if targets else {})
     told.update({"working_set": extents[0]} if extents[0] and extents.count(extents[0]) == len(extents) else {})
-    for name in (*schema.DIRECTIONS, "total"):
+    for name in schema.PARTS:
         if name in told:
             told[name] = {**told[name], **bounds([row[name] for row in rows if name in row], told[name])}
     return told
@@ -509,7 +508,7 @@ def _point(entry: dict, layer: str, name: str, variant: str, repetition: int, ru
 def _client(told: dict) -> dict:
     """A client as a point stores it: without what grows with the number of clients."""
     found = {key: told[key] for key in ("host", "status", "failures") if key in told}
-    for name in (*schema.DIRECTIONS, "total"):
+    for name in schema.PARTS:
         if name in told:
             found[name] = {key: value for key, value in told[name].items() if key != "histogram"}
     return found

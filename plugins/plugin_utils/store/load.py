@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
+from ...module_utils.result.result import PARTS
 from . import additions, store
 
 OPTIONAL = {
@@ -217,7 +218,7 @@ def _pool(result: dict, pools: dict) -> None:
     cell = tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id"))
     own = {
         direction: found
-        for direction in ("read", "write", "total")
+        for direction in PARTS
         if (found := (result.get(direction) or {}).get("histogram")) and found.get("bins")
     }
     share = result["workload"].get("read_percent")

@@ -20,7 +20,7 @@ from itertools import islice
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
-from ...module_utils.result.result import DIRECTIONS, SCHEMA, without_none
+from ...module_utils.result.result import PARTS, SCHEMA, without_none
 from . import additions
 
 try:
@@ -215,7 +215,7 @@ def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict:
 def row_of(result: dict) -> dict:
     """A result as a row: without the histograms, and without what grows with hosts."""
     row = {key: found for key, found in result.items() if key not in NOT_IN_ROWS}
-    for name in (*DIRECTIONS, "total"):
+    for name in PARTS:
         if name in row:
             row[name] = {key: found for key, found in row[name].items() if key != "histogram"}
     return row
@@ -311,7 +311,7 @@ def problem(content) -> str | None:
     ):
         if not isinstance(content.get(key, kind()), kind):
             return f"its {key} is {_shown(content[key])}"
-    for direction in (*DIRECTIONS, "total"):
+    for direction in PARTS:
         part = content.get(direction, {})
         if not isinstance(part, dict):
             return f"its {direction} is {_shown(part)}"

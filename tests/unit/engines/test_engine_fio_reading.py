@@ -343,3 +343,64 @@ def test_bins_that_could_be_two_things_are_refused(bins):
     with pytest.raises(Failure) as caught:
         fio.results(json.dumps(document))
     assert caught.value.code == "fio_output_unreadable"
+
+
+# ---------------------------------------------------------------- flushes
+
+
+def test_how_long_flushes_took_is_read_apart_from_the_writes():
+    found = fio.results(text("flushes.json"))
+    for one, raw in zip(found, raw_records("flushes.json")):
+        told = raw["sync"]["lat_ns"]
+        assert one["status"] == "measured" and "sync_latency_unknown" not in one["flags"]
+        assert one["sync"]["ios"] == told["N"] == sum(told["bins"].values())
+        assert one["sync"]["latency_mean_ns"] == told["mean"]
+        for percent, name in (("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99_9")):
+            assert one["sync"][f"latency_{name}_ns"] == told["percentile"][percent]
+        assert not {"bytes", "iops", "bandwidth_bytes_s"} & set(one["sync"])
+        assert one["total"]["ios"] == raw["write"]["total_ios"], "a flush is no I/O"
+    # Pairwise apart, so that no other figure was taken for it.
+    means = {one[part]["latency_mean_ns"] for one in found for part in ("write", "sync")}
+    assert len(means) == 4
+
+
+def test_flushes_of_several_jobs_are_merged_by_their_histograms():
+    raw = [record["sync"]["lat_ns"] for record in raw_records("flushes.json")]
+    whole = fio.together(fio.results(text("flushes.json")))
+    values = sorted(int(edge) for one in raw for edge, count in one["bins"].items() for _ in range(count))
+    assert whole["sync"]["ios"] == len(values)
+    assert whole["sync"]["latency_p99_ns"] == values[-(-99 * len(values) // 100) - 1]
+    assert whole["sync"]["latency_mean_ns"] == pytest.approx(sum(one["mean"] * one["N"] for one in raw) / len(values))
+    assert set(whole["sync"]) & {"bytes", "iops"} == set()
+
+
+def test_flushes_of_rounds_one_after_another_are_merged():
+    found = fio.results(text("flushes.json"))
+    whole = result.in_a_row(found)
+    assert whole["sync"]["ios"] == sum(one["sync"]["ios"] for one in found)
+    assert whole["sync"]["latency_max_ns"] == max(one["sync"]["latency_max_ns"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [("fio-3.33", (True, True)), ("fio-3.31", (True, True)), ("fio-3.30", (True, False)), ("fio-3.4", (True, False))],
+)
+def test_flushes_that_fio_does_not_time_truly_are_left_out_and_flagged(version, known):
+    """Before 3.31 libaio's took 26 to 44 ns, which is the time from their end to their being counted."""
+    found = fio.results(text("flushes.json").replace("fio-3.33", version))
+    assert [one["engine"]["ioengine"] for one in found] == ["sync", "libaio"]
+    assert tuple("sync" in one for one in found) == known
+    assert tuple("sync_latency_unknown" not in one["flags"] for one in found) == known
+
+
+def test_a_workload_that_does_not_flush_has_no_flushes_and_no_flag():
+    (found,) = fio.results(text("mixed_group.json"))
+    assert "sync" not in found and "sync_latency_unknown" not in found["flags"]
+
+
+def test_flushes_counted_before_fio_said_how_many_are_as_many_as_in_their_bins():
+    document = json.loads(text("flushes.json"))
+    del document["jobs"][0]["sync"]["lat_ns"]["N"]
+    document["jobs"][0]["sync"]["total_ios"] = 0
+    document["fio version"] = "fio-3.12"
+    assert fio.results(json.dumps(document))[0]["sync"]["ios"] == 400

@@ -184,6 +184,10 @@ def test_bytes_that_are_no_text(tmp_path):
         ({"source": [{"title": "x", "read": "memory", "by": "me"}]}, "source[0].by"),
         ({"published": [{"metric": "iops", "value": "many", "unit": "IOPS", "where": "here"}]}, "published[0].value"),
         ({"published": [{"metric": "iops", "value": 5, "where": "here"}]}, "published[0].unit"),
+        (
+            {"published": [{"metric": "iops", "value": 5, "unit": "IOPS", "where": "here", "limit": "least"}]},
+            "published[0].limit",
+        ),
         ({"published": {}}, "published"),
         (
             {
