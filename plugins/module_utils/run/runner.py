@@ -173,9 +173,9 @@ def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = No
         raise Failure("run_missing", f"This host has no run {run_id}.", "Start it.", state_dir=folder)
     path = os.path.join(folder, "archive.tar.gz")
     if not os.path.exists(path):
-        with open(f"{path}.new", "wb") as whole:
-            pack(whole, folder, ["host.json", "points", "preparation"])
-        os.replace(f"{path}.new", path)
+        whole = io.BytesIO()
+        pack(whole, folder, ["host.json", "points", "preparation"])
+        write_whole(path, whole.getvalue(), mode=0o600)
     with open(path, "rb") as handle:
         digest = hashlib.sha256(handle.read()).hexdigest() if offset == 0 else None
         handle.seek(offset)

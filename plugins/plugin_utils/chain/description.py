@@ -53,6 +53,10 @@ WORDS = {
         "description": "How an ESXi host is reached: the login options of storlab.testbed.esxi_state.",
     },
     "testbed_windows": {**BOOL, "description": "Whether the host runs Windows. By default as ansible_connection says."},
+    "testbed_take_over": {
+        **TEXT,
+        "description": "Whose lock of the testbed to replace, as testbed_busy names it, once that certainly is gone.",
+    },
     "testbed_verify_ignore": {**LIST, "description": "Patterns of what verify_clean does not look at."},
     "testbed_lab_state": {**TEXT, "description": "Whether the embedded machines shall be there: present or absent."},
     "testbed_counters": {**TEXT, "description": "State of storlab.testbed.esxi_counters."},

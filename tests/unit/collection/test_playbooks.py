@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import show_testbed
 import yaml
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import testbed_lock
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import expand, inventory
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS
 from chain_lab import ESXI, TWO_LINUX, lab_of
@@ -19,7 +23,25 @@ from chain_lab import ESXI, TWO_LINUX, lab_of
 ROOT = Path(__file__).resolve().parents[3]
 BOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 # These need no testbed, or are part of the others.
-WITHOUT_CHECK = ("check.yml", "stand.yml", "show.yml", "new_lab.yml", "import_results.yml")
+WITHOUT_CHECK = (
+    "check.yml",
+    "lock.yml",
+    "lock_hosts.yml",
+    "new_lab.yml",
+    "import_results.yml",
+    "show.yml",
+    "stand.yml",
+    "unlock.yml",
+)
+# These change a testbed, and each of them says so in its own words.
+CHANGING = {
+    "benchmark.yml": "benchmark",
+    "benchmark_many.yml": "benchmark of many hosts",
+    "build.yml": "build",
+    "os_installation.yml": "installation",
+    "rebuild.yml": "rebuild",
+    "teardown.yml": "teardown",
+}
 # For these a testbed need not be described.
 RESULTS_ONLY = ("report.yml", "compare.yml")
 
@@ -209,6 +231,70 @@ def test_a_failed_host_stops_what_stands_on_it_and_nothing_else(lab, tmp_path):
     assert "t1 failed, and c1 stands on what is made there; mend what is told above, and build again." in json.dumps(
         document
     )
+
+
+@pytest.mark.parametrize("path", BOOKS, ids=lambda path: path.name)
+def test_what_changes_a_testbed_locks_it_and_what_reads_does_not(path):
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    locks = [
+        (entry["ansible.builtin.import_playbook"], entry["vars"]["lock_purpose"])
+        for entry in entries
+        if "lock" in entry.get("ansible.builtin.import_playbook", "")
+    ]
+    if path.name == "embedded_lab.yml":
+        # A part of builds, too. What it took ends with it.
+        assert locks == [("lock.yml", "embedded lab")]
+    elif path.name in CHANGING:
+        books = ("lock.yml", "lock_hosts.yml", "unlock.yml")
+        assert locks == [(book, CHANGING[path.name]) for book in books]
+        assert entries[-1]["ansible.builtin.import_playbook"] == "unlock.yml"
+    else:
+        assert locks == []
+    # Nothing but the check comes before the lock.
+    if locks:
+        assert [entry["ansible.builtin.import_playbook"] for entry in entries[:2]] == ["check.yml", "lock.yml"]
+
+
+@pytest.mark.parametrize("where", ["controller", "host"])
+def test_nothing_is_changed_while_somebody_else_changes_the_testbed(lab, tmp_path, where):
+    name = f"books-{os.getpid()}"
+    book = tmp_path / "book.yml"
+    playbooks = ROOT / "playbooks"
+    mark = {
+        "ansible.builtin.file": {"path": f"{tmp_path}/{{{{ inventory_hostname }}}}", "state": "touch", "mode": "0600"}
+    }
+    entries = [
+        {"import_playbook": str(playbooks / f"{part}.yml"), "vars": {"lock_purpose": "build"}}
+        for part in ("check", "lock", "lock_hosts", "unlock")
+    ]
+    entries.insert(-1, {"hosts": "targets:clients", "gather_facts": False, "tasks": [mark]})
+    book.write_text(yaml.safe_dump(entries), encoding="utf-8")
+
+    def rename(content):
+        content["all"]["vars"]["testbed_id"] = name
+
+    inventory_of = lab(rename)
+    on_host = Path(testbed_lock.host_path(name))
+    path = tmp_path / "state" / "lock" if where == "controller" else on_host
+    path.parent.mkdir(exist_ok=True)
+    try:
+        with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+            try:
+                assert testbed_lock.take(str(path), testbed_lock.holder(other.pid, "teardown")) is None
+                rc, document, _said = show_testbed.run(inventory_of, playbook=str(book))
+                assert rc == 2 and not any((tmp_path / host).exists() for host in ("t1", "t2", "c1", "c2"))
+                assert "testbed_busy" in json.dumps(document)
+                assert f"teardown by {testbed_lock.getpass.getuser()}" in json.dumps(document)
+                assert show_testbed.run(inventory_of, "--check", playbook=str(book))[0] == 0
+                assert show_testbed.run(inventory_of)[0] == 0
+            finally:
+                other.kill()
+        # It has ended without giving it back.
+        assert show_testbed.run(inventory_of, playbook=str(book))[0] == 0
+        assert all((tmp_path / host).exists() for host in ("t1", "t2", "c1", "c2"))
+        assert not on_host.exists() and not (tmp_path / "state" / "lock").exists()
+    finally:
+        on_host.unlink(missing_ok=True)
 
 
 def test_limit_and_no_failure_stop_nothing(lab, tmp_path):
