@@ -11,6 +11,7 @@ this testbed's. CHAP secrets go straight into the node record's file (0600): isc
 from __future__ import annotations
 
 import glob
+import json
 import os
 import socket
 from typing import Any
@@ -18,11 +19,14 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.files import write_whole
 from ..core.iscsi_names import portal_text
+from ..core.secrets import keep_secret, same_secret
 from . import block_device, multipath, scsi_pages
 from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
 from .record import Record
 
-SECRETS = ("node.session.auth.password", "node.session.auth.password_in")
+AUTH = "node.session.auth."
+SECRETS = (f"{AUTH}password", f"{AUTH}password_in")
+CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 SESSIONS = "/sys/class/iscsi_session"
 # The database moved between releases; iscsiadm itself decides, so both are looked at.
 DATABASES = ("/var/lib/iscsi", "/etc/iscsi")
@@ -95,12 +99,26 @@ def edit_record(text: str, settings: dict[str, Any]) -> str:
     return "\n".join(lines + [f"{name} = {value}" for name, value in left.items() if value]) + "\n"
 
 
+def place_of(target: dict[str, Any]) -> str:
+    """What a session of ours is called in the record of the host."""
+    return f"{target['iqn']},{portal_text(**target['portal'])}"
+
+
+def credentials(target: dict[str, Any]) -> str:
+    """Everything of CHAP that a session logs in with, as one secret."""
+    return json.dumps([target.get(key) or "" for key in CHAP])
+
+
 def shown(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: "(secret)" if key in SECRETS and value else value for key, value in settings.items()}
 
 
 def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Any]:
-    """Steps for one target. current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, busy: [...]}"""
+    """Steps for one target.
+
+    current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, busy: [...], in_force: whether the session logged in
+    with the wanted CHAP; None when nobody remembers}. Raises relogin_pending for a session that cannot log in with it now, because its disks are used.
+    """
     name = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
     wanted, steps = node_settings(target, tuning), []
     record, session = current["record"], current["session"]
@@ -118,17 +136,34 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
         )
     if session is None:
         return [*steps, {"op": "login", **name, "was": "no session", "will": "LOGGED_IN"}]
+    outdated = current["in_force"] is False or (
+        current["in_force"] is None and record is not None and any(key.startswith(AUTH) for key in differing)
+    )
+    relogin = {"op": "relogin", **name, "was": session["state"], "will": "LOGGED_IN"}
+    if outdated and session["state"] != "LOGGED_IN":
+        # It cannot come back with what it has.
+        return [*steps, relogin]
     if session["state"] != "LOGGED_IN":
         return [*steps, {"op": "recover", **name, "was": session["state"], "will": "LOGGED_IN"}]
+    if outdated and current["busy"]:
+        raise Failure(
+            "relogin_pending",
+            f"The session to {target['iqn']} at {name['portal']} logged in with other CHAP names or secrets than are wanted now, so it ends for good when its "
+            f"connection breaks; and it cannot log in anew while it is in use ({'; '.join(current['busy'])}).",
+            "Stop what uses its disks (teardown does) and build again, or set the former secret again on both sides.",
+            target_iqn=target["iqn"],
+            portal=name["portal"],
+            uses=current["busy"],
+        )
     # Some of it holds for a session's whole life. A session in use is not torn down for it: it takes effect at its next login.
-    lifelong = sorted(
-        key
-        for key in differing
-        if record is not None
+    lifelong = any(
+        record is not None
+        and not key.startswith(AUTH)
         and key not in ("node.startup", "node.session.queue_depth", "node.session.timeo.replacement_timeout")
+        for key in differing
     )
-    if lifelong and not current["busy"]:
-        return [*steps, {"op": "relogin", **name, "was": "LOGGED_IN", "will": "LOGGED_IN"}]
+    if outdated or (lifelong and not current["busy"]):
+        return [*steps, relogin]
     if session["recovery_tmo"] != str(tuning["replacement_timeout_s"]):
         steps.append(
             {
@@ -251,7 +286,18 @@ class OpenIscsi:
             "session": session,
             "luns": luns,
             "busy": [use for lun in luns.values() for use in multipath.users(lun["path"], with_openers=False)],
+            "in_force": self._in_force(target, session),
         }
+
+    def _in_force(self, target: dict[str, Any], session: dict[str, Any] | None) -> bool | None:
+        """Whether this very session logged in with the target's CHAP as it is wanted; None for one that somebody else logged in, and for none.
+
+        The kernel goes on with what a session logged in with, whatever its node record says by now.
+        """
+        kept = self.record.data.get("logins", {}).get(place_of(target))
+        if session is None or kept is None or kept["sid"] != session["sid"]:
+            return None
+        return same_secret(credentials(target), kept)
 
     # -- change
 
@@ -438,6 +484,11 @@ class OpenIscsi:
                 portal=portal_text(**target["portal"]),
                 exit_code=done.returncode,
             )
+        session = self.session(target)
+        if session and done.returncode == 0:
+            logins = self.record.data.setdefault("logins", {})
+            logins[place_of(target)] = {"sid": session["sid"], **keep_secret(credentials(target))}
+            self.record.save()
 
     def _logout(self, target: dict[str, Any]) -> None:
         if self.session(target):
@@ -618,6 +669,8 @@ class OpenIscsi:
             self._logout(target)
             if self.record_file(target):
                 self._iscsiadm(target, "-o", "delete", ok=(0, 21))
+            if self.record.data.get("logins", {}).pop(place_of(target), None):
+                self.record.save()
 
     def remove_all(self) -> None:
         targets = self.records()

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import string
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -143,10 +144,26 @@ def kept_secrets(state_dir: str, make: bool) -> dict:
         text = path.read_text(encoding="utf-8").split() if path.is_file() else []
         if not text and make:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            text = ["".join(secrets.choice(LETTERS) for _ in range(length))]
-            with os.fdopen(
-                os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as handle:
-                handle.write(text[0] + "\n")
+            text = [_kept(path, "".join(secrets.choice(LETTERS) for _ in range(length)))]
         result[name] = text[0] if text else "*" * length
     return result
+
+
+def _kept(path: Path, secret: str) -> str:
+    """The secret, once it is in the file; or the one that another playbook has put there meanwhile."""
+    handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(secret + "\n")
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            there = path.read_text(encoding="utf-8").split()
+            if there:
+                return there[0]
+            # An empty one, of a version that wrote it in place and was killed.
+            os.replace(made, path)
+            return secret
+        return secret
+    finally:
+        Path(made).unlink(missing_ok=True)

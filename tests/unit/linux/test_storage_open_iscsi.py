@@ -13,6 +13,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.luns import e
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import multipath, open_iscsi
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import record as record_of_host
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
+from unchanged import refused
 
 TUNING = {
     "queue_depth": 24,
@@ -49,6 +50,7 @@ def current(**change):
         "session": {"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "90"},
         "luns": {3: {"queue_depth": "24"}},
         "busy": [],
+        "in_force": True,
         **change,
     }
 
@@ -113,7 +115,8 @@ def test_what_is_there_needs_no_step():
 
 
 def test_from_nothing():
-    steps = open_iscsi.plan({"record": None, "session": None, "luns": {}, "busy": []}, TARGET, TUNING)
+    nothing = {"record": None, "session": None, "luns": {}, "busy": [], "in_force": None}
+    steps = open_iscsi.plan(nothing, TARGET, TUNING)
     assert [step["op"] for step in steps] == ["create_record", "login"]
     assert "secret-in-one-1" not in str(steps) and "secret-out-one2" not in str(steps)
 
@@ -122,11 +125,149 @@ def test_a_dead_session_is_recovered():
     assert ops(current(session={"sid": "1", "state": "FAILED", "recovery_tmo": "90"})) == ["recover"]
 
 
-def test_a_changed_secret_is_proven_by_a_new_login_unless_the_disk_is_in_use():
-    record = {**current()["record"], "node.session.auth.password": "secret-before-0"}
+FORMER = {**open_iscsi.node_settings(TARGET, TUNING), "node.session.auth.password": "secret-before-0"}
+
+
+@pytest.mark.parametrize("state", ["LOGGED_IN", "FAILED"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record": FORMER, "in_force": False},
+        # The record was changed while the session went on with what it had.
+        {"in_force": False},
+        # A session of a version that remembered nothing.
+        {"record": FORMER, "in_force": None},
+    ],
+)
+def test_a_session_that_logged_in_with_another_secret_logs_in_anew(change, state):
+    found = current(**change, session={"sid": "1", "state": state, "recovery_tmo": "90"})
+    assert ops(found) == [*(["update_record"] if "record" in change else []), "relogin"]
+    assert "secret-before-0" not in str(open_iscsi.plan(found, TARGET, TUNING))
+
+
+@pytest.mark.parametrize(
+    "change", [{"record": FORMER, "in_force": False}, {"record": FORMER, "in_force": None}, {"in_force": False}]
+)
+def test_a_session_in_use_that_would_end_with_its_connection_is_told(change):
+    with pytest.raises(Failure, match="mounted on /srv/x") as caught:
+        open_iscsi.plan(current(**change, busy=["mounted on /srv/x"]), TARGET, TUNING)
+    assert caught.value.code == "relogin_pending"
+    assert not any(secret in str(caught.value) for secret in ("secret-before-0", "secret-in-one-1", "secret-out-one2"))
+
+
+def test_the_former_secret_again_is_the_one_in_force():
+    assert ops(current(record=FORMER, in_force=True, busy=["mounted on /srv/x"])) == ["update_record"]
+
+
+def test_what_is_no_matter_of_chap_waits_for_the_next_login_of_a_session_in_use():
+    record = {**current()["record"], "node.conn[0].timeo.login_timeout": "99"}
     assert ops(current(record=record)) == ["update_record", "relogin"]
     assert ops(current(record=record, busy=["mounted on /srv/x"])) == ["update_record"]
-    assert "secret-before-0" not in str(open_iscsi.plan(current(record=record), TARGET, TUNING))
+
+
+class Host:
+    """A host with iscsiadm: its sessions are folders as in sysfs, and go on with what they logged in with."""
+
+    def __init__(self, root, monkeypatch, accepted):
+        self.root, self.accepted, self.number, self.busy = root, accepted, 0, []
+        monkeypatch.setattr(open_iscsi, "DATABASES", (str(root / "database"),))
+        monkeypatch.setattr(open_iscsi, "SESSIONS", str(root / "class"))
+        monkeypatch.setattr(open_iscsi, "run", self.run)
+        read = open_iscsi.read_text
+        monkeypatch.setattr(
+            open_iscsi,
+            "read_text",
+            lambda path, **default: read(
+                path.replace("/sys/class/iscsi_connection", str(root / "connection")), **default
+            ),
+        )
+        self.node = root / "database/nodes" / TARGET["iqn"] / "10.0.0.1,3261,1" / "storlab-tb"
+        self.node.parent.mkdir(parents=True)
+        self.node.write_text("node.name = iqn.2026-01.t:target\n# END RECORD\n", encoding="utf-8")
+
+    def run(self, argv, ok=(0,), **_how):
+        rc = 0
+        if "--login" in argv:
+            record = open_iscsi.parse_record(self.node.read_text(encoding="utf-8"))
+            rc = 0 if record["node.session.auth.password"] == self.accepted else 24
+            if rc == 0:
+                self.log_in()
+        elif "--logout" in argv:
+            for folder in (self.root / "class").iterdir():
+                for path in folder.iterdir():
+                    path.unlink()
+                folder.rmdir()
+        assert rc in ok
+        return subprocess.CompletedProcess(argv, rc, "", "")
+
+    def log_in(self):
+        self.number += 1
+        session = self.root / f"class/session{self.number}"
+        connection = self.root / f"connection/connection{self.number}:0"
+        for folder, values in (
+            (
+                session,
+                {"ifacename": "storlab-tb", "targetname": TARGET["iqn"], "state": "LOGGED_IN", "recovery_tmo": "90"},
+            ),
+            (connection, {"persistent_address": "10.0.0.1", "persistent_port": "3261"}),
+        ):
+            folder.mkdir(parents=True)
+            for name, value in values.items():
+                (folder / name).write_text(value, encoding="utf-8")
+
+    def build(self, **change):
+        """One more build, by a process that knows only what is kept: the operations, and the session afterwards."""
+        target = {**TARGET, "luns": [], **change}
+        iscsi = open_iscsi.OpenIscsi("tb", TUNING)
+        iscsi.record = Record("tb", "iscsi_session", str(self.root / "run"))
+        steps = open_iscsi.plan({**iscsi.current(target), "busy": self.busy}, target, TUNING)
+        iscsi.apply(steps, target)
+        return [step["op"] for step in steps], iscsi.session(target)["sid"]
+
+
+def test_a_rotated_secret_is_in_force_after_the_same_build(tmp_path, monkeypatch):
+    host = Host(tmp_path, monkeypatch, accepted="secret-in-one-1")
+    assert host.build() == (["update_record", "login"], "1")
+    assert host.build() == ([], "1")
+    host.accepted = "secret-anew-222"
+    assert host.build(chap_password="secret-anew-222") == (["update_record", "relogin"], "2")
+    assert host.build(chap_password="secret-anew-222") == ([], "2")
+    kept = (tmp_path / "run/tb/iscsi_session.json").read_text(encoding="utf-8")
+    assert not any(secret in kept for secret in ("secret-in-one-1", "secret-anew-222", "secret-out-one2"))
+
+
+def test_a_mutual_secret_counts_as_well(tmp_path, monkeypatch):
+    host = Host(tmp_path, monkeypatch, accepted="secret-in-one-1")
+    host.build()
+    assert host.build(mutual_chap_password="secret-anew-333") == (["update_record", "relogin"], "2")
+
+
+def test_no_build_is_green_while_a_session_in_use_has_the_former_secret(tmp_path, monkeypatch):
+    host = Host(tmp_path, monkeypatch, accepted="secret-in-one-1")
+    host.build()
+    host.accepted, host.busy = "secret-anew-222", ["mounted on /srv/x"]
+    for _twice in range(2):
+        with refused(tmp_path) as caught:
+            host.build(chap_password="secret-anew-222")
+        assert caught.value.code == "relogin_pending"
+    # The record alone was changed, by hand or by an earlier version.
+    text = host.node.read_text(encoding="utf-8")
+    host.node.write_text(text.replace("secret-in-one-1", "secret-anew-222"), encoding="utf-8")
+    with refused(tmp_path) as caught:
+        host.build(chap_password="secret-anew-222")
+    assert caught.value.code == "relogin_pending"
+    host.busy = []
+    assert host.build(chap_password="secret-anew-222") == (["relogin"], "2")
+
+
+def test_what_somebody_else_logged_in_is_taken_for_what_the_record_says(tmp_path, monkeypatch):
+    host = Host(tmp_path, monkeypatch, accepted="secret-in-one-1")
+    host.build()
+    host.run(["--logout"])
+    host.log_in()
+    assert host.build() == ([], "2")
+    host.accepted = "secret-anew-222"
+    assert host.build(chap_password="secret-anew-222") == (["update_record", "relogin"], "3")
 
 
 def test_live_tuning_needs_no_new_login():

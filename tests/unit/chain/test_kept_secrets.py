@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Secrets are made once, whoever asks for them at the same time."""
+
+from __future__ import annotations
+
+import threading
+
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import inventory
+
+
+def test_playbooks_that_begin_at_once_have_the_same_secrets(tmp_path):
+    barrier, answers = threading.Barrier(12), []
+
+    def ask() -> None:
+        barrier.wait()
+        answers.append(inventory.kept_secrets(str(tmp_path), make=True))
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 12 and all(one == answers[0] for one in answers)
+    assert inventory.kept_secrets(str(tmp_path), make=False) == answers[0]
+    assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "secrets").iterdir()} == {
+        "chap": 0o600,
+        "mutual_chap": 0o600,
+    }
+
+
+def test_one_that_somebody_else_has_just_written_counts(tmp_path, monkeypatch):
+    folder = tmp_path / "secrets"
+    link = inventory.os.link
+
+    def late(made, path):
+        path.write_text(f"of-somebody-{path.name}\n", encoding="utf-8")
+        link(made, path)
+
+    monkeypatch.setattr(inventory.os, "link", late)
+    assert inventory.kept_secrets(str(tmp_path), make=True) == {
+        "chap": "of-somebody-chap",
+        "mutual_chap": "of-somebody-mutual_chap",
+    }
+    assert {path.name for path in folder.iterdir()} == {"chap", "mutual_chap"}
+
+
+def test_a_file_whose_writer_was_killed_is_written_anew(tmp_path):
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/chap").touch()
+    made = inventory.kept_secrets(str(tmp_path), make=True)["chap"]
+    assert len(made) == 16 and (tmp_path / "secrets/chap").read_text(encoding="utf-8") == f"{made}\n"
