@@ -684,7 +684,7 @@ def prove(targets: list[Any], found: list[Any]) -> dict[str, Any]:
             for key in ("naa", "size_bytes") if lun.get("naa") and disk["naa"] else ("serial", "naa", "size_bytes"):
                 if _differs(lun, disk, key):
                     raise Failure(
-                        f"wrong_{key}",
+                        f"wrong_{key.removesuffix('_bytes')}",
                         f"LUN {lun['lun']} of {target['iqn']} has {key} {disk[key]}, not {lun[key]}.",
                         "Correct the LUN number, or build the target again.",
                         device=disk["name"],

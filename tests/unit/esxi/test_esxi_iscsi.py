@@ -259,7 +259,7 @@ def test_without_a_record_nothing_is_taken_away():
 
 @pytest.mark.parametrize(
     "lun, code",
-    [({"serial": "sn-2"}, "wrong_serial"), ({"naa": "6001405b"}, "wrong_naa"), ({"size_bytes": 5}, "wrong_size_bytes")],
+    [({"serial": "sn-2"}, "wrong_serial"), ({"naa": "6001405b"}, "wrong_naa"), ({"size_bytes": 5}, "wrong_size")],
 )
 def test_a_lun_must_be_the_device_that_the_target_exports(lun, code):
     with pytest.raises(Failure) as caught:
