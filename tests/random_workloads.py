@@ -32,6 +32,7 @@ FEATURES = {
         {"compress_percent": 30},
         {"dedupe_percent": 45, "compress_percent": 0},
         {"pattern": "random"},
+        {"refill": True},
     ],
     "sync": [{"mode": "dsync"}, {"fsync_every": 3}, {"fdatasync_every": 5, "end_fsync": True}, {"mode": "none"}],
     "loops": [3],

@@ -115,7 +115,7 @@ options:
     default: {}
     suboptions:
       fill:
-        description: Whether every block of a layer is written once before it is read. Points measured without it carry the flag V(not_filled).
+        description: Whether every block of a layer is written once before it is measured. Points that read without it carry the flag V(not_filled).
         type: bool
         default: true
       precondition_passes:

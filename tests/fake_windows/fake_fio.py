@@ -25,6 +25,7 @@ KNOWN = {
     "zero_buffers",
     "buffer_pattern",
     "refill_buffers",
+    "scramble_buffers",
     "buffer_compress_percentage",
     "buffer_compress_chunk",
     "dedupe_percentage",

@@ -590,13 +590,14 @@ def test_a_layer_is_written_before_its_first_point_and_not_between_points(base, 
     assert wrote["prepared"]["utc"] == read["prepared"]["utc"] <= wrote["started_utc"]
 
 
-def test_what_is_only_written_needs_no_fill(base, loop):
+def test_what_is_only_written_is_filled_too(base, loop):
     plan = make_plan(loop, workloads=({"read_percent": 0},))
     runner.start(plan, base)
     finished(base)
     (found,) = results(plan, base)[0].values()
-    assert found["preparation"] == {"page_cache": "not_used"}
-    assert "prepared" not in found
+    assert found["preparation"] == {"filled": True, "page_cache": "not_used"}
+    assert found["prepared"]["utc"] <= found["started_utc"]
+    assert found["engine"]["contents"] == "scrambled"
 
 
 def test_a_resumed_run_writes_again_only_when_the_device_is_another(base, loop):

@@ -28,6 +28,7 @@ KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
 ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
 # What of an identity goes with the contents of a disk that the testbed makes.
 OF_CONTENTS = ("serial", "naa", "wwid", "uuid")
+REDUCING = re.compile(r"/dev/(zram\d+|zd\d+|zvol/.+)")
 REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
 
 
@@ -90,6 +91,18 @@ def generation(layers: dict[str, Any], layer: dict[str, Any] | None) -> str | No
         seen.append(layer["name"])
         layer = layers.get(layer.get("parent") or "")
     return None
+
+
+def reduces_data(layers: dict[str, Any], layer: dict[str, Any]) -> bool:
+    """Whether a device that the layer stands on is one that compresses or deduplicates: zram, or a volume of ZFS."""
+    seen: list[str] = []
+    below: dict[str, Any] | None = layer
+    while below and below["name"] not in seen:
+        if REDUCING.fullmatch(str(below.get("path"))):
+            return True
+        seen.append(below["name"])
+        below = layers.get(below.get("parent") or "")
+    return False
 
 
 def lasting_identity(layer: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,10 @@ _SERIES_MS = 1000
 # ---------------------------------------------------------------- command lines
 
 
+# What of data it can write; without a word each block is anew, too.
+_CONTENTS = (None, {"pattern": "zero"}, {"pattern": "random", "refill": True})
+
+
 def argv(
     workload: dict[str, Any], target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe"
 ) -> list[Any]:
@@ -76,7 +80,7 @@ def argv(
     if "rate_bytes_s" in workload:
         line.append(f"-g{workload['rate_bytes_s'] // workload['workers'] // 1000}")
     if "write" in directions(workload):
-        line.append("-Z" if "data" in workload else "-Zr")
+        line.append("-Z" if workload.get("data", {}).get("pattern") == "zero" else "-Zr")
     return [*line, f"-z{seed}", "-L", f"-D{_SERIES_MS}", "-Rxml", _target(target)]
 
 
@@ -129,7 +133,7 @@ def _refuse(workload: dict[str, Any]) -> None:
             "Its sequential I/O goes on at the next multiple of the alignment, not where the last I/O ended; use the block size, or random I/O only.",
         ),
         ("distribution", isinstance(workload.get("distribution"), str), "It knows zones only; use zoned."),
-        ("data", workload.get("data", {"pattern": "zero"}) != {"pattern": "zero"}, "It writes random data or zeros."),
+        ("data", workload.get("data") not in _CONTENTS, "It writes random data, each block anew, or zeros."),
         ("sync", set(workload.get("sync", {})) - {"mode"}, "It can write through (mode), but not flush now and then."),
         ("rate_process", workload.get("rate_process") == "poisson", "It keeps rates evenly; use linear."),
         (

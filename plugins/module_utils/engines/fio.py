@@ -390,6 +390,9 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         # unified_rw_reporting=mixed reports nothing else; =both reports it besides the directions, where it would count twice.
         part, source = _direction(record["mixed"], release, "mixed", total)
         parts = {"total": part} if part else {}
+    contents = _contents(options)
+    if "write" in parts and contents:
+        found["engine"]["contents"] = contents
     found.update(parts)
     if parts and "total" not in parts:
         found["total"] = schema.merge_directions(list(parts.values()))
@@ -426,6 +429,13 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         _fail(found, "rates_disagree", disagreement)
     found["status"] = "failed" if found["failures"] else "measured"
     return schema.without_none(found)
+
+
+def _contents(options: dict[str, Any]) -> str | None:
+    """How the blocks that a job writes differ from each other, where it says so: made anew, or one scrambled a little each time."""
+    if _set(options, "refill_buffers"):
+        return "refilled"
+    return "scrambled" if _set(options, "scramble_buffers") else None
 
 
 def _span(record: dict[str, Any]) -> list[Any] | None:

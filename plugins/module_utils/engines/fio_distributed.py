@@ -15,7 +15,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.layers import lasting_identity
+from ..core.layers import lasting_identity, reduces_data
 from ..result import result as schema
 from . import fio
 
@@ -123,13 +123,13 @@ def group_layer(name: str | None, layers: list[Any], coordinator: str) -> dict[s
 
 def job_files(point: dict[str, Any], layers: dict[str, Any]) -> list[Any]:
     """The job file for each server of a point, on its own layer."""
-    return [fio.job_file(_at(point, layer_of(server, layers))) for server in point["servers"]]
+    return [fio.job_file(_at(point, layer_of(server, layers), layers)) for server in point["servers"]]
 
 
 def fill_files(point: dict[str, Any], layers: dict[str, Any], **how: Any) -> list[Any]:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
     return [
-        fio.fill_file({**_at(point, layer_of(server, layers)), "layer": server["layer"]}, **how)
+        fio.fill_file({**_at(point, layer_of(server, layers), layers), "layer": server["layer"]}, **how)
         for server in point["servers"]
     ]
 
@@ -140,8 +140,9 @@ def layer_of(server: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
     return layers[server["layer"]]
 
 
-def _at(point: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
-    return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"]}
+def _at(point: dict[str, Any], layer: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
+    reducing = reduces_data(layers, layer)
+    return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "reduces_data": reducing}
 
 
 def joined(servers: list[Any], texts: list[Any]) -> str:

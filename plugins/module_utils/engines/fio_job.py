@@ -191,7 +191,9 @@ def _of_windows(path: Any) -> bool:
 
 
 def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
-    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed}.
+    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed, reduces_data}.
+
+    reduces_data: its device compresses or deduplicates.
 
     log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
     """
@@ -203,7 +205,7 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
         step = max(block_bounds(workload)[1], workload["alignment_bytes"])
         size = size // slices // step * step
     options = {
-        **_common(path, workload, point["seed"]),
+        **_common(path, workload, point["seed"], point.get("reduces_data", False)),
         "ioengine": ioengine(path, workload),
         **_duration(workload),
         # Full coverage is the fill's business. A random map costs memory and processor time that would be charged to the storage.
@@ -231,7 +233,7 @@ def fill_file(point: dict[str, Any], block_bytes: int = FILL_BLOCK_BYTES, passes
     """
     size = point["size_bytes"]
     options = {
-        **_common(point["path"], point["workload"], point["seed"]),
+        **_common(point["path"], point["workload"], point["seed"], point.get("reduces_data", False)),
         "rw": "write",
         "bs": math.gcd(size, block_bytes),
         "iodepth": 4,
@@ -257,7 +259,7 @@ def escape(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def _common(path: Any, workload: dict[str, Any], seed: int) -> dict[str, Any]:
+def _common(path: Any, workload: dict[str, Any], seed: int, reduces_data: bool = False) -> dict[str, Any]:
     options = {
         "ioengine": ioengine(path),
         # Threads, because fio gives every forked worker a session of its own and a killed fio would leave them behind.
@@ -266,7 +268,7 @@ def _common(path: Any, workload: dict[str, Any], seed: int) -> dict[str, Any]:
         # Another seed in every repetition, or a cache would be shown the same offsets again; recorded, so that a run can be repeated.
         "randrepeat": 0,
         "randseed": seed,
-        **_data(workload.get("data", {})),
+        **_data(workload.get("data", {}), reduces_data),
         "lat_percentiles": 1,
         "clat_percentiles": 0,
         "percentile_list": PERCENTILE_LIST,
@@ -279,15 +281,19 @@ def _common(path: Any, workload: dict[str, Any], seed: int) -> dict[str, Any]:
     return options
 
 
-def _data(data: dict[str, Any]) -> dict[str, Any]:
+def _data(data: dict[str, Any], reduces_data: bool) -> dict[str, Any]:
     pattern = data.get("pattern", "random")
     if pattern == "zero":
         return {"zero_buffers": 1}
     if pattern == "repeat":
         return {"buffer_pattern": f"0x{data['hex']}"}
-    # Without refilling, fio writes one random buffer again and again: a gift to whatever compresses or looks for duplicates.
     names = {"compress_percent": "buffer_compress_percentage", "dedupe_percent": "dedupe_percentage"}
-    return {"refill_buffers": 1, **{names[key]: data[key] for key in names if key in data}}
+    shares = {names[key]: data[key] for key in names if key in data}
+    if shares or reduces_data or data.get("refill"):
+        # Each block anew: one random buffer, however it is scrambled, is a gift to whatever compresses over several blocks or looks for parts that are alike.
+        return {"refill_buffers": 1, **shares}
+    # Making each block anew would cost a fast device more than the I/O itself; no two blocks are equal this way, either.
+    return {"scramble_buffers": 1}
 
 
 def _duration(workload: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is done to a layer before it is measured, so that figures are of the layer and not of its being new.
 
-- *fill*: every block is written once before anything is read. What was never written is read from nowhere, and fast.
+- *fill*: every block is written once before anything is measured. What was never written is read from nowhere, and fast; and the first write to a
+  block of a thin device or a sparse file has to find room for it, which no later one has.
 - *precondition*: the whole layer is written so many times in a row, sequentially, in blocks of 128 KiB: SNIA's workload-independent
   preconditioning, which takes two passes. It fills too.
 - *warm-up*: the point's own workload for a while, before its first repetition; its figures are kept apart.
@@ -64,7 +65,6 @@ class Preparation:
 
     def __init__(self, plan: dict, executor: Executor):
         self.prepare, self.earlier = of_plan(plan), plan.get("prepared", {})
-        self.layers_read = read_layers(plan)
         self.executor = executor
         self.written: dict = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
         self.warmed: set = set()  # (layer, workload_id)
@@ -74,11 +74,11 @@ class Preparation:
 
         Adds ``preparation``, ``prepared`` and flags to meta, the notes on the jobs, as far as it comes; raises Failure fill_failed or warmup_failed.
         """
-        job, name = jobs[0], jobs[0]["layer"]
+        job = jobs[0]
         # There is nothing to write where no device is, except on the hosts of the point's servers.
         if job["path"] is None and "servers" not in job:
             return
-        wanted = of_layer(self.prepare, name in self.layers_read)
+        wanted = of_layer(self.prepare)
         if wanted:
             meta["prepared"] = self._written(job, wanted)
         meta["preparation"] = dict(wanted)
@@ -139,16 +139,11 @@ def of_plan(plan: dict) -> dict:
     return {**DEFAULTS, **plan.get("prepare", {})}
 
 
-def read_layers(plan: dict) -> set:
-    """The layers from which the plan reads."""
-    return {point["layer"] for point in plan["points"] if "read" in directions(point["workload"])}
-
-
-def of_layer(prepare: dict, is_read: bool) -> dict:
+def of_layer(prepare: dict) -> dict:
     """The ``preparation`` of a result, as far as it is about writing the layer: empty when it is not written."""
     passes = prepare["precondition_passes"]
     return {
-        **({"filled": True} if passes or (prepare["fill"] and is_read) else {}),
+        **({"filled": True} if passes or prepare["fill"] else {}),
         **({"preconditioned_passes": passes} if passes else {}),
     }
 

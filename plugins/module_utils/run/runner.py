@@ -32,6 +32,7 @@ import traceback
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json, write_whole
+from ..core.layers import reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import block_device, counters, device_safety, environment
@@ -366,7 +367,8 @@ class Supervisor:
                 path, meta["overridden"] = facts["resolved"], [item["code"] for item in overridden]
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
                 held = device_safety.hold(facts)
-            job = {**point, "path": path, "size_bytes": layer["size_bytes"]}
+            reducing = reduces_data(self.known_layers, layer)
+            job = {**point, "path": path, "size_bytes": layer["size_bytes"], "reduces_data": reducing}
             self.preparation.before([job], meta)
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")

@@ -287,6 +287,7 @@ def _optional_words(workload: dict[str, Any]) -> list[Any]:
         for key, word in (("compress_percent", "compressible"), ("dedupe_percent", "duplicates"))
         if key in data
     ]
+    words += ["each block anew"] if data.get("refill") else []
     sync = said("sync", {})
     words += [{"sync": "O_SYNC", "dsync": "O_DSYNC"}[sync["mode"]]] if "mode" in sync else []
     words += [
@@ -483,7 +484,7 @@ def _distribution(value: Any, variable: str) -> Any:
 
 
 def _data(value: Any, variable: str) -> Any:
-    _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent"), variable)
+    _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent", "refill"), variable)
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
     data = {"pattern": pattern}
     if (pattern == "repeat") != (value.get("hex") is not None):
@@ -509,6 +510,12 @@ def _data(value: Any, variable: str) -> Any:
             )
         if share:
             data[key] = share
+    if _boolean(value.get("refill", False), f"{variable}.refill"):
+        if pattern != "random":
+            raise bad_value(
+                f"{variable}.refill", True, f"Data of pattern {pattern} is always the same; leave refill out."
+            )
+        data["refill"] = True
     return None if data == {"pattern": "random"} else data
 
 

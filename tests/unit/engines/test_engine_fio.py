@@ -108,7 +108,13 @@ def test_windows_figures_of_our_own_job_files_are_read():
     """Told by the files themselves: counts of I/Os, of bytes, the longest and the median in nanoseconds."""
     (mixed,), (verified,) = fio.results(text("windows_3.42_mixed.json")), fio.results(text("windows_3.42_verify.json"))
     assert (mixed["status"], verified["status"]) == ("measured", "measured")
-    assert mixed["engine"] == {"name": "fio", "version": "3.42", "ioengine": "windowsaio", "latency": "total"}
+    assert mixed["engine"] == {
+        "name": "fio",
+        "version": "3.42",
+        "ioengine": "windowsaio",
+        "latency": "total",
+        "contents": "refilled",
+    }
     assert [
         (mixed[way]["ios"], mixed[way]["latency_max_ns"], mixed[way]["latency_p50_ns"]) for way in ("read", "write")
     ] == [(240, 9652181, 189440), (80, 8250198, 171008)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core import layers
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
@@ -63,9 +64,38 @@ def test_job_says_everything_that_decides_the_figure():
         "ioengine": "libaio",
     }
     assert {
-        key: options[key] for key in ("randrepeat", "randseed", "refill_buffers", "allow_file_create", "thread")
-    } == {"randrepeat": "0", "randseed": "77", "refill_buffers": "1", "allow_file_create": "0", "thread": "1"}
+        key: options[key] for key in ("randrepeat", "randseed", "scramble_buffers", "allow_file_create", "thread")
+    } == {"randrepeat": "0", "randseed": "77", "scramble_buffers": "1", "allow_file_create": "0", "thread": "1"}
     assert (options["offset"], options["size"]) == ("0", str(SIZE))
+
+
+@pytest.mark.parametrize(
+    ("data", "reduces", "contents"),
+    [
+        ({}, False, {"scramble_buffers": "1"}),
+        ({}, True, {"refill_buffers": "1"}),
+        ({"refill": True}, False, {"refill_buffers": "1"}),
+        ({"refill": False}, False, {"scramble_buffers": "1"}),
+        ({"compress_percent": 40}, False, {"refill_buffers": "1"}),
+        ({"dedupe_percent": 40}, False, {"refill_buffers": "1"}),
+        ({"pattern": "zero"}, True, {}),
+    ],
+)
+def test_blocks_are_made_anew_only_where_that_makes_a_difference(data, reduces, contents):
+    point = {"path": "/dev/sdq", "size_bytes": SIZE, "seed": 77, "reduces_data": reduces, "layer": "l", "point_id": "p"}
+    point["workload"] = normalise({"read_percent": 0, "data": data})
+    for text in (fio.job_file(point), fio.fill_file(point)):
+        options = dict(line.split("=", 1) for line in text.splitlines()[1:])
+        assert {key: options[key] for key in options if key in ("scramble_buffers", "refill_buffers")} == contents
+
+
+def test_what_compresses_is_known_through_the_layers_above_it():
+    paths = {"backing": ("/dev/zram3", None), "target": ("/dev/sdb", "backing"), "guest": ("/dev/vdb", "target")}
+    known = {name: {"name": name, "path": path, "parent": parent} for name, (path, parent) in paths.items()}
+    plain = {"name": "x", "path": "/dev/zram3x", "parent": None}
+    assert [layers.reduces_data(known, one) for one in (*known.values(), plain)] == [True, True, True, False]
+    known["backing"]["path"] = "/dev/ram3"
+    assert not layers.reduces_data(known, known["guest"])
 
 
 def test_ceiling_has_no_device():

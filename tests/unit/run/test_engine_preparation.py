@@ -52,8 +52,9 @@ def test_each_layer_is_written_once_and_each_workload_warmed_once():
     )
 
 
-def test_what_is_only_written_is_not_filled():
-    assert duration.plan_s(plan((DISK, WRITE, "w"))) == pytest.approx(33 + OVERHEAD_S)
+def test_what_is_only_written_is_filled_too():
+    assert duration.plan_s(plan((DISK, WRITE, "w"))) == pytest.approx(33 + OVERHEAD_S + 10)
+    assert duration.plan_s(plan((DISK, WRITE, "w"), prepare={"fill": False})) == pytest.approx(33 + OVERHEAD_S)
 
 
 def test_steady_state_takes_at_most_its_budget():
@@ -189,7 +190,7 @@ def test_a_layer_that_cannot_be_written_is_tried_once_and_all_its_points_say_so(
 
 def test_a_warm_up_that_failed_is_tried_again():
     recorder = Recorder(errors={"warmup": "fio ended."})
-    asked = plan((DISK, WRITE, "w"), (DISK, WRITE, "w"), prepare={"warmup_s": 2})
+    asked = plan((DISK, WRITE, "w"), (DISK, WRITE, "w"), prepare={"warmup_s": 2, "fill": False})
     assert [failure.code for failure in prepared_by(recorder, asked)] == ["warmup_failed"] * 2
     assert recorder.steps == [("warmup", "disk", "w", 2)] * 2
 
