@@ -78,7 +78,6 @@ KNOWN = {
     "iodepth_low",
     "random_generator",
     "rw_sequencer",
-    "scramble_buffers",
     "clocksource",
 }
 ENGINES = ("windowsaio", "sync", "null")

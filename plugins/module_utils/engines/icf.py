@@ -14,9 +14,11 @@ else, so lines that differ in anything else are no single workload.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..workload.meanings import DIFFERENCES, meanings
 from ..workload.workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
 
 VERSION = "1.1.0"
@@ -324,6 +326,16 @@ def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None
     others = sorted({worker["type"] for worker in file["workers"]} - {"DISK"})
     if others:
         raise unsupported("A workload", "worker type", others, "Remove the network workers from the file.")
+    if file["workers"] and not workers:
+        raise bad_value(
+            "access specifications of the workers in the IOMeter configuration",
+            [],
+            "No worker is assigned any, so IOMeter would do nothing; assign one, or remove the workers to have every specification of the file.",
+        )
+    if not file["workers"] and not set(file["specs"]) - {IDLE}:
+        raise bad_value(
+            "access specifications of the IOMeter configuration", [], "The file has none; save it with at least one."
+        )
     if not workers:
         return [
             _entry(file, name, [], {**common, "queue_depth": 1, "workers": 1}, None)
@@ -372,9 +384,22 @@ def _step(file: dict[str, Any], position: int, active: list[Any], common: dict[s
     counts = _cycle(file, "worker cycling", count) if CYCLES[file["test_type"]] == "worker cycling" else [count]
     common = {**common, **disk_range(span[1], span[0])}
     return [
-        _entry(file, name, targets, {**common, "queue_depth": each, "workers": number}, pattern)
+        _entry(
+            file, name, targets, {**common, "queue_depth": each, "workers": number}, pattern, _together(active, number)
+        )
         for number in counts
         for each in depths
+    ]
+
+
+def _together(active: list[Any], workers: int) -> list[str]:
+    """What a workload, which is of one target, does not say of workers that have several."""
+    most = max(len(worker["targets"]) for worker in active)
+    if most < 2:
+        return []
+    return [
+        f"One worker of IOMeter drives {most} targets at the same time, each at this queue depth; this workload is of one of them, "
+        f"with {workers} worker{'' if workers == 1 else 's'} of its own."
     ]
 
 
@@ -396,9 +421,20 @@ def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
     return found
 
 
-def _entry(file: dict[str, Any], name: str, targets: list[Any], common: dict[str, Any], pattern: Any) -> dict[str, Any]:
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _entry(
+    file: dict[str, Any],
+    name: str,
+    targets: list[Any],
+    common: dict[str, Any],
+    pattern: Any,
+    notes: Iterable[str] = (),
+) -> dict[str, Any]:
     found = workload(name, file["specs"][name], common)
-    notes = []
+    notes = [*notes, *(_sentence(DIFFERENCES[flag]) for flag in meanings("iometer", found))]
     if pattern not in (None, RANDOM_DATA) and found["read_percent"] < 100:
         told = PATTERNS[pattern] if pattern < len(PATTERNS) else f"data pattern {pattern}"
         notes.append(f"IOMeter writes {told}; this workload writes random data.")

@@ -267,6 +267,8 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     found.update(figures)
     found["failures"] += failures
     found.update(_places(rows))
+    if everything.count("# Disks") > everything.count("# Workers"):
+        found["flags"].append("several_targets")
     if spec:
         try:
             found["workload"] = _workload(spec, everything, found)

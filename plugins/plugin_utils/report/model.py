@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
+from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
 from ..compare.stats import t_quantile
 from ..store import load
@@ -515,6 +516,7 @@ FLAG_WORDS = {
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
     "shared_target": "another load had the same target at the same time, so it is of a part of the device only",
     "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
+    **DIFFERENCES,
     "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",
 }
 # These say that a figure is not what it seems; the others are notes.

@@ -15,6 +15,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
+from ...module_utils.workload.meanings import meanings
 from .run_folder import FILES
 
 LARGEST_FILE_BYTES = 256 << 20
@@ -97,12 +98,14 @@ def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
         measured = [] if meta["test"] is None else measured[meta["test"] : meta["test"] + 1]
         if measured:
             identity["raw"]["test"] = meta["test"]
-    return schema.of_point(
+    found = schema.of_point(
         identity,
         meta,
         measured,
         first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text, engine.begins),
     )
+    found["flags"] += [flag for flag in meanings(engine.name, point["workload"]) if flag not in found["flags"]]
+    return found
 
 
 def first_words(text: str, begins: str = "{") -> str | None:

@@ -21,6 +21,7 @@ import time
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.result import result as schema
+from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.workload import format_size, workload_id
 
 KIND = "imported"
@@ -494,6 +495,9 @@ def _point(entry: dict, layer: str, name: str, variant: str, repetition: int, ru
             **found["total"],
             **bounds([found[direction] for direction in schema.DIRECTIONS if direction in found], found["total"]),
         }
+    flags = meanings(str((told.get("engine") or {}).get("name")), found.get("workload") or {})
+    if flags:
+        found["flags"] = list(dict.fromkeys([*found.get("flags", ()), *flags]))
     if entry["job"]:
         found["job_name"] = entry["job"]
     if len(told.get("targets", ())) == 1:

@@ -338,7 +338,10 @@ def expressible(draw):
 @given(expressible())
 def test_icf_written_and_read_is_the_same_workload(workload):
     (entry,) = icf.workloads(icf.write([workload], ['1: "ANY"']))
-    assert entry["workload"] == workload and entry["targets"] == ['1: "ANY"'] and entry["notes"] == []
+    pauses = "think_time_us" in workload and workload["queue_depth"] > 1
+    together = workload["workers"] > 1 and workload["random_percent"] < 100
+    assert entry["workload"] == workload and entry["targets"] == ['1: "ANY"']
+    assert len(entry["notes"]) == pauses + together
 
 
 def specification(*lines: str) -> str:
@@ -417,6 +420,54 @@ def test_icf_library_without_workers_gives_every_specification():
     library = re.sub(r"'Worker\n.*'End worker\n", "", text(BLOG), flags=re.DOTALL)
     (one,) = icf.workloads(library)
     assert one["workload"]["queue_depth"] == 1 and one["targets"] == []
+
+
+def test_icf_workers_of_one_name_are_two_workers():
+    two = icf.write([normalise({"workers": 2, "queue_depth": 3})], ['1: "RAM"'])
+    same = two.replace("\tWorker 2", "\tWorker 1")
+    assert same != two
+    (one,) = icf.workloads(same)
+    assert (one["workload"]["workers"], one["workload"]["queue_depth"], one["targets"]) == (2, 3, ['1: "RAM"'])
+
+
+def test_icf_without_any_access_specification_is_refused():
+    """Of a file whose workers rest, or that has no specification at all, no workload is made up."""
+    written = icf.write([normalise({"workers": 2})], ['1: "RAM"'])
+    unassigned = re.sub(r"('Assigned access specs\n).*?('End assigned)", r"\1\2", written, flags=re.DOTALL)
+    assert unassigned.count("'Assigned access specs\n'End assigned") == 2
+    empty = re.sub(r"'Access specification name.*?('END access)", r"\1", unassigned, flags=re.DOTALL)
+    library = re.sub(r"'Worker\n.*'End worker\n", "", empty, flags=re.DOTALL)
+    for content, words in (
+        (unassigned, "No worker is assigned any"),
+        (empty, "No worker is assigned any"),
+        (library, "The file has none"),
+    ):
+        with pytest.raises(Failure, match=words) as caught:
+            icf.workloads(content)
+        assert caught.value.code == "bad_value"
+
+
+def test_icf_says_what_a_worker_with_three_targets_does_besides():
+    three = icf.write([normalise({"queue_depth": 7})], ['1: "A"', '2: "B"', '3: "C"'])
+    (one,) = icf.workloads(three)
+    assert (one["workload"]["queue_depth"], one["workload"]["workers"]) == (7, 1)
+    assert one["targets"] == ['1: "A"', '2: "B"', '3: "C"']
+    (note,) = one["notes"]
+    assert "drives 3 targets at the same time, each at this queue depth" in note
+    assert icf.workloads(icf.write([normalise({"queue_depth": 7})], ['1: "A"']))[0]["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"think_time_us": 3000, "burst": 4, "queue_depth": 5}, "fio lets all of them end first"),
+        ({"workers": 4, "random_percent": 0}, "fio gives each a part of the range"),
+        ({"workers": 4, "random_percent": 30}, "fio gives each a part of the range"),
+    ],
+)
+def test_icf_says_what_other_engines_make_of_it(said, words):
+    (one,) = icf.workloads(icf.write([normalise(said)], ['1: "RAM"']))
+    assert [words in note for note in one["notes"]] == [True]
 
 
 @pytest.mark.parametrize(

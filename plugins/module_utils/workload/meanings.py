@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What engines make of the same workload otherwise than others. Flags of a result, so that no such difference is taken for one of the storage.
+
+- *think time* with several I/Os in flight: fio waits until all of them have ended before it pauses (io_u_quiesce of its backend.c).
+- *workers* whose I/O is sequential, in whole or in part: fio gives each a part of the range. IOMeter's all begin where the range does; diskspd's
+  begin in a part each and run on through those of the others, and share the range where a part of the I/O is random.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+DIFFERENCES = {
+    "think_time_in_flight": "the workload pauses with several I/Os in flight: fio lets all of them end first, diskspd and IOMeter do not, so compare it with "
+    "results of the same engine only",
+    "workers_not_apart": "several workers have sequential I/O, in whole or in part: fio gives each a part of the range, diskspd and IOMeter do not keep them "
+    "apart, so compare it with results of the same engine only",
+    "several_targets": "a worker had several targets at the same time, and its queue depth is that of all of them together",
+}
+
+
+def meanings(engine: str, workload: dict[str, Any]) -> list[str]:
+    """The flags (keys of DIFFERENCES) of a workload that an engine (fio, diskspd or iometer) has run or is to run."""
+    found = []
+    if workload.get("think_time_us") and workload.get("queue_depth", 1) > 1:
+        found.append("think_time_in_flight")
+    if engine != "fio" and workload.get("workers", 1) > 1 and workload.get("random_percent", 100) < 100:
+        found.append("workers_not_apart")
+    return found

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What engines make of one workload otherwise: which flag a result gets, and that the report says it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.meanings import DIFFERENCES, meanings
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive, load
+from fixtures.report import make_fixture
+
+PAUSE, APART = "think_time_in_flight", "workers_not_apart"
+
+
+@pytest.mark.parametrize(
+    ("engine", "said", "flags"),
+    [
+        ("fio", {}, []),
+        ("fio", {"think_time_us": 2000, "queue_depth": 4}, [PAUSE]),
+        ("iometer", {"think_time_us": 2000, "burst": 5, "queue_depth": 2}, [PAUSE]),
+        ("diskspd", {"think_time_us": 2000, "burst": 5}, []),
+        ("iometer", {"workers": 3, "random_percent": 0}, [APART]),
+        ("diskspd", {"workers": 3, "random_percent": 0}, [APART]),
+        ("diskspd", {"workers": 3, "random_percent": 40}, [APART]),
+        ("fio", {"workers": 3, "random_percent": 40}, []),
+        ("iometer", {"workers": 3}, []),
+        ("iometer", {"workers": 1, "random_percent": 0}, []),
+        ("iometer", {"workers": 2, "random_percent": 0, "think_time_us": 1000, "queue_depth": 2}, [PAUSE, APART]),
+    ],
+)
+def test_what_is_not_the_same_in_every_engine_is_flagged(engine, said, flags):
+    assert meanings(engine, normalise(said)) == flags
+    assert set(flags) <= set(DIFFERENCES)
+
+
+@pytest.mark.parametrize(("engine", "flags"), [("diskspd", [APART]), ("fio", [])])
+def test_every_result_of_a_benchmark_carries_it(engine, flags):
+    workload = normalise({"workers": 2, "random_percent": 0})
+    point = {"point_id": "a.w.r1", "layer": "a", "workload": workload, "workload_id": "w", "repetition": 1, "seed": 3}
+    layer = {"name": "a", "kind": "initiator", "host": "h", "path": "/dev/sdq", "detail": {}}
+    found = archive.read_point(point, layer, {"engine": engine, "testbed_id": "t", "run_id": "r"}, {})
+    assert found["flags"] == flags
+
+
+def test_the_report_says_it(tmp_path):
+    folder = make_fixture.write_run(str(tmp_path), 1, 1)
+    (path,) = (tmp_path / "embedded" / make_fixture.RUN_ID / "points").glob("guest-guest01_*/result.json")
+    point = json.loads(path.read_text())
+    path.write_text(json.dumps({**point, "flags": [APART]}))
+    report = model.build(load.read_run(folder))
+    (said,) = [flag for flag in report.flags if "diskspd and IOMeter do not keep them apart" in flag["text"]]
+    assert said["text"].startswith("guest-guest01 (")
+    pages = render.render(report)
+    assert all("do not keep them apart" in pages[name] for name in ("index.html", "report.md"))
