@@ -252,6 +252,17 @@ def test_data_is_incompressible_unless_asked_for(disk):
     assert len({data[at : at + 4096] for at in range(0, len(data), 4096)}) == len(data) // 4096
 
 
+def test_measured_writes_differ_in_every_block_and_are_random_only_within_one_unless_made_anew(disk):
+    asked = {"read_percent": 0, "random_percent": 0, "loops": 1, "block_size": "4k"}
+    run(disk, **asked)
+    data = disk.read_bytes()
+    blocks = {data[at : at + 4096] for at in range(0, len(data), 4096)}
+    assert len(blocks) == len(data) // 4096 and min(map(compressed, blocks)) > 0.8
+    assert compressed(data) < 0.5
+    run(disk, **asked, data={"refill": True})
+    assert compressed(disk.read_bytes()) > 0.98
+
+
 def test_data_of_zeros(disk):
     disk.write_bytes(b"x" * (8 << 20))
     assert content(disk, pattern="zero") == bytes(8 << 20)
