@@ -14,6 +14,8 @@ VENV := .venv
 LINK := .cache/collections/ansible_collections/storlab/testbed
 TESTS := .cache/junit
 AS_ROOT := .config/as_root.sh
+# What is left of the machines of this checkout, found by their command lines: files of theirs may be gone.
+LABS := $(AS_ROOT) $(PYTHON) .config/labs.py
 PLAY := $(AS_ROOT) ansible-playbook -i $(INVENTORY)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -29,9 +31,9 @@ demo: setup ## Build the embedded testbed, measure every layer, render the repor
 
 .PHONY: demo-down
 demo-down: setup ## Take the embedded testbed down, prove that nothing is left, stop its machines
-	@if test -e .cache/lab/embedded/ssh/config; then $(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml; \
-	    else echo "The embedded testbed has no machines: there is nothing to take down."; fi
-	@$(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent
+	@if $(LABS) whole embedded; then $(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml; fi
+	@$(LABS) end embedded
+	@if test -e .cache/testbeds/embedded/lab/before; then $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent; fi
 
 # What tells most in the least time comes first: a lint or unit failure shows within minutes.
 .PHONY: test
@@ -90,9 +92,7 @@ docs: setup-tools ## Check the reference documentation, and say how to read it
 
 .PHONY: clean
 clean: ## Remove all that the project made (testbeds, machines, images, virtual environment), but no results
-	@if test -x $(VENV)/bin/ansible-playbook; then for state in .cache/testbeds/*/; do \
-	    test -d "$$state" || continue; \
-	    $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id="$$(basename "$$state")"; done; fi
+	@$(LABS) end
 	@$(AS_ROOT) rm -rf .cache .ansible .hypothesis .venv
 	@if test -d results; then echo "Your results are kept in $$PWD/results; remove that folder if you do not need them."; fi
 

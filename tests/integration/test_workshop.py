@@ -88,20 +88,18 @@ def test_root_needs_no_sudo(checkout):
     assert (code, said, asked) == (3, "done\n", [])
 
 
-def test_clean_takes_down_every_testbed_and_keeps_the_results(checkout):
+def test_clean_removes_what_was_made_and_keeps_the_results(checkout):
+    """How the machines end is in test_lab_leftovers.py."""
+    shutil.copy(ROOT / ".config" / "labs.py", checkout.folder / ".config")
+    shutil.copytree(ROOT / "plugins/module_utils", checkout.folder / "plugins/module_utils")
     made = (".cache/testbeds/embedded", ".cache/testbeds/mine", ".venv/bin", ".ansible", ".hypothesis", "results/run1")
     for name in made:
         (checkout.folder / name).mkdir(parents=True)
     (checkout.folder / "results/run1/result.json").write_text("{}")
-    play = checkout.folder / ".venv/bin/ansible-playbook"
-    play.write_text('#!/bin/sh\necho "played $*" >> "$SAID"\n')
-    play.chmod(0o755)
     code, said, asked = checkout("make", "clean")
     assert code == 0, said
-    assert sorted(line for line in asked if line.startswith("played")) == [
-        f"played -i inventories/embedded playbooks/embedded_lab.yml -e testbed_lab_state=absent -e testbed_id={name}"
-        for name in ("embedded", "mine")
-    ]
+    # With the rights to end what root started.
+    assert asked[0].endswith("python3 .config/labs.py end") and asked[0].startswith("sudo ")
     assert (checkout.folder / "results/run1/result.json").read_text() == "{}"
     assert f"Your results are kept in {checkout.folder}/results" in said
     assert [name for name in made[:-1] if (Path(checkout.folder) / name).exists()] == []
