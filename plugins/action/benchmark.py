@@ -41,6 +41,7 @@ ARGUMENTS = {
     "sweep": {"type": "dict"},
     "exclude": {"type": "list", "elements": "dict", "default": []},
     "repetitions": {"type": "int", "default": 1},
+    "measure": {"type": "bool", "default": True},
     "only_repetitions": {"type": "list", "elements": "int", "default": []},
     "order": {"type": "str", "choices": list(plan.ORDERS), "default": "interleaved"},
     "seed": {"type": "int"},
@@ -116,7 +117,9 @@ class ActionModule(CollectionAction):
         if self.measured:
             results = self._against_ceiling(results)
         missing = [point for point in points if point["point_id"] not in results]
-        answer.update(changed=bool(self.measured or missing), estimated_s=round(self.estimated_s, 1))
+        answer.update(
+            changed=bool(self.args["measure"] and (self.measured or missing)), estimated_s=round(self.estimated_s, 1)
+        )
         answer["points"] = [plan.shown(point, self.asked, self._status(point, results)) for point in points]
         failed = {name: found["failures"] for name, found in results.items() if found["status"] == "failed"}
         if self.asked["search"] and not missing and not failed:
@@ -184,6 +187,9 @@ class ActionModule(CollectionAction):
         """Add the results of these points, those that are stored and, unless in check mode, those that are not. Returns whether all are there and good."""
         kept = {} if self.args["force"] else run_folder.stored(self.run_dir, points)
         results.update(kept)
+        if not self.args["measure"]:
+            results.update(run_folder.failed(self.run_dir, points))
+            return False
         missing = [point for point in points if point["point_id"] not in kept]
         host_plan = plan.for_host(self.asked, self.layers, missing, run_folder.prepared(self.run_dir))
         expected_s = duration.plan_s(host_plan)

@@ -51,6 +51,18 @@ def stored(run_dir: str, points: list) -> dict:
     return results
 
 
+def failed(run_dir: str, points: list) -> dict:
+    """{point_id: result} of these points that failed when they were last measured."""
+    results = {}
+    for point in points:
+        path = os.path.join(run_dir, "points", point["point_id"], "result.json")
+        if os.path.exists(path):
+            result = schema.load(path)
+            if (result["status"], result.get("fingerprint")) == ("failed", point["fingerprint"]):
+                results[point["point_id"]] = result
+    return results
+
+
 def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
     _replace_files(
         os.path.join(run_dir, "points", point_id), {name: files[name] for name in files if name != "meta.json"}

@@ -10,6 +10,7 @@ import io
 import json
 import tarfile
 
+import actions
 import places
 import pytest
 from actions import checked
@@ -232,6 +233,38 @@ def test_failed_points_are_measured_again(tmp_path):
     found, point = read({})
     run_folder.write_point(str(tmp_path), point["point_id"], found, {})
     assert run_folder.stored(str(tmp_path), [point]) == {}
+
+
+def test_at_the_end_of_all_rounds_what_failed_in_any_is_told_and_nothing_is_measured(tmp_path, monkeypatch):
+    workload = {"read_percent": 70, "runtime_s": 1, "ramp_s": 0}
+    asked = {"workload": workload, "repetitions": 3, "results_dir": str(tmp_path)}
+    points = [one for one in plan(**asked)["points"] if one["layer"] == "backing-bench"]
+    run = tmp_path / "embedded" / "first"
+    for point, files in zip(points, (point_files(), {}, {})):
+        found = left.read_point(point, LAYERS["backing-bench"], args(**asked), files)
+        run_folder.write_point(str(run), point["point_id"], found, files)
+    # What was asked for differently has nothing to do with it.
+    other = left.read_point({**points[0], "fingerprint": "other"}, LAYERS["backing-bench"], args(**asked), {})
+    run_folder.write_point(str(run), "p999", other, {})
+
+    def judged(repetitions: list) -> dict:
+        given = {
+            "testbed_id": "embedded",
+            "run_id": "first",
+            "layers": {"backing-bench": LAYERS["backing-bench"]},
+            **asked,
+        }
+        task = actions.make(benchmark, {**given, "measure": False, "only_repetitions": repetitions})
+        monkeypatch.setattr(benchmark.ActionModule, "_measure", lambda *_of: pytest.fail("it measures"))
+        with unchanged(tmp_path):
+            return task.run(task_vars={"inventory_hostname": "target01"})
+
+    answer = judged([])
+    assert answer["failed"] and not answer["changed"]
+    assert answer["failure"]["code"] == "points_failed"
+    assert set(answer["failure"]["details"]["failed"]) == {points[1]["point_id"], points[2]["point_id"]}
+    assert "2 of 3 points on target01 failed" in answer["msg"]
+    assert "failed" not in judged([1])
 
 
 def test_another_workload_of_the_same_name_is_not_written_over(tmp_path):
