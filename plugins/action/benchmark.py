@@ -21,10 +21,11 @@ from ..module_utils.run import duration, preparation
 from ..module_utils.workload import profile
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.benchmark import plan, progress, search
+from ..plugin_utils.benchmark.keep import keep
 from ..plugin_utils.benchmark.linux_runner import LinuxRun
 from ..plugin_utils.benchmark.windows_runner import WindowsRun
 from ..plugin_utils.store import run_folder
-from ..plugin_utils.store.archive import read_point, unpack
+from ..plugin_utils.store.archive import unpack
 from ..plugin_utils.windows import engines as windows_engines
 
 ARGUMENTS = {
@@ -350,16 +351,7 @@ class ActionModule(CollectionAction):
     def _keep(self, points: list, files: dict, preparations: dict, layers: dict | None = None) -> dict:
         """The results of these points, once they and the files they were made of are on the controller's disk."""
         layers = layers or {layer["name"]: layer for layer in self.layers["measured"]}
-        results = {
-            point["point_id"]: read_point(point, layers[point["layer"]], self.asked, files.get(point["point_id"], {}))
-            for point in points
-        }
-        for name, found in results.items():
-            run_folder.write_point(self.run_dir, name, found, files.get(name, {}))
-        for name, left in preparations.items():
-            run_folder.write_preparation(self.run_dir, name, left)
-        run_folder.add_prepared(self.run_dir, plan.prepared_by(results))
-        return results
+        return keep(self.run_dir, self.asked, points, layers, files, preparations)
 
     def _module(self, module_args: dict) -> dict:
         done = self._execute_module(

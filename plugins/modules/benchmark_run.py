@@ -154,6 +154,11 @@ stopped:
   type: list
   elements: str
   sample: [/run/storlab/embedded/bench/20260301T101500Z]
+uncollected:
+  description: By run, how many finished points no controller has taken.
+  returned: stop, when there are some
+  type: dict
+  sample: {20260301T101500Z: 3}
 removed:
   description: Folders that were removed.
   returned: stop

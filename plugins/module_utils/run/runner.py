@@ -138,12 +138,20 @@ def stop(
             shutil.rmtree(folder)
         if remove:
             remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
-    return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed}
+    held = {} if remove else _held(folders)
+    return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed} | (
+        {"uncollected": held} if held else {}
+    )
+
+
+def _held(folders: list) -> dict:
+    """{run_id: how many finished points of it are nowhere else}"""
+    held = {os.path.basename(folder): len(uncollected(folder)) for folder in folders}
+    return {run: number for run, number in held.items() if number}
 
 
 def _refuse_uncollected(folders: list) -> None:
-    held = {os.path.basename(folder): len(uncollected(folder)) for folder in folders}
-    held = {run: number for run, number in held.items() if number}
+    held = _held(folders)
     if held:
         run, number = next(iter(held.items()))
         raise Failure(

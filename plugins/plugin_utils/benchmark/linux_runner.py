@@ -65,11 +65,21 @@ class LinuxRun:
         self.plan = json.loads(self._file("plan.json"))["plan"] if started["joined"] else None
         if started["alive"]:
             self._watch(expected_s)
+        self._take_rest()
+        return bool(started["joined"])
+
+    def take_left(self, folder: str) -> None:
+        """Take what a run has left that another call began, and that has ended. folder: of the run on the host."""
+        self.folder = folder
+        self.boot_id = str(self._said(f"cat {BOOT_ID}")["stdout"]).strip()
+        self.plan = json.loads(self._file("plan.json"))["plan"]
+        self._take_rest()
+
+    def _take_rest(self) -> None:
         self._collect(self._look()["done"])
         log = self._cleared()
         if log:
             self._keep_log(log)
-        return bool(started["joined"])
 
     def _keep_log(self, log: str) -> None:
         folder = os.path.join(self.run_dir, "hosts")

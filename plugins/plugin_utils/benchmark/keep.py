@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps what a host has measured: the files of its points, what preceded them, and the results that follow from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..store import run_folder
+from ..store.archive import read_point, unpack
+from . import plan
+
+
+def keep(
+    run_dir: str,
+    asked: dict[str, Any],
+    points: list[Any],
+    layers: dict[str, Any],
+    files: dict[str, Any],
+    preparations: dict[str, Any],
+) -> dict[str, Any]:
+    """The results of these points, once they and the files they were made of are on the controller's disk. asked: engine, testbed_id and run_id."""
+    results = {
+        point["point_id"]: read_point(point, layers[point["layer"]], asked, files.get(point["point_id"], {}))
+        for point in points
+    }
+    for name, found in results.items():
+        run_folder.write_point(run_dir, name, found, files.get(name, {}))
+    for name, left in preparations.items():
+        run_folder.write_preparation(run_dir, name, left)
+    run_folder.add_prepared(run_dir, plan.prepared_by(results))
+    return results
+
+
+def keep_of_others(run_dir: str, host: str, asked: dict[str, Any], archive: bytes, theirs: dict[str, Any]) -> list[str]:
+    """Keep a packed part of a run that another call began, as what it was measured as, and never over a measured point. theirs: the plan of that call.
+
+    Returns the names of the points.
+    """
+    known = {point["point_id"]: point for point in theirs["points"]}
+    layers = {layer["name"]: layer for layer in theirs["layers"]}
+    files, preparations, environment = unpack(archive, set(known))
+    taken = [known[name] for name in files]
+    run_folder.add_layers(run_dir, layers)
+    there = run_folder.stored(run_dir, taken)
+    run_folder.write_host(
+        run_dir, host, environment, next((one["variant"] for one in taken if one.get("variant")), None)
+    )
+    keep(run_dir, asked, [one for one in taken if one["point_id"] not in there], layers, files, preparations)
+    return sorted(files)

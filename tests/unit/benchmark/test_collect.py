@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What interrupted runs have finished is on the controller's disk before a teardown removes it from the host.
+
+The host is a folder with what the supervisor leaves there; its shell and the functions of the module that runs there are the real ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import subprocess
+import tarfile
+
+import actions
+import pytest
+from ansible_collections.storlab.testbed.plugins.action import benchmark_collect
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark.keep import keep_of_others
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from test_engine_action import LAYERS, plan, point_files
+from unchanged import refused, unchanged
+
+POINTS = [
+    one
+    for one in plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, repetitions=3)["points"]
+    if one["layer"] == "backing-bench"
+]
+PLAN = {"points": POINTS, "layers": [LAYERS["backing-bench"]], "known_layers": []}
+
+
+def packed(point: dict) -> bytes:
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as tar:
+        files = {f"points/{point['point_id']}/{name}": content for name, content in point_files().items()}
+        for name, content in {"host.json": b'{"kernel": {"release": "6.1"}}', **files}.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return whole.getvalue()
+
+
+class Host:
+    def __init__(self, folder, monkeypatch):
+        self.base, self.results = folder / "host", folder / "results"
+        self.run_dir = self.results / "embedded" / "first"
+        (folder / "boot_id").write_text("boot-7\n", encoding="ascii")
+        monkeypatch.setattr(linux_runner, "BOOT_ID", str(folder / "boot_id"))
+        self.folder = self.base / "embedded" / "bench" / "first"
+        (self.folder / "done").mkdir(parents=True)
+        (self.folder / "plan.json").write_text(json.dumps({"plan": PLAN, "boot_id": "boot-7"}), encoding="ascii")
+        (self.folder / "state.json").write_text('{"status": "stopped"}', encoding="ascii")
+        (self.folder / "supervisor.log").write_text("it was asked to end\n", encoding="ascii")
+        for number, point in enumerate(POINTS[:2], start=1):
+            (self.folder / "done" / str(number)).write_bytes(base64.encodebytes(packed(point)))
+
+    def ask(self):
+        """The run's folder on the controller, as the call that began it left it."""
+        run_folder.add_request(str(self.run_dir), {"testbed_id": "embedded", "run_id": "first"}, {}, "target01")
+
+    def _module(self, module_name, module_args, task_vars):
+        asked = {key: value for key, value in module_args.items() if key != "action"}
+        return getattr(runner, module_args["action"])(**asked, base=str(self.base))
+
+    @staticmethod
+    def _command(text, sudoable):
+        done = subprocess.run(["sh", "-c", text], capture_output=True, text=True, check=False)
+        return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+    def collect(self, check=False) -> dict:
+        given = {"testbed_id": "embedded", "results_dir": str(self.results)}
+        task = actions.make(benchmark_collect, given, check=check)
+        task._execute_module, task._low_level_execute_command = self._module, self._command
+        return task.run(task_vars={"inventory_hostname": "target01"})
+
+    def remove(self) -> dict:
+        return runner.stop("embedded", remove=True, base=str(self.base))
+
+
+@pytest.fixture
+def host(tmp_path, monkeypatch):
+    return Host(tmp_path, monkeypatch)
+
+
+def test_finished_points_are_here_before_the_run_is_removed_there(host):
+    host.ask()
+    with refused(host.base) as caught:
+        host.remove()
+    assert caught.value.code == "run_uncollected"
+    answer = host.collect()
+    assert (answer.get("failed"), answer["taken"], answer["left"]) == (None, {"first": 2}, {})
+    kept = run_folder.stored(str(host.run_dir), POINTS)
+    assert list(kept) == [one["point_id"] for one in POINTS[:2]]
+    assert json.loads((host.run_dir / "hosts/target01.json").read_text(encoding="utf-8"))["kernel"] == {
+        "release": "6.1"
+    }
+    assert (host.run_dir / "hosts/target01.log").read_text(encoding="utf-8") == "it was asked to end\n"
+    assert not host.folder.exists()
+    # Now, and when there was nothing, nothing is in the way of a teardown.
+    assert host.collect()["changed"] is False
+    assert host.remove()["removed"] == []
+
+
+def test_a_run_that_nobody_here_knows_is_left_and_refused(host):
+    with unchanged(host.base):
+        assert (host.collect()["left"], host.run_dir.exists()) == ({"first": 2}, False)
+    with refused(host.base) as caught:
+        host.remove()
+    assert caught.value.code == "run_uncollected"
+
+
+def test_check_mode_takes_nothing_and_says_what_it_would(host, tmp_path):
+    host.ask()
+    with unchanged(tmp_path):
+        answer = host.collect(check=True)
+    assert (answer["changed"], answer["taken"]) == (True, {"first": 2})
+
+
+def test_what_cannot_be_kept_is_a_failure_and_stays_there(host, monkeypatch):
+    host.ask()
+
+    def full(*_arguments):
+        raise Failure("results_unwritable", "The disk is full.", "Free some of it.")
+
+    monkeypatch.setattr(benchmark_collect, "keep_of_others", full)
+    with unchanged(host.base):
+        assert host.collect()["failure"]["code"] == "results_unwritable"
+
+
+def test_a_measured_point_is_never_written_over(host):
+    host.ask()
+    host.collect()
+    path = host.run_dir / "points" / POINTS[0]["point_id"] / "result.json"
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    asked = {"engine": "fio", "testbed_id": "embedded", "run_id": "first"}
+    keep_of_others(str(host.run_dir), "target01", asked, packed(POINTS[0]), PLAN)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    other = {**PLAN, "points": [{**POINTS[0], "fingerprint": "other"}]}
+    with refused(host.run_dir / "points") as caught:
+        keep_of_others(str(host.run_dir), "target01", asked, packed(POINTS[0]), other)
+    assert caught.value.code == "run_exists"
