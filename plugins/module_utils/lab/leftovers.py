@@ -43,13 +43,14 @@ def _parts(cmdline: list[str]) -> Iterator[tuple[str, str]]:
     """(lab, kind) of everything in a lab's folder that the command line is about: the pid file of a machine, the control socket of a connection."""
     root = re.escape(netns.RUN_ROOT)
     for word, following in zip(cmdline, cmdline[1:]):
-        found = word == "-pidfile" and re.fullmatch(rf"{root}/([^/]+)/vm/([^/]+)/pid", following)
-        if found:
-            yield found[1], found[2]
+        machine = re.fullmatch(rf"{root}/([^/]+)/vm/([^/]+)/pid", following)
+        if machine and word == "-pidfile":
+            yield machine[1], machine[2]
     # What ssh calls the process that keeps a connection open.
-    found = cmdline and re.fullmatch(rf"ssh: {root}/([^/]+)/{netns.CONNECTIONS}/[^/]+ \[mux\]", cmdline[0].rstrip())
-    if found:
-        yield found[1], ""
+    title = cmdline[0].rstrip() if cmdline else ""
+    connection = re.fullmatch(rf"ssh: {root}/([^/]+)/{netns.CONNECTIONS}/[^/]+ \[mux\]", title)
+    if connection:
+        yield connection[1], ""
 
 
 def processes() -> dict[str, dict[int, str]]:
