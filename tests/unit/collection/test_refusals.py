@@ -22,6 +22,7 @@ OTHERS = {
     "test_a_device_of_other_disks_is_not_taken",
     "test_a_folder_that_somebody_removed_is_no_restart",
     "test_a_foreign_array_beside_ours_stays",
+    "test_a_process_that_does_not_end_is_named",
     "test_a_host_that_dies_takes_only_the_point_that_it_was_measuring",
     "test_a_resync_that_takes_too_long_is_a_failure_that_says_how_far_it_is",
     "test_nobody_says_that_a_run_goes_on_which_nobody_can_see",
