@@ -42,6 +42,18 @@ DEVICE = (
     "uuid",
     "source",
 )
+# What initiator and target agreed on when they logged in, and what it costs an I/O: names of scsi_transport_iscsi's attributes.
+ISCSI_SESSION = (
+    "initial_r2t",
+    "immediate_data",
+    "first_burst_len",
+    "max_burst_len",
+    "max_outstanding_r2t",
+    "data_pdu_in_order",
+    "data_seq_in_order",
+    "erl",
+)
+ISCSI_CONNECTION = ("header_digest", "data_digest", "max_recv_dlength", "max_xmit_dlength")
 
 
 def fingerprint(layers: Any = (), engine_path: str | None = None, system: System | None = None) -> dict[str, Any]:
@@ -63,6 +75,7 @@ def fingerprint(layers: Any = (), engine_path: str | None = None, system: System
             "clocksource": system.read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             "python": platform.python_version(),
             "engine": _engine(system, engine_path) if engine_path else None,
+            "network": network(system),
             "devices": {layer["name"]: device(layer["path"], system) for layer in layers if layer["path"]},
         }
     )
@@ -77,10 +90,42 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
         whole = f"/sys/block/{os.path.basename(facts['whole_device'])}"
         fingerprint_of["queue"] = {key: system.read(f"{whole}/queue/{key}") for key in QUEUE}
         fingerprint_of["driver_queue_depth"] = system.read(f"{whole}/device/queue_depth")
+        fingerprint_of["iscsi"] = _iscsi(whole, system)
     if facts.get("mount_point"):
         mount = mounts.mounted_at(mounts.parse(system.read(mounts.TABLE) or ""), facts["mount_point"])
         fingerprint_of["mount_options"] = mount["options"] if mount else None
     return _known(fingerprint_of)
+
+
+def network(system: System) -> dict[str, Any]:
+    """{interface: {mtu, speed_mbit_s, driver}} of those with hardware, be it virtual, and of bonds; not of what programs make and name anew."""
+    found = {}
+    for name in system.names("/sys/class/net"):
+        folder = f"/sys/class/net/{name}"
+        driver = system.read_link(f"{folder}/device/driver")
+        bond = bool(system.names(f"{folder}/bonding"))
+        if not driver and not bond:
+            continue
+        speed = system.read(f"{folder}/speed")
+        found[name] = {
+            "mtu": system.read(f"{folder}/mtu"),
+            # -1 is what a driver says that does not know.
+            "speed_mbit_s": speed if speed and speed.isdigit() else None,
+            "driver": os.path.basename(driver) if driver else "bonding",
+        }
+    return found
+
+
+def _iscsi(whole: str, system: System) -> dict[str, Any]:
+    """What was negotiated for the session through which a disk is reached; empty where it is no disk of iSCSI."""
+    session = re.search(r"/session(\d+)/", system.resolve(whole))
+    if not session:
+        return {}
+    places = (
+        (f"/sys/class/iscsi_session/session{session[1]}", ISCSI_SESSION),
+        (f"/sys/class/iscsi_connection/connection{session[1]}:0", ISCSI_CONNECTION),
+    )
+    return {key: system.read(f"{place}/{key}") for place, keys in places for key in keys}
 
 
 def _known(value: Any) -> Any:

@@ -30,6 +30,10 @@ def describe(host: str, fingerprint: dict | None) -> dict:
         text = known.get(key)
         if text:
             rows.append((name, units.size(int(text)) if key.endswith("_bytes") and text.isdigit() else text))
+    interfaces = (fingerprint or {}).get("network")
+    for name, interface in (interfaces if isinstance(interfaces, dict) else {}).items():
+        if isinstance(interface, dict):
+            rows.append((name, _interface(interface)))
     devices = (fingerprint or {}).get("devices")
     for layer, device in (devices if isinstance(devices, dict) else {}).items():
         if isinstance(device, dict):
@@ -41,6 +45,11 @@ def describe(host: str, fingerprint: dict | None) -> dict:
         "rows": rows,
         "all": leaves,
     }
+
+
+def _interface(interface: dict) -> str:
+    words = (("driver", "{}"), ("mtu", "MTU {}"), ("speed_mbit_s", "{} Mbit/s"))
+    return ", ".join(text.format(interface[key]) for key, text in words if interface.get(key))
 
 
 def _device(device: dict) -> str:
