@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -61,14 +63,19 @@ def filled(point: Path) -> None:
     (point / "result.json").write_text(json.dumps(result, indent=1, sort_keys=True), encoding="utf-8")
 
 
-def measure(folder: str) -> None:
-    """In a process of its own: what reading, working out and drawing take."""
+def measure(folder: str, checkout: str) -> None:
+    """In a process of its own: what reading, working out and drawing take with the collection of this checkout."""
     from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 
-    _AnsibleCollectionFinder(paths=[str(ROOT / ".cache" / "collections")])._install()
-    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
-    from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
-
+    _AnsibleCollectionFinder(paths=[os.path.join(checkout, ".cache", "collections")])._install()
+    plugins = "ansible_collections.storlab.testbed.plugins"
+    if os.path.isdir(os.path.join(checkout, "plugins", "plugin_utils", "report")):
+        places = (f"{plugins}.plugin_utils.store", *[f"{plugins}.plugin_utils.report"] * 2)
+    else:  # up to version 0.3.0
+        places = (f"{plugins}.module_utils.report",) * 3
+    load, model, render = (
+        importlib.import_module(f"{place}.{name}") for place, name in zip(places, ("load", "model", "render"))
+    )
     marks = [time.process_time()]
     run = load.read_run(folder)
     marks.append(time.process_time())
@@ -88,31 +95,46 @@ def measure(folder: str) -> None:
     )
 
 
+def measured(folder: str, checkout: str) -> dict:
+    # As for users: Python keeps what it compiles.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, __file__, "--measure", folder, "--checkout", checkout]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--points", type=int, nargs="+", default=[54, 1000, 10_000])
+    parser.add_argument("--rounds", type=int, default=1, help="each figure of time is the least of so many")
+    parser.add_argument("--against", help="another checkout, with its link in .cache/collections, measured in turns")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--checkout", default=str(ROOT), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(arguments.measure)
+        measure(arguments.measure, arguments.checkout)
         return
+    checkouts = [str(ROOT), *([os.path.abspath(arguments.against)] if arguments.against else [])]
     print(
         f"{'points':>7} {'read s':>7} {'work out s':>11} {'draw s':>7} {'all s':>6} {'MB of memory':>13} {'kB of page':>11}"
     )
     for points in arguments.points:
+        runs: dict = {checkout: [] for checkout in checkouts}
         with tempfile.TemporaryDirectory() as base:
             folder = write(base, points)
-            found = json.loads(
-                subprocess.run(
-                    [sys.executable, __file__, "--measure", folder], check=True, capture_output=True, text=True
-                ).stdout
+            for _round in range(arguments.rounds):
+                for checkout in checkouts:
+                    runs[checkout].append(measured(folder, checkout))
+        least = {}
+        for checkout, taken in runs.items():
+            read, built, drawn = (min(times) for times in zip(*(run["cpu_s"] for run in taken)))
+            least[checkout] = min(sum(run["cpu_s"]) for run in taken)
+            print(
+                f"{taken[0]['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {least[checkout]:>6.2f} "
+                f"{taken[0]['rss_bytes'] / 1e6:>13.0f} {taken[0]['html_bytes'] / 1e3:>11.0f}",
+                flush=True,
             )
-        read, built, drawn = found["cpu_s"]
-        print(
-            f"{found['points']:>7} {read:>7.2f} {built:>11.2f} {drawn:>7.2f} {sum(found['cpu_s']):>6.2f} {found['rss_bytes'] / 1e6:>13.0f} "
-            f"{found['html_bytes'] / 1e3:>11.0f}",
-            flush=True,
-        )
+        if arguments.against:
+            print(f"{'':>7} ratio of all: {least[checkouts[0]] / least[checkouts[1]]:.2f}", flush=True)
 
 
 if __name__ == "__main__":

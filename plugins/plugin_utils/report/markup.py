@@ -8,9 +8,12 @@ Python works out figures and places; whatever has a tag in it is written by a te
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import marshal
 import os
 import re
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +21,7 @@ import jinja2
 from markupsafe import Markup
 
 from ...module_utils.core import units
+from ...module_utils.core.files import write_whole
 from . import theme
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "templates")
@@ -48,18 +52,55 @@ def added_between(step: Any) -> str:
     return f" (95 %: {low} to {high})"
 
 
+ESCAPED = ["html.j2", "svg.j2"]
+OPTIONS: dict[str, Any] = {
+    "undefined": jinja2.StrictUndefined,
+    "trim_blocks": True,
+    "lstrip_blocks": True,
+    "keep_trailing_newline": True,
+    # What folding the constants of a template takes it hardly ever spares.
+    "optimized": False,
+}
+
+
+class Compiled(jinja2.BytecodeCache):
+    """Compiled templates in ``__pycache__`` beside the templates, as Python keeps its own: compiling them takes longer than a small report.
+
+    Each holds the checksum of what it was compiled of and marshalled code. Where nothing can be written each process compiles anew.
+    """
+
+    def __init__(self, folder: str):
+        self.folder = os.path.join(folder, "__pycache__")
+
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        return f"{name}.{sys.implementation.cache_tag}"
+
+    def get_source_checksum(self, source: str) -> str:
+        return super().get_source_checksum(f"{jinja2.__version__} {ESCAPED} {sorted(OPTIONS.items())} {source}")
+
+    def load_bytecode(self, bucket: Any) -> None:
+        with contextlib.suppress(OSError, EOFError, ValueError, TypeError), open(self._path(bucket), "rb") as handle:
+            if handle.readline() == f"{bucket.checksum}\n".encode():
+                bucket.code = marshal.load(handle)  # noqa: S302 who writes there can write the templates
+
+    def dump_bytecode(self, bucket: Any) -> None:
+        if not sys.dont_write_bytecode:
+            with contextlib.suppress(OSError):
+                os.makedirs(self.folder, exist_ok=True)
+                write_whole(self._path(bucket), f"{bucket.checksum}\n".encode() + marshal.dumps(bucket.code))
+
+    def _path(self, bucket: Any) -> str:
+        return os.path.join(self.folder, bucket.key)
+
+
 @functools.cache
 def templates() -> Any:
     """HTML and SVG are escaped by Jinja2, Markdown by the filters plain and code, which know what Markdown takes for markup."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=jinja2.select_autoescape(["html.j2", "svg.j2"]),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        # Each template is compiled once a process: what folding its constants takes it never spares.
-        optimized=False,
+        autoescape=jinja2.select_autoescape(ESCAPED),
+        bytecode_cache=Compiled(FOLDER),
+        **OPTIONS,
     )
     environment.filters.update(
         plain=plain,

@@ -289,15 +289,19 @@ def results_json(report: Report) -> str:
 
 def json_of(content: dict) -> str:
     """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
-    return "{\n" + ",\n".join(f"{_json(key)}: {_json_lines(value)}" for key, value in sorted(content.items())) + "\n}\n"
+    pieces = []
+    for key, value in sorted(content.items()):
+        pieces += [",\n" if pieces else "{\n", _json(key), ": "]
+        if isinstance(value, list) and value:
+            for index, element in enumerate(value):
+                pieces += [",\n" if index else "[\n", _json(element)]
+            pieces.append("\n]")
+        else:
+            pieces.append(_json(value))
+    return "".join([*pieces, "\n}\n"])
 
 
-def _json(value) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _json_lines(value) -> str:
-    return "[\n" + ",\n".join(map(_json, value)) + "\n]" if isinstance(value, list) and value else _json(value)
+_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
 def _figures(cell: Cell) -> dict:

@@ -41,7 +41,7 @@ class Cell:
     repetitions: int
     figures: dict  # direction -> metric -> Figure
     bounds: dict  # direction -> metric -> (lower, upper) of the percentiles that no histogram tells
-    bins: dict  # of all repetitions and directions; empty when one of them has none
+    bins: histogram.Packed  # of all repetitions and directions; empty when one of them has none
     points: list
     flags: list = field(default_factory=list)
     cpu: dict = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
@@ -194,12 +194,18 @@ def _nearest_median(results: list, taken: list) -> str:
     return results[order[(len(order) - 1) // 2]]["point_id"]
 
 
-def _merged(parts: list) -> dict:
+def _merged(parts: list) -> histogram.Packed:
     """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one.
 
     Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
     """
     found = {id(one): one for part in parts if (one := part.get("histogram"))}.values()
     if sum(one.get("points", 1) for one in found) != len(parts) or not all(one.get("bins") for one in found):
-        return {}
-    return histogram.merge(one["bins"] for one in found)
+        return histogram.Packed({})
+    bins = [one["bins"] for one in found]
+    if len(bins) == 1:
+        return bins[0] if isinstance(bins[0], histogram.Packed) else histogram.Packed(bins[0])
+    total: dict = {}
+    for one in bins:
+        histogram.add(total, one)
+    return histogram.Packed(total)

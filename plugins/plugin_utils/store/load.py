@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from dataclasses import dataclass, field
 
 from ...module_utils.core.failure import Failure, bad_value
@@ -114,7 +115,7 @@ def read_run(folder: str) -> Run:
             "Name the folder of a run that benchmark wrote.",
             run_dir=folder,
         )
-    run, pools, added = read_around(folder), {}, additions.Additions(folder, store.parse)
+    run, sums, added = read_around(folder), _Sums(), additions.Additions(folder, store.parse)
     run.damaged += added.damaged
     for entry in sorted(os.listdir(points)):
         if os.path.isdir(os.path.join(points, entry)):
@@ -125,9 +126,11 @@ def read_run(folder: str) -> Run:
             if reason:
                 run.damaged.append({"file": name, "reason": reason})
             else:
-                _pool(result, pools)
+                result = _slim(result)
+                sums.take(result)
                 result["files"] = _files(run, entry, result)
                 run.results.append(result)
+    sums.pack()
     if not run.results:
         raise Failure(
             "run_empty",
@@ -208,31 +211,57 @@ def read_series(folder: str, result: dict) -> dict | None:
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _pool(result: dict, pools: dict) -> None:
-    """The bins of a measured point are added to those of its cell, {bins, points}, which stands in each of its points in the place of their own.
+def _slim(value, levels: int = 5):
+    """The same with each key once in memory, not once a point; histograms, and what lies deeper than a result's own keys do, as they are."""
+    if isinstance(value, dict) and levels:
+        return {sys.intern(key): part if key == "histogram" else _slim(part, levels - 1) for key, part in value.items()}
+    return [_slim(part, levels - 1) for part in value] if isinstance(value, list) and levels else value
 
-    The bins of ten thousand points take a gigabyte, those of their cells a tenth, and nothing but their sums is asked for (model.pool).
+
+class _Sums:
+    """The bins of measured points added up by cell: {bins, points}, which stands in each point of a cell in the place of its own.
+
+    The bins of ten thousand points take a gigabyte, and nothing but their sums is asked for (cells.pool). The points of a cell mostly follow one
+    another, so the sums of one cell grow while those of all others are packed.
     """
-    if result["status"] != "measured":
-        return
-    cell = tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id"))
-    own = {
-        direction: found
-        for direction in PARTS
-        if (found := (result.get(direction) or {}).get("histogram")) and found.get("bins")
-    }
-    share = result["workload"].get("read_percent")
-    # Reads alone are their own total.
-    way = "read" if share == 100 else "write" if share == 0 else None
-    for direction, found in own.items():
-        if direction == "total" and way:
-            if own.get(way) == found:
-                result["total"]["histogram"] = result[way]["histogram"]
-            continue
-        pooled = pools.setdefault((*cell, direction), {"bins": {}, "points": 0})
-        histogram.add(pooled["bins"], found["bins"])
-        pooled["points"] += 1
-        result[direction]["histogram"] = pooled
+
+    def __init__(self) -> None:
+        self.cells: dict = {}
+        self.growing: dict = {}
+
+    def take(self, result: dict) -> None:
+        if result["status"] != "measured":
+            return
+        sums = self.cells.setdefault(
+            tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id")), {}
+        )
+        if sums is not self.growing:
+            self.pack()
+            self.growing = sums
+        own = {
+            direction: found
+            for direction in PARTS
+            if (found := (result.get(direction) or {}).get("histogram")) and found.get("bins")
+        }
+        share = result["workload"].get("read_percent")
+        # Reads alone are their own total.
+        way = "read" if share == 100 else "write" if share == 0 else None
+        for direction, found in own.items():
+            if direction == "total" and way:
+                if own.get(way) == found:
+                    result["total"]["histogram"] = result[way]["histogram"]
+                continue
+            pooled = sums.setdefault(direction, {"bins": {}, "points": 0})
+            if isinstance(pooled["bins"], histogram.Packed):
+                pooled["bins"] = dict(pooled["bins"])
+            histogram.add(pooled["bins"], found["bins"])
+            pooled["points"] += 1
+            result[direction]["histogram"] = pooled
+
+    def pack(self) -> None:
+        for pooled in self.growing.values():
+            if not isinstance(pooled["bins"], histogram.Packed):
+                pooled["bins"] = histogram.Packed(pooled["bins"])
 
 
 def completed(result: dict) -> str | None:

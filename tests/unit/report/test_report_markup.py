@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
+import jinja2
 import places
 import pytest
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import markup, tables
@@ -67,3 +69,48 @@ def test_no_python_writes_markup(path: Path):
 def test_what_is_put_into_a_macro_stays_text(written):
     text = written()
     assert "<img" not in text and "&lt;img src=x onerror=alert(1)&gt;&#39;&#34;" in text
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (tmp_path / "words.html.j2").write_text("<p>{{ word }}</p>")
+    return tmp_path
+
+
+def filled(folder) -> str:
+    """By a process that has not compiled anything yet."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder), autoescape=True, bytecode_cache=markup.Compiled(str(folder))
+    )
+    return environment.get_template("words.html.j2").render(word="5 < 6")
+
+
+def test_a_template_is_compiled_once(folder, monkeypatch):
+    assert filled(folder) == "<p>5 &lt; 6</p>"
+    monkeypatch.setattr(jinja2.Environment, "compile", None)
+    assert filled(folder) == "<p>5 &lt; 6</p>"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n", None])
+def test_a_changed_template_or_a_damaged_file_is_compiled_anew(folder, damage):
+    filled(folder)
+    (kept,) = (folder / "__pycache__").iterdir()
+    whole = kept.read_bytes()
+    if damage is None:
+        (folder / "words.html.j2").write_text("<b>{{ word }}</b>")
+        assert filled(folder) == "<b>5 &lt; 6</b>"
+        return
+    kept.write_bytes(whole[: whole.index(b"\n")] + damage)
+    assert filled(folder) == "<p>5 &lt; 6</p>" and kept.read_bytes() == whole
+
+
+def test_nothing_is_kept_where_nothing_can_be_written(folder):
+    (folder / "__pycache__").write_text("a file")
+    assert filled(folder) == filled(folder) == "<p>5 &lt; 6</p>"
+    assert (folder / "__pycache__").read_text() == "a file"
+
+
+def test_nothing_is_kept_where_python_keeps_nothing(folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert filled(folder) == "<p>5 &lt; 6</p>" and not (folder / "__pycache__").exists()

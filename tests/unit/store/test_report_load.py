@@ -185,3 +185,13 @@ def test_a_total_that_is_not_its_only_direction_is_kept_out_of_the_sum(tmp_path)
         result["read"]["histogram"]["bins"],
     )
     assert pool([found]).bins == {"7": 3}
+
+
+def test_a_result_that_is_nested_deeply_is_read_like_any_other(tmp_path):
+    folder = Path(synthetic_run.write_run(str(tmp_path), "chain", 1))
+    path = sorted(folder.glob("points/*/result.json"))[0]
+    result = json.loads(path.read_text(encoding="utf-8"))
+    deep = json.loads('{"a": [' * 300 + "7" + "]}" * 300)
+    path.write_text(json.dumps({**result, "counters": deep}), encoding="utf-8")
+    found = next(one for one in load.read_run(str(folder)).results if one["point_id"] == result["point_id"])
+    assert found["counters"] == deep
