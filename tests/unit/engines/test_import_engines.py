@@ -101,6 +101,7 @@ def test_iometer_mix_of_sizes_several_workers_and_reads_only():
     assert mix == [{"size_bytes": 4096, "percent": 60}, {"size_bytes": 65536, "percent": 40}]
     assert (one["workload"]["workers"], one["workload"]["queue_depth"]) == (2, 16)
     assert "host_busy_percent" not in one["cpu"]
+    assert "several_targets" not in one["flags"]
 
 
 def test_iometer_runs_that_broke_off_had_no_target_or_said_error():
@@ -125,6 +126,7 @@ def test_iometer_old_release_with_two_managers():
     ] == [("HOSTA", 9000, 5_250_000), ("HOSTB", 3000, 15_750_000)]
     # Two workers with two targets each and 8 outstanding a target.
     assert (one["workload"]["workers"], one["workload"]["queue_depth"]) == (2, 16)
+    assert "several_targets" in one["flags"]
     assert one["workload"]["range"] == {"offset_bytes": 2048 * 512, "size_bytes": 1048576 * 512}
     assert one["targets"] == ["PHYSICALDRIVE:1", "PHYSICALDRIVE:2"]
 
