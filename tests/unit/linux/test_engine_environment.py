@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import copy
 
-import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import environment
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.device_safety import System
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import environment as shown
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
+from unchanged import refused
 
 
 def system(tmp_path, files: dict, links: dict) -> System:
@@ -97,7 +96,7 @@ def test_runs_that_differ_in_mtu_or_in_what_was_negotiated_are_unlike(tmp_path):
     ):
         other.environments = copy.deepcopy(alike)
         change(other.environments["hypervisor01"])
-        with pytest.raises(Failure, match=fact) as caught:
+        with refused(tmp_path, match=fact) as caught:
             comparison.compare_runs(*sides, under_test=[])
         assert caught.value.code == "unlike_runs"
 
