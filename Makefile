@@ -90,6 +90,16 @@ docs: setup-tools ## Check the reference documentation, and say how to read it
 	antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 	@echo "Read it with: . $(VENV)/bin/activate && ansible-doc -l storlab.testbed"
 
+SITE := .cache/docs-site
+.PHONY: docs-site
+docs-site: setup-tools $(SITE)/venv/.ready ## All pages and the reference as a site in .cache/docs-site/html; a warning or a broken link is an error
+	ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections" $(SITE)/venv/bin/python tests/docs_site.py $(SITE)
+
+$(SITE)/venv/.ready: .config/requirements-docs.lock
+	@test -x $(SITE)/venv/bin/python || $(PYTHON) -m venv $(SITE)/venv
+	@$(SITE)/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .config/requirements-docs.lock
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove all that the project made (testbeds, machines, images, virtual environment), but no results
 	@$(LABS) end
@@ -101,7 +111,7 @@ LOCK_OPTIONS ?= --upgrade
 .PHONY: lock
 lock: ## Pin the newest dependencies that .config/requirements*.in allow
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
-	@cd .config && for name in requirements requirements-test; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
+	@cd .config && for name in requirements requirements-test requirements-docs; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
 	    --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$name.lock $$name.in; done
 
 # setup: for the playbooks. setup-tools: lint and unit tests, on any machine with Python. setup-test: all tests.

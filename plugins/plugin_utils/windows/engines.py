@@ -72,7 +72,7 @@ def check_root(root: str) -> None:
 
 
 class _AnyDisk:
-    """What is told sizes in bytes."""
+    """An engine whose sizes are in bytes, so that any sector size of a disk will do."""
 
     def check_disk(self, path: str, disk: dict[str, Any]) -> None:
         """Failure when it cannot keep to sizes on the disk with the path, or beneath it. disk: as scripts/state.ps1 reads it."""

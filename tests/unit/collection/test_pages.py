@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import docs_site
 import jsonschema
 import pytest
 import write_words
@@ -82,6 +83,24 @@ def test_the_list_of_pages_has_each_once():
     listed = re.findall(r"\]\(([a-z_]+\.md)\)", TEXTS["docs/index.md"])
     assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "index.md")
     assert "](docs/index.md)" in TEXTS["README.md"]
+
+
+def test_the_site_has_every_page_in_its_navigation():
+    """The whole of it is built by make docs-site; this needs no Sphinx."""
+    text = docs_site.contents(TEXTS["docs/index.md"])
+    trees = re.findall(r"```\{toctree\}\n:hidden:\n:caption: [^\n]+\n\n(.*?)```", text, re.DOTALL)
+    named = [page for tree in trees for page in tree.split()]
+    pages = [path.stem for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"]
+    others = [name.removesuffix(".md") for name in docs_site.OUTSIDE.values()]
+    assert sorted(named) == sorted([*pages, *others, "reference/index"])
+
+
+def test_links_are_those_of_the_site():
+    text = "[a](docs/report.md#x) [b](CHANGELOG.md) [c](https://a.example/docs/b.md) [d](#here) ![e](docs/img/f.png)"
+    assert docs_site.moved(text, "README.md") == (
+        "[a](report.md#x) [b](CHANGELOG.md) [c](https://a.example/docs/b.md) [d](#here) ![e](img/f.png)"
+    )
+    assert docs_site.moved("[a](../README.md#x) [b](safety.md)", "docs/esxi.md") == "[a](overview.md#x) [b](safety.md)"
 
 
 # ---------------------------------------------------------------- blocks of YAML

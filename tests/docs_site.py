@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Builds the site of all pages and the reference of all plugins and roles: `make docs-site`. Warnings, and links that lead nowhere, are errors.
+
+The pages are those of docs/, unchanged but for links out of that folder; the order is that of docs/index.md.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Pages of the repository that the site has, too: {path: its name in the site}.
+OUTSIDE = {
+    "README.md": "overview.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CHANGELOG.md": "CHANGELOG.md",
+    "SECURITY.md": "SECURITY.md",
+}
+CONF = """
+project = "storlab.testbed"
+extensions = ["myst_parser", "sphinx_antsibull_ext"]
+html_theme = "alabaster"
+html_theme_options = {"page_width": "1200px", "sidebar_width": "260px", "fixed_sidebar": True}
+html_title = "storlab.testbed"
+myst_heading_anchors = 6
+exclude_patterns = ["schema"]
+# Titles of a changelog are alike in each release.
+suppress_warnings = ["myst.header"]
+"""
+
+# What the reference refers to in Ansible's own documentation: {label: (title, address)}; what is not here is an error.
+ANSIBLE = "https://docs.ansible.com/projects/ansible/latest/"
+ELSEWHERE = {
+    "action_plugins": ("Action plugins", f"{ANSIBLE}plugins/action.html"),
+    "ansible_configuration_settings": ("Configuration settings", f"{ANSIBLE}reference_appendices/config.html"),
+    "common_return_values": ("Common return values", f"{ANSIBLE}reference_appendices/common_return_values.html"),
+    **{
+        f"ansible_collections.ansible.windows.{name}_module": (
+            f"ansible.windows.{name}",
+            f"{ANSIBLE}collections/ansible/windows/{name}_module.html",
+        )
+        for name in ("win_powershell", "win_reboot")
+    },
+}
+
+
+def sections(index: str) -> list:
+    """[(heading, [names of pages without .md])] of docs/index.md."""
+    parts = re.split(r"^## (.*)$", index, flags=re.MULTILINE)[1:]
+    return [(heading, re.findall(r"\]\((\w+)\.md\)", text)) for heading, text in zip(parts[::2], parts[1::2])]
+
+
+def contents(index: str) -> str:
+    """docs/index.md, with the tables of contents that Sphinx makes its navigation of."""
+    trees = [
+        *sections(index),
+        ("Reference", ["reference/index"]),
+        ("The project", ["overview", "CONTRIBUTING", "CHANGELOG", "SECURITY"]),
+    ]
+    blocks = [
+        "```{toctree}\n:hidden:\n:caption: " + heading + "\n\n" + "\n".join(pages) + "\n```\n"
+        for heading, pages in trees
+    ]
+    return "\n".join([index, *blocks])
+
+
+def moved(text: str, page: str) -> str:
+    """A page with its links as they are in the site, where all pages lie in one folder. page: its path in the repository."""
+
+    def link(found: re.Match) -> str:
+        target, anchor = found[1], found[2] or ""
+        path = (Path("/") / page).parent.joinpath(target).resolve().relative_to("/")
+        if str(path) in OUTSIDE:
+            return f"]({OUTSIDE[str(path)]}{anchor})"
+        return f"]({path.relative_to('docs') if path.parts[0] == 'docs' else target}{anchor})"
+
+    return re.sub(r"\]\((?![a-z]+:)([^)#\s]+)(#[^)\s]*)?\)", link, text)
+
+
+def assemble(source: Path) -> None:
+    shutil.copytree(ROOT / "docs", source)
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        text = moved(page.read_text(encoding="utf-8"), f"docs/{page.name}")
+        (source / page.name).write_text(contents(text) if page.name == "index.md" else text, encoding="utf-8")
+    for path, name in OUTSIDE.items():
+        (source / name).write_text(moved((ROOT / path).read_text(encoding="utf-8"), path), encoding="utf-8")
+    (source / "conf.py").write_text(CONF, encoding="utf-8")
+
+
+def elsewhere() -> str:
+    """A page whose titles are the labels of Ansible's documentation, so that no other site is asked while this one is built."""
+    title = ":orphan:\n\nIn Ansible's documentation\n==========================\n"
+    entries = [
+        f"\n.. _{label}:\n\n{name}\n{'-' * len(name)}\n\n`{name} <{url}>`__\n"
+        for label, (name, url) in ELSEWHERE.items()
+    ]
+    return title + "".join(entries)
+
+
+def main(folder: Path) -> None:
+    shutil.rmtree(folder / "source", ignore_errors=True)
+    shutil.rmtree(folder / "html", ignore_errors=True)
+    assemble(folder / "source")
+    reference = folder / "source" / "reference"
+    reference.mkdir()
+    programs = Path(sys.executable).parent
+    subprocess.run(
+        [
+            programs / "antsibull-docs",
+            "collection",
+            "--use-current",
+            "--squash-hierarchy",
+            "--fail-on-error",
+            "--dest-dir",
+            reference,
+            "storlab.testbed",
+        ],
+        check=True,
+        cwd=ROOT,
+    )
+    (reference / "elsewhere.rst").write_text(elsewhere(), encoding="utf-8")
+    subprocess.run(
+        [programs / "sphinx-build", "-q", "-W", "--keep-going", "-b", "html", folder / "source", folder / "html"],
+        check=True,
+        cwd=ROOT,
+    )
+    print(f"The site: {folder / 'html' / 'index.html'}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve())
