@@ -564,9 +564,6 @@ def test_hosts_take_turns_in_every_round(place):
     # The order of the hosts is turned, not shuffled.
     assert all(one in ([*names[at:], *names[:at]] for at in range(3)) for one in rounds)
     assert [one["status"] for one in found] == ["failed"] + ["measured"] * 8
-    said = [
-        one["hosts"] for play in json.loads(shown)["plays"] for one in play["tasks"] if one["task"]["name"] == "Measure"
-    ]
-    assert {host for host, answer in said[-1].items() if answer.get("failed")} == {found[0]["host"]}
-    assert said[-1][found[0]["host"]]["failure"]["code"] == "points_failed"
-    assert f"1 of 3 points on {found[0]['host']} failed" in said[-1][found[0]["host"]]["msg"]
+    # Of all rounds, at their end, and as the failure that it is without rounds.
+    assert f"1 of 3 points on {found[0]['host']} failed" in shown
+    assert re.search(r"code\W+points_failed", shown)
