@@ -64,6 +64,7 @@ class ActionModule(ActionBase):
             "facts": {},
             "base_dir": inventory.base_dir(task_vars),
             "profiles": inventory.profiles(known["hosts"]),
+            "workloads": inventory.workloads(known["hosts"]),
             # As long as those that are going to be made.
             "secrets": {name: "*" * length for name, length in inventory.SECRETS.items()},
         }

@@ -173,6 +173,9 @@ options:
           benchmark_file:
             description: Size of the file on it that is measured and overwritten. Without it the datastore itself is not measured.
             type: str
+          benchmark_files:
+            description: How many such files there are, on Linux hosts. Of several every worker has one to itself. By default one, which all share.
+            type: int
           version:
             description: VMFS version.
             type: int

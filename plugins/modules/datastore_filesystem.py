@@ -82,6 +82,12 @@ options:
         description: Size of C(storlab-benchmark.dat) on it, which benchmarks overwrite; every block is written once. 0 is none.
         type: int
         default: 0
+      benchmark_files:
+        description:
+          - How many such files there are, each of that size. Of several (C(storlab-benchmark.0.dat) and so on) every worker of a workload has one to
+            itself, and a workload of more workers is refused.
+        type: int
+        default: 1
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host

@@ -321,3 +321,41 @@ def test_damage_is_found(disk):
     assert "verify: bad" in said
     (found,) = fio.results(disk.with_suffix(".json").read_text())
     assert (found["status"], "io_errors" in {failure["code"] for failure in found["failures"]}) == ("failed", True)
+
+
+# ---------------------------------------------------------------- a file per worker
+
+
+def unwritten(content: bytes) -> int:
+    """How many blocks of 4 KiB are still all zero."""
+    return sum(not any(content[offset : offset + 4096]) for offset in range(0, len(content), 4096))
+
+
+def test_each_worker_has_its_file_and_touches_no_other(tmp_path):
+    """Written by three workers, each file has contents of its own; a fourth one stays as it is, and none is made."""
+    size = 1 << 20
+    files = [tmp_path / f"storlab-benchmark.{number}.dat" for number in range(4)]
+    for path in files:
+        path.write_bytes(bytes(size))
+    workload = normalise({"workers": 3, "read_percent": 0, "random_percent": 0, "direct": False, "loops": 1})
+    names = [str(path) for path in files]
+    point = {
+        "point_id": "p",
+        "layer": "l",
+        "path": names[0],
+        "files": names,
+        "size_bytes": size,
+        "workload": workload,
+        "seed": 5,
+    }
+    job = tmp_path / "job.fio"
+    job.write_text(fio.job_file(point))
+    subprocess.run(["fio", "--output=/dev/null", str(job)], cwd=tmp_path, check=True)
+    contents = [path.read_bytes() for path in files]
+    assert contents[3] == bytes(size) and len(set(contents)) == 4
+    assert not any(unwritten(content) for content in contents[:3])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.fio", *(path.name for path in files)]
+    # A fill writes all of them, whatever the number of workers.
+    job.write_text(fio.fill_file({**point, "workload": normalise({})}))
+    subprocess.run(["fio", "--output=/dev/null", str(job)], cwd=tmp_path, check=True)
+    assert not any(unwritten(path.read_bytes()) for path in files)

@@ -13,7 +13,8 @@ A layer is a mapping::
     purpose     'data' = holds something, only files on it are measured; 'scratch' = may be overwritten by raw benchmarks
     size_bytes  exact size of what path names
     identity    what proves that path is that device: any of serial, naa, wwid, uuid, mount_point, target_iqn, lun, stamp …
-    detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it stands on
+    detail      free facts for the report (provider, file system, portal, transport …); ``generation`` says which making of a RAM disk it stands on;
+                ``files`` names all files of a layer that has one per worker: ``path`` is the first, and each has ``size_bytes``
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ def validate_layer(layer: dict[str, Any]) -> dict[str, Any]:
     if layer["path"] is not None and layer["kind"] != "ceiling" and not ABSOLUTE.match(str(layer["path"])):
         raise bad_value(f"layer {layer['name']} path", layer["path"], "Give an absolute path.")
     return {"detail": {}, **layer}
+
+
+def parts(layer: dict[str, Any]) -> list[dict[str, Any]]:
+    """The layer once for each of its files, as layers of one file; a layer of one file or device is its only part."""
+    files = (layer.get("detail") or {}).get("files") or [layer.get("path")]
+    return [{**layer, "path": path} for path in files]
 
 
 def purpose_of(variable: str, given: str | None, beneath: dict[str, Any] | None) -> str:

@@ -13,6 +13,12 @@ from .failure import bad_value
 BENCHMARK_FILE = "storlab-benchmark.dat"
 
 
+def benchmark_files(count: int) -> list[str]:
+    """The names of a datastore's benchmark files: one alone has the plain name, several have their number from 0."""
+    stem, dot, ending = BENCHMARK_FILE.rpartition(".")
+    return [BENCHMARK_FILE] if count == 1 else [f"{stem}.{number}{dot}{ending}" for number in range(count)]
+
+
 def check_testbed_id(variable: str, testbed_id: str) -> str:
     """The id becomes part of file, device and backstore names, so it is held to what all of them take."""
     if not re.fullmatch(r"[a-z0-9]([a-z0-9_.-]{0,30}[a-z0-9])?", testbed_id or ""):

@@ -15,7 +15,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.layers import lasting_identity, reduces_data
+from ..core.layers import lasting_identity, parts, reduces_data
 from ..result import result as schema
 from . import fio
 
@@ -93,6 +93,11 @@ def group_layer(name: str | None, layers: list[Any], coordinator: str) -> dict[s
     if unfit:
         raise bad_value(
             "servers", unfit, "Name scratch layers that have a path; what holds data is measured through a file on it."
+        )
+    several = [layer["name"] for layer in layers if len(parts(layer)) > 1]
+    if several:
+        raise bad_value(
+            "servers", several, "Many hosts at once are measured on one file each; leave out benchmark_files."
         )
     parents = {layer["parent"] for layer in layers}
     return {

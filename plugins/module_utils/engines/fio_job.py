@@ -191,21 +191,21 @@ def _of_windows(path: Any) -> bool:
 
 
 def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
-    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed, reduces_data}.
+    """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed, reduces_data, files}.
 
-    reduces_data: its device compresses or deduplicates.
+    reduces_data: its device compresses or deduplicates. files: of a layer with a file per worker.
 
     log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
     """
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
-    slices = workload["workers"] if _sliced(workload) else 1
+    slices = workload["workers"] if _sliced(workload) and not point.get("files") else 1
     if slices > 1:
         step = max(block_bounds(workload)[1], workload["alignment_bytes"])
         size = size // slices // step * step
     options = {
-        **_common(path, workload, point["seed"], point.get("reduces_data", False)),
+        **_common(point, point.get("reduces_data", False)),
         "ioengine": ioengine(path, workload),
         **_duration(workload),
         # Full coverage is the fill's business. A random map costs memory and processor time that would be charged to the storage.
@@ -227,20 +227,22 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
 
 
 def fill_file(point: dict[str, Any], block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
-    """The job file that writes every block of a point's layer, in order, with the data that the workload would write.
+    """The job file that writes every block of a point's layer, all of its files, in order, with the data that the workload would write.
 
     Blocks are of block_bytes, or the largest power-of-two share of it that the layer consists of.
     """
     size = point["size_bytes"]
     options = {
         # Nothing is measured meanwhile, so what is read later may be as good as it gets.
-        **_common(point["path"], point["workload"], point["seed"], reduces_data=True),
+        **_common(point, reduces_data=True),
         "rw": "write",
         "bs": math.gcd(size, block_bytes),
         "iodepth": 4,
         "offset": 0,
         "size": size,
     }
+    if point.get("files"):
+        options["numjobs"] = len(point["files"])
     if passes > 1:
         options["loops"] = passes
     # Buffered writes that are still on their way would be charged to the first point.
@@ -260,7 +262,28 @@ def escape(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def _common(path: Any, workload: dict[str, Any], seed: int, reduces_data: bool = False) -> dict[str, Any]:
+def _place(point: dict[str, Any]) -> dict[str, Any]:
+    """Where the I/O goes: one file or device for all workers, or a file for each, which fio numbers like its jobs."""
+    files = point.get("files")
+    if not files:
+        return {"filename": escape(point["path"])}
+    workers = point["workload"]["workers"]
+    if workers > len(files):
+        raise unsupported(
+            "fio",
+            "workers",
+            workers,
+            f"The layer has {len(files)} files, one for each worker; give its datastore more benchmark_files, or use fewer workers.",
+        )
+    folder, _slash, name = escape(files[0]).rpartition("/")
+    numbered = name.replace(".0.", ".$jobnum.")
+    if [f"{folder}/{numbered.replace('$jobnum', str(number))}" for number in range(len(files))] != files:
+        raise bad_value("layer files", files, "Several files differ in their number only, which begins with 0.")
+    return {"directory": folder, "filename_format": numbered}
+
+
+def _common(point: dict[str, Any], reduces_data: bool = False) -> dict[str, Any]:
+    path, workload, seed = point["path"], point["workload"], point["seed"]
     options = {
         "ioengine": ioengine(path),
         # Threads, because fio gives every forked worker a session of its own and a killed fio would leave them behind.
@@ -275,7 +298,7 @@ def _common(path: Any, workload: dict[str, Any], seed: int, reduces_data: bool =
         "percentile_list": PERCENTILE_LIST,
     }
     if path is not None:
-        options.update({"filename": escape(path), "direct": int(workload["direct"]), "allow_file_create": 0})
+        options.update({**_place(point), "direct": int(workload["direct"]), "allow_file_create": 0})
         if not workload["direct"]:
             # What is in the page cache is for the preparation to say; fio would drop it at every start, and no warm cache could be measured.
             options["invalidate"] = 0

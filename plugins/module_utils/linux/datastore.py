@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import re
 import signal
 import struct
 import uuid
@@ -16,14 +17,17 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import generation
-from ..core.names import BENCHMARK_FILE, check_name, check_testbed_id
+from ..core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
 from ..core.steps import diff_of
 from . import block_device, device_safety, mounts
 from .host import load_module, loaded_modules, read_text, run, wait_for
 from .record import Record
 
 MIB = 1 << 20
-OWN_ENTRIES = ("lost+found", BENCHMARK_FILE, f".{BENCHMARK_FILE}.new")
+# Finished benchmark files, and the one that is being written.
+FILE = re.compile(re.escape(BENCHMARK_FILE).replace(r"\.dat", r"(\.\d+)?\.dat"))
+PARTIAL = f".{BENCHMARK_FILE}.new"
+MOST_FILES = 256
 # EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 BLKFLSBUF = 0x1261
@@ -104,7 +108,7 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
 
 def foreign_entries(names: Any) -> list[Any]:
     """What lies on a datastore and is not the collection's own."""
-    return sorted(name for name in names if name not in OWN_ENTRIES)
+    return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
 
 
 def resolve(params: dict[str, Any]) -> list[Any]:
@@ -133,6 +137,12 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 f"datastore_datastores {name} benchmark_file_mib",
                 entry["benchmark_file_mib"],
                 "Give 0 for none, or a size.",
+            )
+        if not 1 <= entry["benchmark_files"] <= MOST_FILES:
+            raise bad_value(
+                f"datastore_datastores {name} benchmark_files",
+                entry["benchmark_files"],
+                f"Give a number from 1 to {MOST_FILES}: as many as workers shall have a file to themselves.",
             )
         layer = params["layers"].get(entry["layer"]) if entry["layer"] else None
         if entry["layer"] and not layer:
@@ -175,7 +185,7 @@ class Datastores:
         return mounts.mounted_at(mounts.read(), mount_point)
 
     def current(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        path, device = os.path.join(wanted["mount_point"], BENCHMARK_FILE), os.path.realpath(wanted["device"])
+        device = os.path.realpath(wanted["device"])
         mounted, numbers = self.mount_of(wanted["mount_point"]), block_device.device_numbers(device)
         if numbers is None:
             raise Failure(
@@ -184,10 +194,7 @@ class Datastores:
                 "Build the layer below again.",
                 device=wanted["device"],
             )
-        try:
-            file_bytes = os.stat(path).st_size if mounted else None
-        except OSError:  # not there, or the file system beneath it is dead
-            file_bytes = None
+        file_bytes = _file_bytes(wanted) if mounted else None
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded and mounted["numbers"] != numbers:
             raise Failure(
@@ -373,26 +380,37 @@ class Datastores:
                 return
 
     def _write_benchmark_file(self, wanted: dict[str, Any]) -> None:
+        """The benchmark files that are missing; those that are no longer wanted go."""
+        folder, size = wanted["mount_point"], wanted["benchmark_bytes"]
+        names = benchmark_files(wanted["benchmark_files"])
+        there = {
+            name: os.stat(os.path.join(folder, name)).st_size
+            for name in os.listdir(folder)
+            if FILE.fullmatch(name) or name == PARTIAL
+        }
+        for name in there:
+            if name not in names or there[name] != size:
+                os.unlink(os.path.join(folder, name))
+        missing = [name for name in names if there.get(name) != size]
+        space, needed = os.statvfs(folder), size * len(missing)
+        if space.f_bavail * space.f_frsize < needed:
+            what = "benchmark file needs" if len(missing) == 1 else f"{len(missing)} benchmark files need"
+            raise Failure(
+                "datastore_full",
+                f"The {what} {needed // MIB} MiB and datastore {wanted['name']} has {space.f_bavail * space.f_frsize // MIB} MiB free.",
+                "Make benchmark_file_mib smaller or the LUN bigger.",
+                datastore=wanted["name"],
+                needed_bytes=needed,
+            )
+        for number, name in enumerate(missing):
+            self._write_file(os.path.join(folder, name), os.path.join(folder, PARTIAL), size, number * size)
+
+    @staticmethod
+    def _write_file(path: str, partial: str, size: int, stamp: int) -> None:
         """Exactly so many bytes, each written: reading blocks that were never written would measure nothing.
 
         Written under another name and renamed when it is complete, so that a file of that name is a finished one.
         """
-        path, size = os.path.join(wanted["mount_point"], BENCHMARK_FILE), wanted["benchmark_bytes"]
-        partial = os.path.join(wanted["mount_point"], f".{BENCHMARK_FILE}.new")
-        if os.path.exists(path) and os.stat(path).st_size == size:
-            return
-        for old in (path, partial):
-            if os.path.exists(old):
-                os.unlink(old)
-        space = os.statvfs(wanted["mount_point"])
-        if space.f_bavail * space.f_frsize < size:
-            raise Failure(
-                "datastore_full",
-                f"The benchmark file needs {size // MIB} MiB and datastore {wanted['name']} has {space.f_bavail * space.f_frsize // MIB} MiB free.",
-                "Make benchmark_file_mib smaller or the LUN bigger.",
-                datastore=wanted["name"],
-                needed_bytes=size,
-            )
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_DIRECT, 0o600)
         try:
             os.posix_fallocate(handle, 0, size)
@@ -400,7 +418,7 @@ class Datastores:
                 buffer.write(os.urandom(MIB))
                 for offset in range(0, size, MIB):
                     # Blocks that differ, for storage that would recognise equal ones.
-                    buffer[:8] = struct.pack("<Q", offset)
+                    buffer[:8] = struct.pack("<Q", stamp + offset)
                     os.pwritev(handle, [buffer], offset)
             os.fsync(handle)
         finally:
@@ -470,6 +488,18 @@ class Datastores:
         return self.ended
 
 
+def _file_bytes(wanted: dict[str, Any]) -> int | None:
+    """The size of every benchmark file; None when they are not just those that are wanted, or not alike."""
+    folder, names = wanted["mount_point"], benchmark_files(wanted["benchmark_files"])
+    try:
+        sizes = {
+            name: os.stat(os.path.join(folder, name)).st_size for name in os.listdir(folder) if FILE.fullmatch(name)
+        }
+    except OSError:  # the file system beneath it is dead
+        return None
+    return sizes[names[0]] if sorted(sizes) == sorted(names) and len(set(sizes.values())) == 1 else None
+
+
 def _holders(device: int) -> list[Any]:
     """Processes with an open file, a working folder or a program on the file system of that device number: [(pid, command)]"""
     holders = []
@@ -503,11 +533,15 @@ def wipe(device: str, fs_uuid: str) -> None:
 
 def layers_of(wanted: list[Any]) -> list[Any]:
     """The benchmark files as layers, without their host."""
+    files = {
+        entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
+        for entry in wanted
+    }
     return [
         {
             "name": f"datastore-{entry['name']}",
             "kind": "datastore",
-            "path": os.path.join(entry["mount_point"], BENCHMARK_FILE),
+            "path": files[entry["name"]][0],
             "parent": entry["layer"],
             "purpose": "scratch",
             "size_bytes": entry["benchmark_bytes"],
@@ -517,6 +551,7 @@ def layers_of(wanted: list[Any]) -> list[Any]:
                 "filesystem": entry["filesystem"],
                 "mount_options": entry["mount_options"],
                 "device": entry["device"],
+                **({"files": files[entry["name"]]} if entry["benchmark_files"] > 1 else {}),
             },
         }
         for entry in wanted
@@ -554,6 +589,7 @@ SPEC: dict[str, Any] = {
             "mount_point": {"type": "path", "required": True},
             "mount_options": {"type": "str", "default": "noatime"},
             "benchmark_file_mib": {"type": "int", "default": 0},
+            "benchmark_files": {"type": "int", "default": 1},
         },
     },
 }

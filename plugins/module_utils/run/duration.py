@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ..core.layers import parts
 from ..result import steady_state
 from ..workload.workload import expected_s
 from . import preparation
@@ -35,7 +36,7 @@ class _Estimate:
         return self.earlier.get(job["layer"], {}).get("instance")
 
     def write(self, job: dict, writing: preparation.Writing, _instance: str | None) -> None:
-        self.seconds += writing.passes * (job["size_bytes"] or 0) / WRITE_BYTES_S
+        self.seconds += writing.passes * len(job["parts"]) * (job["size_bytes"] or 0) / WRITE_BYTES_S
 
     def warm_up(self, job: dict, seconds: float) -> None:
         self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})
@@ -50,7 +51,8 @@ def steps_s(plan: dict) -> list:
     prepared, steps = preparation.Preparation(plan, estimate), []
     for point in plan["points"]:
         layer, estimate.seconds = layers[point["layer"]], 0.0
-        prepared.before([{**point, "path": layer["path"], "size_bytes": layer["size_bytes"]}], {"flags": []})
+        job = {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "parts": parts(layer)}
+        prepared.before([job], {"flags": []})
         steps.append(estimate.seconds + point_s(point["workload"], plan.get("steady_state")))
     return steps
 

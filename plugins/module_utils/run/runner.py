@@ -32,7 +32,7 @@ import traceback
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json, write_whole
-from ..core.layers import reduces_data
+from ..core.layers import parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import block_device, counters, device_safety, environment
@@ -40,8 +40,10 @@ from ..linux import memory_use as memory
 from ..linux.daemon import alive, base_dir, detach, end, log, log_tail, private_folder, remove_empty
 from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
+from ..linux.probe import memory_mib
 from ..result import standstill, steady_state
 from ..result.result import exit_words
+from ..workload.wanted import greatest_buffers
 from ..workload.workload import block_bounds, by_time, extent
 from . import duration, preparation
 
@@ -221,13 +223,29 @@ def check_layers(plan: dict) -> None:
     layers = {layer["name"]: layer for layer in plan["layers"]}
     for name in dict.fromkeys(point["layer"] for point in plan["points"]):
         if layers[name]["path"] is not None:
-            device_safety.guard(layers[name], plan["allow_device"], plan["testbed_id"], plan["known_layers"])
+            for part in parts(layers[name]):
+                device_safety.guard(part, plan["allow_device"], plan["testbed_id"], plan["known_layers"])
+    _refuse_short_memory(plan)
     many = next((point["point_id"] for point in plan["points"] if "servers" in point), None)
     if many and plan.get("steady_state") is not None:
         raise bad_value(
             "steady_state",
             plan["steady_state"],
             f"{many} is measured on many hosts, which is done once; leave it out.",
+        )
+
+
+def _refuse_short_memory(plan: dict) -> None:
+    """The engine takes its buffers at once: without them it fails in the middle, or pushes the RAM disks' own host out of memory."""
+    needed, arithmetic = greatest_buffers([point["workload"] for point in plan["points"] if "servers" not in point])
+    available_mib = memory_mib(read_text("/proc/meminfo", default=""))[1]
+    if needed > available_mib << 20:
+        raise Failure(
+            "memory_short",
+            f"The buffers of {arithmetic} are {needed / (1 << 20):g} MiB, and this host has {available_mib} MiB available.",
+            "Use fewer workers, a smaller queue_depth or smaller blocks, or give the host more memory.",
+            needed_bytes=needed,
+            available_bytes=available_mib << 20,
         )
 
 
@@ -363,20 +381,26 @@ class Supervisor:
     def _point(self, point: dict) -> None:
         folder = os.path.join(self.folder, "points", point["point_id"])
         os.makedirs(folder)
-        layer, held = self.layers[point["layer"]], None
+        layer, held = self.layers[point["layer"]], []
         meta: dict = {"point_id": point["point_id"], "failures": [], "flags": list(self.flags), "overridden": []}
         clock_ahead_s = _clock_ahead_s()
         try:
-            path = None
-            if layer["path"] is not None:
+            files: list = []
+            for part in parts(layer) if layer["path"] is not None else []:
                 facts, overridden = device_safety.guard(
-                    layer, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
+                    part, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
                 )
-                path, meta["overridden"] = facts["resolved"], [item["code"] for item in overridden]
+                files.append(facts["resolved"])
+                meta["overridden"] += [item["code"] for item in overridden if item["code"] not in meta["overridden"]]
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
-                held = device_safety.hold(facts)
-            reducing = reduces_data(self.known_layers, layer)
-            job = {**point, "path": path, "size_bytes": layer["size_bytes"], "reduces_data": reducing}
+                held.append(device_safety.hold(facts))
+            job = {
+                **point,
+                "path": files[0] if files else None,
+                "size_bytes": layer["size_bytes"],
+                "reduces_data": reduces_data(self.known_layers, layer),
+                **({"files": files} if len(files) > 1 else {}),
+            }
             self.preparation.before([job], meta)
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
@@ -389,8 +413,8 @@ class Supervisor:
             message = f"{type(error).__name__}: {str(error).rstrip('.')}. The supervisor's log has all of it."
             meta["failures"].append({"code": "unexpected", "message": message})
         finally:
-            if held is not None:
-                os.close(held)
+            for handle in held:
+                os.close(handle)
         if abs(_clock_ahead_s() - clock_ahead_s) > CLOCK_STEP_S:
             meta["flags"].append("clock_stepped")
         if meta.pop("timed_out", False):
@@ -418,7 +442,7 @@ class Supervisor:
             return error
         results = fio.results(_text(os.path.join(folder, "fio.json")))
         written = sum(result.get("write", {}).get("bytes", 0) for result in results)
-        wanted = job["size_bytes"] * writing.passes
+        wanted = _whole_bytes(job) * writing.passes
         return None if written == wanted else f"{written} of {wanted} bytes were written."
 
     def warm_up(self, job: dict, seconds: float) -> str | None:
@@ -430,7 +454,8 @@ class Supervisor:
         if not memory.drop_page_cache():
             return False
         offset, size = extent(job["workload"], job["size_bytes"])
-        return memory.resident_bytes(job["path"], offset, size) <= max(RESIDENT_BYTES, RESIDENT_SHARE * size)
+        limit = max(RESIDENT_BYTES, RESIDENT_SHARE * size)
+        return all(memory.resident_bytes(path, offset, size) <= limit for path in job.get("files", [job["path"]]))
 
     def _preparation_folder(self, name: str) -> str:
         folder = os.path.join(self.folder, "preparation", name)
@@ -534,7 +559,7 @@ class Supervisor:
         with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
             handle.write(text)
         ramp_s, runtime_s = (
-            (0, job["size_bytes"] * fill["passes"] / FILL_BYTES_S)
+            (0, _whole_bytes(job) * fill["passes"] / FILL_BYTES_S)
             if fill
             else (workload["ramp_s"], workload["runtime_s"])
         )
@@ -612,6 +637,11 @@ class Supervisor:
                     process.wait()
                     return False
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+
+def _whole_bytes(job: dict) -> int:
+    """All bytes of a job's layer, of every file."""
+    return int(job["size_bytes"]) * len(job.get("files", [job["path"]]))
 
 
 def _clock_ahead_s() -> float:

@@ -12,12 +12,13 @@ import re
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils.core.failure import bad_value
-from ...module_utils.core.layers import lasting_identity, validate_layer
+from ...module_utils.core.layers import lasting_identity, parts, validate_layer
 from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import steady_state
 from ...module_utils.run import duration, preparation
-from ...module_utils.workload.sweep import expand, expand_all, refuse_repeated
+from ...module_utils.workload.sweep import refuse_repeated
+from ...module_utils.workload.wanted import wanted_workloads
 from ...module_utils.workload.workload import by_time, parse_size, workload_id
 from . import search as searches
 
@@ -142,50 +143,6 @@ def _steady(asked: dict, workload: dict) -> dict | None:
             "one of steady_state and loops or io_bytes.",
         )
     return steady_state.normalise(asked["steady_state"], workload["runtime_s"])
-
-
-def wanted_workloads(args: dict, profile: dict | None) -> list:
-    """All normalised workloads. A profile's are taken as they are, except for what ``workload`` and ``sweep`` replace in each."""
-    if args["workloads"] is not None and (profile is not None or args["workload"] is not None):
-        raise bad_value(
-            "workloads",
-            args["workloads"],
-            "Give it alone, or leave it out; with profile, workload says what is different from it.",
-        )
-    exclude = args["exclude"] or None
-    if profile is not None:
-        values = {**(args["workload"] or {}), **(args["sweep"] or {})}
-        found = [replaced(one, values) for one in profile["workloads"]]
-        # What differed only in what is replaced is one workload now.
-        found = [one for index, one in enumerate(found) if one not in found[:index]]
-        # The profile alone is sound, so what is wrong is what replaces its values.
-        variable = " and ".join(name for name in ("workload", "sweep") if args[name])
-        return expand_all(
-            found,
-            None,
-            f"{variable} on profile {profile['name']}" if variable else f"profile {profile['name']}",
-            exclude,
-        )
-    if args["workloads"] is not None:
-        return expand_all(args["workloads"], args["sweep"], "workloads", exclude)
-    if args["workload"] is None and args["sweep"] is None:
-        raise bad_value("workload", None, "Give profile, workload, workloads or sweep.")
-    return expand(args["workload"], args["sweep"], exclude=exclude)
-
-
-def replaced(workload: dict, values: dict) -> dict:
-    """The workload with other values; a value takes the place of what says the same in other words (block_size, block_size_bytes, block_sizes …)."""
-    rival = {
-        "block_size": ("block_size", "block_size_bytes", "block_sizes", "block_size_range"),
-        "alignment": ("alignment", "alignment_bytes"),
-    }
-    gone = {other for key in values for name, others in rival.items() if key.startswith(name) for other in others}
-    if any(key.startswith("block_size") for key in values) and workload.get("alignment_bytes") == workload.get(
-        "block_size_bytes"
-    ):
-        # It was the block size because nothing else was said.
-        gone.add("alignment_bytes")
-    return {**{key: value for key, value in workload.items() if key not in gone}, **values}
 
 
 # ---------------------------------------------------------------- layers
@@ -321,6 +278,8 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
         "layer": {
             **{key: layer[key] for key in ("name", "kind", "host", "size_bytes")},
             "identity": lasting_identity(layer),
+            # Only where it is used: results of versions that did not know it yet stay the same points.
+            **({"files": len(parts(layer))} if len(parts(layer)) > 1 else {}),
         },
         "workload": workload,
         "engine": asked["engine"],
@@ -343,7 +302,10 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
     point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
     # What cannot be expressed is said now, not in the middle of the run.
     for place in layer["detail"]["members"] if asked["servers"] else [layer]:
-        ENGINES[asked["engine"]].check({**point, "path": place["path"], "size_bytes": place["size_bytes"]})
+        files = (layer.get("detail") or {}).get("files")
+        ENGINES[asked["engine"]].check(
+            {**point, "path": place["path"], "size_bytes": place["size_bytes"], **({"files": files} if files else {})}
+        )
     return point
 
 

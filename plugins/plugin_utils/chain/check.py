@@ -16,6 +16,7 @@ from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
+from ...module_utils.workload.wanted import greatest_buffers
 from . import role_values
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
 from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
@@ -559,6 +560,15 @@ def _stores(lab: dict, testbed: Testbed) -> list:
                         f"use {' or '.join(fits[platform])}",
                     )
                 )
+        if "benchmark_files" in store.entry and kinds - {"linux"}:
+            problems.append(
+                Problem(
+                    f"{variable}.benchmark_files",
+                    shown(store.entry["benchmark_files"]),
+                    "but only Linux hosts measure a file per worker",
+                    "leave it out",
+                )
+            )
         if kind == "nfs":
             problems += [
                 Problem(f"{variable}.{key}", None, "is not set", "name the NFS server and the path that it exports")
@@ -586,7 +596,8 @@ def _room(testbed: Testbed, store, variable: str) -> list:
         for entry in testbed.description.get("guests", [])
         if entry.get("datastore") in (store.name, store.label) and not (entry.get("esxi") or {}).get("disks")
     ]
-    wanted = store.entry.get("benchmark_file", 0) + sum(entry.get("disk_size", 0) for entry in guests)
+    files = store.entry.get("benchmark_file", 0) * max(1, store.entry.get("benchmark_files", 1))
+    wanted = files + sum(entry.get("disk_size", 0) for entry in guests)
     if not size or store.entry.get("type") == "rdm" or wanted <= size * (100 - FILE_SYSTEM_OVERHEAD_PERCENT) // 100:
         return []
     return [
@@ -711,22 +722,28 @@ def _memory(lab: dict, testbed: Testbed) -> list:
     if testbed.embedded:
         listed = testbed.hosts[testbed.embedded].variables.get("embedded_lab_machines")
         machines = {one.get("name"): one.get("memory_mib") for one in mappings(listed)}
-    for name in testbed.targets:
+    for name in testbed.targets + testbed.initiators:
         host = testbed.hosts[name]
-        wanted = sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks")))
         there = machines.get(name) or facts.get(name, {}).get("memory_mib")
-        if (
-            wanted
-            and there
-            and wanted + MEMORY_RESERVE_MIB > there
-            and host.variables.get("ramdisk_provider") != "preinstalled"
-        ):
-            problems.append(
-                Problem(
-                    f"memory of {name}",
-                    size_text(there),
-                    f"but its RAM disks take {size_text(wanted)} and the system needs {MEMORY_RESERVE_MIB} MiB",
-                    "make the disks smaller, or give the host more memory",
-                )
+        if not there or host.platform == "esxi":
+            continue
+        made = host.variables.get("ramdisk_provider") != "preinstalled"
+        disks = sum(disk.get("size_mib") or 0 for disk in mappings(host.variables.get("ramdisk_disks"))) * made
+        measured = lab.get("workloads", {}).get(name, []) if "benchmark" in host.stages else []
+        buffers, arithmetic = greatest_buffers(measured)
+        buffers_mib = buffers >> 20
+        if not (disks or buffers_mib) or disks + buffers_mib + MEMORY_RESERVE_MIB <= there:
+            continue
+        takes = [f"its RAM disks take {size_text(disks)}"] if disks else []
+        takes += [f"the buffers of {arithmetic} take {size_text(buffers_mib)}"] if buffers_mib else []
+        smaller = ["make the disks smaller"] if disks else []
+        smaller += ["lower queue_depth, workers or block_size"] if buffers_mib else []
+        problems.append(
+            Problem(
+                f"memory of {name}",
+                size_text(there),
+                f"but {', '.join(takes)} and the system needs {MEMORY_RESERVE_MIB} MiB",
+                f"{', '.join(smaller)}, or give the host more memory",
             )
+        )
     return problems

@@ -11,6 +11,7 @@ A lab is what is known before anything is touched::
     secrets     {'chap': text, 'mutual_chap': text}, for what the description leaves to the collection
     roles       {role: {variable: option}}: the roles' argument specifications
     profiles    names of the known profiles
+    workloads   {host: [workload]}: what would be measured there, as far as it is known
     published   {host: [{name, kind, host, purpose}]}: the layers that an earlier build has published
     others      {variable: [host]}: names of all other variables of the inventory, for what is written almost like one of ours
     facts       {host: {'addresses': [address], 'memory_mib': number}}, as far as they are known
@@ -714,9 +715,13 @@ class _Expansion:
     # ---- measuring
 
     def _measured(self) -> None:
+        # The embedded lab makes its guests: one that nobody describes is not there.
+        listed = [mappings(host.variables.get("guest_vm_guests")) for host in self.testbed.hosts.values()]
+        made = {guest.get("host") for guests in listed for guest in guests}
+        unmade = set(self.testbed.groups.get("guests", [])) - made if self.testbed.embedded else set()
         for name in self.testbed.targets + self.testbed.initiators + self.testbed.groups.get("guests", []):
             host = self.testbed.hosts[name]
-            if host.platform == "esxi":
+            if host.platform == "esxi" or name in unmade:
                 continue
             windows = host.platform == "windows"
             self.derive(
@@ -960,6 +965,7 @@ def _linux_store(layer, store: Store, _place: int) -> dict:
         "mount_point": entry.get("mount_point", f"/srv/storlab/{store.label}"),
         **({"mount_options": entry["mount_options"]} if "mount_options" in entry else {}),
         **({"benchmark_file_mib": entry["benchmark_file"]} if "benchmark_file" in entry else {}),
+        **({"benchmark_files": entry["benchmark_files"]} if "benchmark_files" in entry else {}),
     }
 
 

@@ -16,11 +16,15 @@ from pathlib import Path
 import yaml
 from ansible.errors import AnsibleError
 
+from ...module_utils.core.failure import Failure
+from ...module_utils.workload.profile import find as find_profile
 from ...module_utils.workload.profile import names as profile_names
+from ...module_utils.workload.wanted import wanted_workloads
 from .description import CONNECTION
 from .shape import Problem
 
 ROOT = Path(__file__).resolve().parents[3]
+PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
 # Only whether it is there matters here: it holds a password, which may need a vault that is not open.
 PRESENT_ONLY = ("testbed_esxi",)
 SECRETS = {"chap": 16, "mutual_chap": 15}
@@ -115,7 +119,26 @@ def base_dir(task_vars: dict) -> str:
 
 def profiles(hosts: dict) -> list:
     own = [folder for values in hosts.values() for folder in values.get("benchmark_profile_dirs") or []]
-    return profile_names([str(ROOT / "roles" / "benchmark" / "files" / "profiles"), *own])
+    return profile_names([PROFILES, *own])
+
+
+def workloads(hosts: dict) -> dict:
+    """{host: [workload]}: what would be measured there, as far as it can be worked out; what is wrong with it is told elsewhere."""
+    result, known = {}, {}
+    for host, own in hosts.items():
+        name = own.get("benchmark_profile")
+        asked = {key: own.get(f"benchmark_{key}") or None for key in ("workload", "workloads", "sweep", "exclude")}
+        asked["workload" if not name else "workloads"] = None
+        folders = [PROFILES, *(own.get("benchmark_profile_dirs") or [])]
+        text = repr((name, folders, asked))
+        if text not in known:
+            try:
+                profile = find_profile(name, folders, yaml.safe_load) if name else None
+                known[text] = wanted_workloads(asked, profile) if name or asked["workloads"] else []
+            except Failure:
+                known[text] = []
+        result[host] = known[text]
+    return result
 
 
 def published(state_dir: str) -> dict:

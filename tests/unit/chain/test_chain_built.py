@@ -201,6 +201,7 @@ CHANGES = {
         "testbed.datastores has changed filesystem of the datastore store",
     ),
     "testbed.datastores[].benchmark_file": (LAB, "512MiB", "256MiB", FOLLOWS),
+    "testbed.datastores[].benchmark_files": (LAB, "512MiB", "128MiB, benchmark_files: 3", FOLLOWS),
     "testbed.datastores[].mount_point": (
         LAB,
         "/srv/storlab/one",

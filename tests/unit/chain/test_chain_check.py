@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.wanted import greatest_buffers
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory
 from chain_lab import ESXI, TWO_LINUX, lab_of
 
 EMBEDDED = """
@@ -262,6 +264,19 @@ WRONG = {
             "memory of target01 is 300 MiB, but its RAM disks take 256 MiB and the system needs 192 MiB: "
             "make the disks smaller, or give the host more memory."
         ],
+    ),
+    "files_that_do_not_fit": (
+        TWO_LINUX,
+        [("benchmark_file: 512MiB", "benchmark_file: 512MiB, benchmark_files: 4")],
+        [
+            "testbed.disks[1].size is 2 GiB, but 2 GiB are to lie on the datastore ds1, which needs some room for itself: "
+            "make the disk larger, or what lies on it smaller."
+        ],
+    ),
+    "files_per_worker_on_esxi": (
+        ESXI,
+        [("datastores: [{disk: ds1}]", "datastores: [{disk: ds1, hosts: [esxi01], benchmark_files: 4}]")],
+        ["testbed.datastores[0].benchmark_files is 4, but only Linux hosts measure a file per worker: leave it out."],
     ),
     "two_hypervisors_on_ext4": (
         TWO_LINUX,
@@ -573,6 +588,36 @@ def test_there_are_thirty_and_each_is_another():
     assert len(WRONG) >= 30
     told = [tuple(expected) for _text, _changes, expected in WRONG.values()]
     assert len(set(told)) == len(told)
+
+
+def measured(**workload):
+    """The workloads of a lab that is measured so everywhere."""
+    return {host: [normalise({}), normalise(workload)] for host in ("store01", "client01")}
+
+
+def test_buffers_that_do_not_fit_beside_the_ram_disks_are_told_with_the_arithmetic():
+    facts = {"store01": {"memory_mib": 4096}, "client01": {"memory_mib": 1024}}
+    fits = measured(block_size="1m", queue_depth=64, workers=13)
+    assert sentences(TWO_LINUX, facts=facts, workloads=fits) == []
+    # 14 × 64 × 1 MiB: 3072 + 896 + 192 MiB are more than the target's 4096, and 896 + 192 MiB more than the client's 1024.
+    assert sentences(TWO_LINUX, facts=facts, workloads=measured(block_size="1m", queue_depth=64, workers=14)) == [
+        "memory of store01 is 4 GiB, but its RAM disks take 3 GiB, the buffers of 1m-r100-rnd100-qd64-w14: 14 workers × 64 in flight × 1024 KiB "
+        "take 896 MiB and the system needs 192 MiB: make the disks smaller, lower queue_depth, workers or block_size, or give the host more memory.",
+        "memory of client01 is 1 GiB, but the buffers of 1m-r100-rnd100-qd64-w14: 14 workers × 64 in flight × 1024 KiB "
+        "take 896 MiB and the system needs 192 MiB: lower queue_depth, workers or block_size, or give the host more memory.",
+    ]
+
+
+def test_what_would_be_measured_is_worked_out_from_profiles_and_what_replaces_their_values():
+    own = {
+        "a": {"benchmark_profile": "e2_numjobs", "benchmark_workload": {"queue_depth": 8}},
+        "b": {"benchmark_profile": "e2_numjobs", "benchmark_sweep": {"block_size": ["4m"]}},
+        "c": {"benchmark_workloads": [{"block_size": "8k"}], "benchmark_sweep": {"workers": [3, 5]}},
+        "d": {"benchmark_profile": "no_such_profile"},
+        "e": {},
+    }
+    greatest = {host: greatest_buffers(found)[0] for host, found in inventory.workloads(own).items()}
+    assert greatest == {"a": 4 * 8 * 16384, "b": 4 * 64 * 4194304, "c": 5 * 8192, "d": 0, "e": 0}
 
 
 def test_facts_of_the_hosts_are_held_against_it():

@@ -16,6 +16,15 @@ from chain_lab import ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "chain"
 
 
+def test_a_guest_of_the_embedded_lab_that_nobody_describes_is_not_measured():
+    own = "\n  embedded_lab_dir: /l\n  embedded_lab_image_dir: /i\n  embedded_lab_netns: n1"
+    text = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab{own}") + "guests: {g1: }\n"
+    lab = expanded(f"{text}embedded_controllers: {{controller01: }}\n")
+    assert "benchmark" not in lab.hosts["g1"].stages and "benchmark" in lab.hosts["client01"].stages
+    # Elsewhere it may be there all the same.
+    assert "benchmark" in expanded(text.replace(own, "")).hosts["g1"].stages
+
+
 def test_the_embedded_testbed_is_what_release_0_3_0_made():
     """The fixture was written by the playbooks of 0.3.0: what each role was given on each host."""
     before = json.loads((FIXTURES / "embedded_0_3_0.json").read_text(encoding="utf-8"))

@@ -212,6 +212,54 @@ def test_preconditioning_writes_more_than_once():
     assert "\nloops=2\n" in text
 
 
+# ---------------------------------------------------------------- a file per worker
+
+FILES = [f"/srv/ds/storlab-benchmark.{number}.dat" for number in range(3)]
+
+
+def several(files=FILES, **workload) -> dict:
+    return {
+        "point_id": "p",
+        "layer": "l",
+        "path": files[0],
+        "files": files,
+        "size_bytes": SIZE,
+        "workload": normalise(workload),
+        "seed": 77,
+    }
+
+
+def options_of(text: str) -> dict:
+    return dict(line.split("=", 1) for line in text.splitlines()[1:] if line)
+
+
+@pytest.mark.parametrize("random", [0, 100])
+def test_each_worker_has_a_whole_file_of_its_own(random):
+    options = options_of(fio.job_file(several(workers=2, random_percent=random)))
+    assert (options["directory"], options["filename_format"]) == ("/srv/ds", "storlab-benchmark.$jobnum.dat")
+    assert (options["numjobs"], options["offset"], options["size"]) == ("2", "0", str(SIZE))
+    assert not {"filename", "offset_increment"} & set(options)
+
+
+def test_a_fill_writes_every_file_whatever_the_number_of_workers():
+    options = options_of(fio.fill_file(several(workers=1)))
+    assert (options["numjobs"], options["size"], options["offset"]) == ("3", str(SIZE), "0")
+
+
+def test_more_workers_than_files_are_refused():
+    with pytest.raises(Failure, match="The layer has 3 files") as caught:
+        fio.job_file(several(workers=4))
+    assert (caught.value.code, caught.value.details["variable"]) == ("workload_unsupported", "workers")
+
+
+@pytest.mark.parametrize(
+    "files", [["/srv/ds/a.0.dat", "/srv/ds/b.1.dat"], ["/srv/ds/a.1.dat", "/srv/ds/a.2.dat"], ["/s/a.0.d", "/t/a.1.d"]]
+)
+def test_files_that_fio_would_not_find_by_their_number_are_refused(files):
+    with pytest.raises(Failure, match="layer files"):
+        fio.job_file(several(files))
+
+
 # ---------------------------------------------------------------- what fio cannot do, and what it is not given
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
+from ansible_collections.storlab.testbed.plugins.module_utils.core.layers import parts
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
 
 MIB = 1 << 20
@@ -87,10 +88,9 @@ def test_something_else_is_not_blank():
 
 
 def test_only_our_own_entries_are_ours():
-    assert datastore.foreign_entries(["lost+found", "storlab-benchmark.dat", "guest.img", "a.txt"]) == [
-        "a.txt",
-        "guest.img",
-    ]
+    ours = ["lost+found", "storlab-benchmark.dat", "storlab-benchmark.12.dat", ".storlab-benchmark.dat.new"]
+    others = ["a.txt", "guest.img", "my-storlab-benchmark.dat", "storlab-benchmark.dat.old", "storlab-benchmark.x.dat"]
+    assert datastore.foreign_entries([*ours, *reversed(others)]) == others
 
 
 def entry(**change):
@@ -102,6 +102,7 @@ def entry(**change):
         "mount_point": "/srv/storlab/ds1",
         "mount_options": "noatime",
         "benchmark_file_mib": 7,
+        "benchmark_files": 1,
         **change,
     }
 
@@ -129,6 +130,51 @@ def test_layers_and_labels():
     )
     assert layer["identity"]["mount_point"] == "/srv/storlab/ds1" and layer["identity"]["uuid"] == UUID
     assert datastore.layers_of(resolve(entry(benchmark_file_mib=0))) == []
+    assert "files" not in layer["detail"]
+
+
+def test_a_layer_of_several_files_names_them_all():
+    layer = datastore.layers_of(resolve(entry(benchmark_files=3)))[0]
+    files = [f"/srv/storlab/ds1/storlab-benchmark.{number}.dat" for number in (0, 1, 2)]
+    assert (layer["path"], layer["size_bytes"], layer["detail"]["files"]) == (files[0], 7 * MIB, files)
+    assert [(part["path"], part["name"]) for part in parts(layer)] == [(path, "datastore-ds1") for path in files]
+
+
+def written(folder, count, mib, name="ds1"):
+    """What lies in the folder after the benchmark files were asked for: {name: bytes}"""
+    wanted = {"name": name, "mount_point": str(folder), "benchmark_bytes": mib * MIB, "benchmark_files": count}
+    stores = object.__new__(datastore.Datastores)
+    stores._write_benchmark_file(wanted)
+    assert datastore._file_bytes(wanted) == mib * MIB
+    return {path.name: path.stat().st_size for path in folder.iterdir()}
+
+
+def test_the_benchmark_files_are_just_those_that_are_wanted(tmp_path):
+    (tmp_path / "kept.txt").write_bytes(b"x")
+    assert written(tmp_path, 1, 2) == {"kept.txt": 1, "storlab-benchmark.dat": 2 * MIB}
+    several = {f"storlab-benchmark.{number}.dat": MIB for number in range(3)}
+    assert written(tmp_path, 3, 1) == {"kept.txt": 1, **several}
+    # No block of one file is that of another, for storage that would recognise equal ones; what is there already stays.
+    blocks = {name: (tmp_path / name).read_bytes() for name in several}
+    assert len({content[:4096] for content in blocks.values()}) == 3
+    (tmp_path / "storlab-benchmark.1.dat").unlink()
+    assert written(tmp_path, 3, 1) == {"kept.txt": 1, **several}
+    assert (tmp_path / "storlab-benchmark.2.dat").read_bytes() == blocks["storlab-benchmark.2.dat"]
+    assert written(tmp_path, 1, 1) == {"kept.txt": 1, "storlab-benchmark.dat": MIB}
+
+
+@pytest.mark.parametrize("change", ["missing", "more", "shorter"])
+def test_files_that_are_not_just_those_that_are_wanted_are_written_again(tmp_path, change):
+    wanted = {"mount_point": str(tmp_path), "benchmark_files": 2}
+    for number in range(2):
+        (tmp_path / f"storlab-benchmark.{number}.dat").write_bytes(b"x" * 9)
+    assert datastore._file_bytes(wanted) == 9
+    if change == "missing":
+        (tmp_path / "storlab-benchmark.1.dat").unlink()
+    else:
+        number = {"more": 2, "shorter": 1}[change]
+        (tmp_path / f"storlab-benchmark.{number}.dat").write_bytes(b"x" * 8)
+    assert datastore._file_bytes(wanted) is None
 
 
 @pytest.mark.parametrize(
@@ -139,6 +185,8 @@ def test_layers_and_labels():
         {"layer": None},
         {"device": "/dev/sdq"},
         {"benchmark_file_mib": -1},
+        {"benchmark_files": 0},
+        {"benchmark_files": 257},
         {"name": "a/b"},
     ],
 )

@@ -219,6 +219,24 @@ def test_only_what_reads_without_a_fill_may_read_what_was_never_written():
     assert not preparation.reads_unwritten(WRITE, bare)
 
 
+def test_buffers_that_the_host_has_no_memory_for_are_refused_with_the_arithmetic(monkeypatch):
+    monkeypatch.setattr(
+        runner, "read_text", lambda _path, default="": "MemTotal: 4194304 kB\nMemAvailable: 133120 kB\n"
+    )
+
+    def check(**workload):
+        point = {"point_id": "p", "layer": "ceiling", "workload": normalise(workload), "workload_id": "w"}
+        runner.check_layers(
+            {"layers": [CEILING], "known_layers": [], "points": [point], "allow_device": [], "testbed_id": "t"}
+        )
+
+    check(workers=2, queue_depth=65, block_size="1m")
+    with pytest.raises(Failure) as caught:
+        check(workers=3, queue_depth=11, block_size="4m")
+    assert caught.value.code == "memory_short"
+    assert "3 workers × 11 in flight × 4096 KiB are 132 MiB, and this host has 130 MiB available" in str(caught.value)
+
+
 def test_many_hosts_at_once_are_not_repeated_until_steady():
     point = {"point_id": "p", "layer": "ceiling", "workload": READ, "workload_id": "r", "servers": [{}]}
     with pytest.raises(Failure, match="leave it out"):
