@@ -53,7 +53,7 @@ ELSEWHERE = {
 def sections(index: str) -> list:
     """[(heading, [names of pages without .md])] of docs/index.md."""
     parts = re.split(r"^## (.*)$", index, flags=re.MULTILINE)[1:]
-    return [(heading, re.findall(r"\]\((\w+)\.md\)", text)) for heading, text in zip(parts[::2], parts[1::2])]
+    return [(heading, re.findall(r"\]\(([\w/]+)\.md\)", text)) for heading, text in zip(parts[::2], parts[1::2])]
 
 
 def contents(index: str) -> str:

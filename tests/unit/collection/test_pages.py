@@ -90,7 +90,8 @@ def test_the_site_has_every_page_in_its_navigation():
     text = docs_site.contents(TEXTS["docs/index.md"])
     trees = re.findall(r"```\{toctree\}\n:hidden:\n:caption: [^\n]+\n\n(.*?)```", text, re.DOTALL)
     named = [page for tree in trees for page in tree.split()]
-    pages = [path.stem for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"]
+    every = [str(path.relative_to(ROOT / "docs").with_suffix("")) for path in (ROOT / "docs").rglob("*.md")]
+    pages = [page for page in every if page != "index"]
     others = [name.removesuffix(".md") for name in docs_site.OUTSIDE.values()]
     assert sorted(named) == sorted([*pages, *others, "reference/index"])
 
