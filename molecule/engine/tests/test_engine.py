@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 testinfra_hosts = ["ssh://target01", "ssh://hypervisor01"]
-RESULTS = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / "results" / "molecule"
+RESULTS = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"]) / ".cache/testbeds/molecule/engine/results/engine"
 
 
 def point(run: str) -> tuple[dict, Path]:
@@ -41,9 +41,9 @@ def test_nothing_that_measured_is_left(host):
             line.split()[1] for line in host.file(path).content_string.splitlines()[1:] if line.split()[3] == "0A"
         ]
         assert [address for address in listening if address.endswith(":223D")] == [], "8765 is 0x223D"
-    assert not host.file("/run/storlab/molecule/server").exists
-    assert not host.file("/run/storlab/molecule/observer").exists
-    assert not host.file("/run/storlab/molecule/bench").exists
+    assert not host.file("/run/storlab/engine/server").exists
+    assert not host.file("/run/storlab/engine/observer").exists
+    assert not host.file("/run/storlab/engine/bench").exists
 
 
 def test_one_result_is_the_sum_of_both_machines():
