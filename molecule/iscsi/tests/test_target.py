@@ -10,6 +10,7 @@ import pytest
 testinfra_hosts = ["ssh://target01"]
 ISCSI = "/sys/kernel/config/target/iscsi"
 PREFIX = "iqn.2026-11.test.storlab.molecule"
+INITIATOR = "iqn.2026-11.test.storlab:mlio:hypervisor01"
 
 
 def text(host, path: str) -> str:
@@ -34,28 +35,28 @@ def test_nothing_listens_on_every_address(host):
 
 
 def test_drift_was_repaired(host):
-    assert text(host, f"{PREFIX}:lio-a/tpgt_1/acls/{PREFIX}:hyp-lio/auth/password") == "secret-lio-in-1"
+    assert text(host, f"{PREFIX}:lio-a/tpgt_1/acls/{INITIATOR}/auth/password") == "secret-lio-in-1"
     assert text(host, f"{PREFIX}:lio-a/tpgt_1/attrib/generate_node_acls") == "0"
 
 
 def test_chap_is_demanded_and_mutual_where_asked_for(host):
     for target in ("lio-a", "lio-b"):
         assert text(host, f"{PREFIX}:{target}/tpgt_1/attrib/authentication") == "1"
-    assert text(host, f"{PREFIX}:lio-a/tpgt_1/acls/{PREFIX}:hyp-lio/auth/userid_mutual") == "server-lio"
-    assert text(host, f"{PREFIX}:lio-b/tpgt_1/acls/{PREFIX}:hyp-lio/auth/authenticate_target") == "0"
+    assert text(host, f"{PREFIX}:lio-a/tpgt_1/acls/{INITIATOR}/auth/userid_mutual") == "server-lio"
+    assert text(host, f"{PREFIX}:lio-b/tpgt_1/acls/{INITIATOR}/auth/authenticate_target") == "0"
 
 
 def test_initiators_see_their_luns_only(host):
     def luns(target, initiator):
         return {
             name
-            for name in host.file(f"{ISCSI}/{PREFIX}:{target}/tpgt_1/acls/{PREFIX}:{initiator}").listdir()
+            for name in host.file(f"{ISCSI}/{PREFIX}:{target}/tpgt_1/acls/{initiator}").listdir()
             if name.startswith("lun_")
         }
 
-    assert luns("lio-a", "hyp-lio") == {"lun_0", "lun_3"}
-    assert luns("lio-a", "narrow") == {"lun_0"}
-    assert luns("lio-b", "hyp-lio") == {"lun_1"}
+    assert luns("lio-a", INITIATOR) == {"lun_0", "lun_3"}
+    assert luns("lio-a", f"{PREFIX}:narrow") == {"lun_0"}
+    assert luns("lio-b", INITIATOR) == {"lun_1"}
 
 
 def test_serials_differ(host):

@@ -17,11 +17,9 @@ SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
 MACHINES = "default"
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
-# Still call roles in a sequence of their own. This list only shrinks: who is on it without need fails, too.
-OWN_SEQUENCE = {"iscsi"}
 # What a scenario must run in whatever step; and, also only to shrink, which scenarios do not yet.
 ANYWHERE = {"lab_check.yml"}
-WITHOUT_LAB_CHECK = {"chain", "iscsi"}
+WITHOUT_LAB_CHECK = {"chain"}
 
 
 def plays(path: Path) -> list:
@@ -120,11 +118,7 @@ def test_a_file_that_is_not_there_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
 def test_scenarios_drive_the_shipped_playbooks(scenario):
-    own = deviations(MOLECULE / scenario)
-    if scenario in OWN_SEQUENCE:
-        assert own, f"{scenario} needs no exception any more: take it off OWN_SEQUENCE"
-    else:
-        assert own == []
+    assert deviations(MOLECULE / scenario) == []
 
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
@@ -145,7 +139,7 @@ def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
 
 
 def test_exceptions_are_scenarios():
-    assert set(SCENARIOS) >= OWN_SEQUENCE | WITHOUT_LAB_CHECK | {MACHINES, "esxi", "ramdisk", "windows"}
+    assert set(SCENARIOS) >= WITHOUT_LAB_CHECK | {MACHINES, "esxi", "ramdisk", "windows"}
 
 
 def test_a_scenario_with_a_sequence_of_its_own_is_noticed(tmp_path):
