@@ -17,9 +17,8 @@ SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
 MACHINES = "default"
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
-# What a scenario must run in whatever step; and, also only to shrink, which scenarios do not yet.
+# What a scenario must run in whatever step.
 ANYWHERE = {"lab_check.yml"}
-WITHOUT_LAB_CHECK = {"chain"}
 
 
 def plays(path: Path) -> list:
@@ -123,11 +122,7 @@ def test_scenarios_drive_the_shipped_playbooks(scenario):
 
 @pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
 def test_scenarios_run_the_lab_check(scenario):
-    left_out = missing(MOLECULE / scenario)
-    if scenario in WITHOUT_LAB_CHECK:
-        assert left_out, f"{scenario} needs no exception any more: take it off WITHOUT_LAB_CHECK"
-    else:
-        assert left_out == []
+    assert missing(MOLECULE / scenario) == []
 
 
 def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
@@ -138,8 +133,8 @@ def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
     assert needed - driven == set()
 
 
-def test_exceptions_are_scenarios():
-    assert set(SCENARIOS) >= WITHOUT_LAB_CHECK | {MACHINES, "esxi", "ramdisk", "windows"}
+def test_the_scenarios_are_found():
+    assert set(SCENARIOS) >= {MACHINES, "chain", "engine", "esxi", "iscsi", "ramdisk", "windows"}
 
 
 def test_a_scenario_with_a_sequence_of_its_own_is_noticed(tmp_path):
