@@ -155,11 +155,17 @@ def _targets(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) ->
             for one in mappings(export["initiators"]):
                 # Who may log in stays, and sees what it saw.
                 same = next((other for other in mappings(new["initiators"]) if _key(other) == _key(one)), None)
-                lost = sorted(set(one.get("luns") or []) - set((same or {}).get("luns") or []))
+                lost = sorted(_seen(one, export) - _seen(same, new)) if same else []
                 if same is None or lost:
                     what = f"LUN {', '.join(map(str, lost))} from {_key(one)}" if same else _key(one)
                     found.append((f"{word}.disks" if word == "testbed" else word, None, f"has taken {what} on {host}"))
     return found
+
+
+def _seen(initiator: dict, export: dict) -> set:
+    """The numbers of the LUNs that an initiator sees: those that are named, else all of the target."""
+    named = initiator.get("luns")
+    return set(named if named is not None else (lun["lun"] for lun in export["luns"]))
 
 
 def _key(initiator: dict[str, Any]) -> str:

@@ -296,6 +296,42 @@ def test_nothing_changed_is_nothing_refused_and_no_secret_is_kept(lab):
     assert "letter" not in text and "chap_user" in text
 
 
+EXPORT = """
+all:
+  testbed_id: lab
+  testbed: {disks: [{name: a, size: 1GiB}, {name: b, size: 1GiB}]}
+  iscsi_target_targets:
+    - name: iqn.2026-11.test.one:own
+      portals: [{address: 192.0.2.11}]
+      luns: [{lun: 4, name: a, layer: backing-a}, {lun: 6, name: b, layer: backing-b}]
+      initiators: [{iqn: "iqn.2026-11.test.one:kvm01", LUNS chap_user: u1, chap_password: sixteen-letters1}]
+targets: {store01: {testbed_address: 192.0.2.11}}
+hypervisors: {kvm01: {iscsi_initiator_name: "iqn.2026-11.test.one:kvm01"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "lost"),
+    [
+        ("", "luns: [6],", "LUN 4"),
+        ("luns: [6, 4],", "luns: [4],", "LUN 6"),
+        ("luns: [4, 6],", "", None),
+        ("luns: [6],", "", None),
+        ("", "luns: [4, 6],", None),
+        ("luns: [4],", "luns: [6, 4],", None),
+    ],
+)
+def test_an_initiator_that_names_no_luns_sees_all_of_its_target(was, now, lost):
+    found = refusals(EXPORT.replace("LUNS", was), EXPORT.replace("LUNS", now))
+    if lost is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert found[0].startswith(
+            f"iscsi_target_targets of store01 has taken {lost} from iqn.2026-11.test.one:kvm01 on store01"
+        )
+
+
 def words(options: dict, prefix: str = "testbed") -> set:
     found = set()
     for name, option in options.items():
