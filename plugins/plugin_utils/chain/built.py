@@ -162,7 +162,7 @@ def _targets(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) ->
     return found
 
 
-def _seen(initiator: dict, export: dict) -> set:
+def _seen(initiator: dict[str, Any], export: dict[str, Any]) -> set[Any]:
     """The numbers of the LUNs that an initiator sees: those that are named, else all of the target."""
     named = initiator.get("luns")
     return set(named if named is not None else (lun["lun"] for lun in export["luns"]))
