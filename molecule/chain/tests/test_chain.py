@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,21 @@ def test_all_six_layers_were_measured():
     assert len(measured) == 2 * 6
     for point in measured:
         assert point["read"]["iops"] > 0 and point["write"]["iops"] > 0
+
+
+def test_layers_take_turns_in_every_round():
+    """Of all hosts: whatever the testbed did over time falls on no layer more than on another. The machines' clocks are set against the controller's."""
+    clocks = json.loads((RUN / "clocks.json").read_text())
+
+    def moment(point, key):
+        return datetime.fromisoformat(point[key]).timestamp() - clocks[point["host"]]["offset_s"]
+
+    order = sorted(points(), key=lambda point: moment(point, "started_utc"))
+    assert [point["repetition"] for point in order] == [1] * 6 + [2] * 6
+    assert len({point["host"] for point in order[:6]}) == 3
+    uncertain_s = 2 * max(clock["uncertain_s"] for clock in clocks.values())
+    for one, following in zip(order, order[1:]):
+        assert moment(one, "finished_utc") <= moment(following, "started_utc") + uncertain_s
 
 
 def test_raw_files_are_there_and_unchanged():

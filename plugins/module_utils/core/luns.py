@@ -38,7 +38,7 @@ def paths_of(target: dict[str, Any]) -> list[Any]:
 
 
 def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
-    """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, empty in check mode."""
+    """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, in check mode only of disks that are there."""
     layers = []
     for target in targets:
         for lun in target["luns"]:

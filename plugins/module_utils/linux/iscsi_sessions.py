@@ -149,5 +149,7 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
                 # The first login failed: nothing of this testbed is left then.
                 iscsi.remove_all()
             raise
+    elif name == params["initiator_name"]:
+        disks = iscsi.seen(paths)
     steps += [step for its_steps in plans for step in its_steps]
     return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps), "layers": layers_of(targets, disks)}

@@ -560,21 +560,44 @@ class OpenIscsi:
         for lun in target["luns"]:
             disk = found[lun["lun"]]
             self._reread(disk)
-            pages = {page: self._page(disk["folder"], page) for page in ("vpd_pg80", "vpd_pg83")}
-            naa = scsi_pages.naa_names(pages["vpd_pg83"])
-            facts = {
-                "path": disk["path"],
-                "size_bytes": block_device.size_bytes(disk["path"]),
-                "serial": scsi_pages.unit_serial(pages["vpd_pg80"]),
-                # NAA type 6 is unique in the world; shorter ones may be made of mere numbers.
-                "naa": naa[0] if naa and naa[0].startswith("6") else "",
-                "wwid": read_text(f"{disk['folder']}/wwid", default=""),
-                "queue_depth": int(read_text(f"{disk['folder']}/queue_depth")),
-                "initiator_iqn": session["initiator"],
-            }
+            facts = self._facts(disk, session)
             check_identity(lun, facts, target)
             result[lun["lun"]] = facts
         return result
+
+    def _facts(self, disk: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
+        pages = {page: self._page(disk["folder"], page) for page in ("vpd_pg80", "vpd_pg83")}
+        naa = scsi_pages.naa_names(pages["vpd_pg83"])
+        return {
+            "path": disk["path"],
+            "size_bytes": block_device.size_bytes(disk["path"]),
+            "serial": scsi_pages.unit_serial(pages["vpd_pg80"]),
+            # NAA type 6 is unique in the world; shorter ones may be made of mere numbers.
+            "naa": naa[0] if naa and naa[0].startswith("6") else "",
+            "wwid": read_text(f"{disk['folder']}/wwid", default=""),
+            "queue_depth": int(read_text(f"{disk['folder']}/queue_depth")),
+            "initiator_iqn": session["initiator"],
+        }
+
+    def seen(self, paths: list[Any]) -> dict[tuple[str, int], Any]:
+        """{(iqn, lun): facts} of the disks that are there now, for check mode: nothing is read anew, waited for or proven."""
+        found: dict[tuple[str, int], list[Any]] = {}
+        for path in paths:
+            session = self.session(path)
+            there = self.luns(session)
+            for number in (lun["lun"] for lun in path["luns"]):
+                if session and number in there:
+                    facts = {**self._facts(there[number], session), "portal": path["portal"]}
+                    found.setdefault((path["iqn"], number), []).append(facts)
+        return {key: self._as_used(its_paths) for key, its_paths in found.items()}
+
+    @staticmethod
+    def _as_used(paths: list[Any]) -> dict[str, Any]:
+        first, above = paths[0], multipath.map_of(paths[0]["path"])
+        if not above and len(paths) == 1:
+            return first
+        known = {"path": above["path"], "uuid": above["uuid"], "multipath": above["name"]} if above else {}
+        return {**first, **known, "paths": [portal_text(**path["portal"]) for path in paths]}
 
     def offline(self, target: dict[str, Any]) -> bool:
         """Whether a wanted disk was given up by the kernel, which a new login heals."""

@@ -518,3 +518,25 @@ def test_bindings_are_read_by_their_last_word():
     text = "# Multipath bindings\nmpatha 3600a\nmpathb 3600b\n"
     assert multipath.wwids_of("/etc/multipath/bindings", text) == ["3600a", "3600b"]
     assert multipath.without("/etc/multipath/bindings", text, {"3600b"}) == "# Multipath bindings\nmpatha 3600a\n"
+
+
+def test_in_check_mode_the_disks_that_are_there_are_known(tmp_path, monkeypatch):
+    """Without them all that stands on them would seem to be missing. Nothing is written, not even to read a disk anew."""
+    monkeypatch.setattr(open_iscsi, "SESSIONS", str(tmp_path))
+    iscsi = open_iscsi.OpenIscsi("tb", TUNING)
+    monkeypatch.setattr(
+        iscsi, "session", lambda path: {"sid": "9", "initiator": "iqn.t:h"} if path["portal"]["port"] == 3261 else None
+    )
+    folder = tmp_path / "session9" / "device" / "target5:0:0" / "5:0:0:3"
+    (folder / "block" / "sdq").mkdir(parents=True)
+    for name, text in (("state", "running"), ("queue_depth", "24"), ("wwid", "naa.6001")):
+        (folder / name).write_text(f"{text}\n")
+    monkeypatch.setattr(open_iscsi.block_device, "size_bytes", lambda path: {"/dev/sdq": 4711}[path])
+    monkeypatch.setattr(open_iscsi, "write_text", lambda *arguments: pytest.fail(f"written: {arguments}"))
+    hidden = {**TARGET, "luns": [*TARGET["luns"], {**TARGET["luns"][0], "lun": 5}]}
+    elsewhere = {**TARGET, "iqn": "iqn.2026-01.t:other", "portal": {"address": "10.0.0.1", "port": 3262}}
+    found = iscsi.seen([hidden, elsewhere])
+    assert list(found) == [(TARGET["iqn"], 3)]
+    (disk,) = found.values()
+    assert (disk["path"], disk["size_bytes"], disk["queue_depth"], disk["wwid"]) == ("/dev/sdq", 4711, 24, "naa.6001")
+    assert disk["initiator_iqn"] == "iqn.t:h" and "paths" not in disk
