@@ -366,7 +366,8 @@ def test_a_server_that_refuses_is_named(base, two):
     """fio itself exits with 0 then."""
     servers = serve(base, two)
     fio_server.stop("t", servers[0]["port"], base)
-    _note, whole, _text = measured(base, distributed_plan(two, servers, read_percent=0))
+    # A fill would meet it first.
+    _note, whole, _text = measured(base, {**distributed_plan(two, servers, read_percent=0), "prepare": {"fill": False}})
     assert [(one["host"], one["status"]) for one in whole["clients"]] == [("host01", "failed"), ("host02", "measured")]
     assert whole["status"] == "failed" and "host01" in whole["failures"][0]["message"]
 

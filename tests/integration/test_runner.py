@@ -235,7 +235,12 @@ def test_stop_ends_everything_and_keeps_what_was_measured(base):
     plan = make_plan(CEILING, workloads=({"runtime_s": 1}, {"runtime_s": 60, "read_percent": 0}))
     started = runner.start(plan, base)
     until(lambda: runner.status("t", "one", base)["state"].get("point") == 2)
-    assert runner.stop("t", "one", base=base) == {"changed": True, "stopped": [started["state_dir"]], "removed": []}
+    assert runner.stop("t", "one", base=base) == {
+        "changed": True,
+        "stopped": [started["state_dir"]],
+        "removed": [],
+        "uncollected": {"one": 1},
+    }
     assert not engine_processes(started["state_dir"])
     assert runner.status("t", "one", base)["state"]["status"] == "stopped"
     assert meta(base, plan["points"][0]["point_id"])["exit_code"] == 0
@@ -809,7 +814,7 @@ def test_a_full_disk_fails_its_points_with_the_reason_and_the_others_go_on(base,
     assert (ceiling["status"], other["status"]) == ("measured", "measured")
     assert (read["failures"][0]["code"], wrote["failures"][0]["code"]) == ("fill_failed", "fill_failed")
     assert "No space left on device" in read["failures"][0]["message"]
-    plan = make_plan(small_loop[0], workloads=({"read_percent": 0},), run_id="two")
+    plan = make_plan(small_loop[0], workloads=({"read_percent": 0},), run_id="two", prepare={"fill": False})
     runner.start(plan, base)
     finished(base, "two")
     (wrote,) = results(plan, base)[0].values()
