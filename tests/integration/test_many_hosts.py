@@ -342,7 +342,8 @@ def test_the_job_file_on_record_is_what_each_server_was_told(base, two):
 
 def test_a_server_that_dies_in_the_middle_is_named_and_the_point_fails(base, two):
     servers = serve(base, two)
-    plan = distributed_plan(two, servers, runtime_s=4, read_percent=0)
+    # Without a fill, whose jobs are no less three processes.
+    plan = {**distributed_plan(two, servers, runtime_s=4, read_percent=0), "prepare": {"fill": False}}
     folder = Path(runner.start(plan, base)["state_dir"])
     port = servers[1]["port"]
     until(lambda: len(processes(f"--server=ip:127.0.0.2,{port}")) == 3)
@@ -370,6 +371,15 @@ def test_a_server_that_refuses_is_named(base, two):
     _note, whole, _text = measured(base, {**distributed_plan(two, servers, read_percent=0), "prepare": {"fill": False}})
     assert [(one["host"], one["status"]) for one in whole["clients"]] == [("host01", "failed"), ("host02", "measured")]
     assert whole["status"] == "failed" and "host01" in whole["failures"][0]["message"]
+
+
+def test_a_server_that_refuses_is_named_when_the_layer_is_filled(base, two):
+    servers = serve(base, two)
+    fio_server.stop("t", servers[1]["port"], base)
+    note, whole, _text = measured(base, distributed_plan(two, servers))
+    assert whole is None
+    (failure,) = note["failures"]
+    assert failure["code"] == "fill_failed" and "host02" in failure["message"] and "host01" not in failure["message"]
 
 
 def test_two_servers_at_one_address_are_told_apart(base, two):

@@ -40,7 +40,7 @@ def _owner(name: str, lab_root: str) -> str | None:
 
 
 def _parts(cmdline: list[str]) -> Iterator[tuple[str, str]]:
-    """(lab, kind) of everything in a lab's folder that the command line is about: the pid file of a machine, the control socket of a connection."""
+    """(lab, machine) of everything in a lab's folder that the command line is about: a machine by its pid file; "" for the control socket of a connection."""
     root = re.escape(netns.RUN_ROOT)
     for word, following in zip(cmdline, cmdline[1:]):
         machine = re.fullmatch(rf"{root}/([^/]+)/vm/([^/]+)/pid", following)

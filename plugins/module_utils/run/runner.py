@@ -16,6 +16,7 @@ when the connection breaks, and nothing of fio outlives the supervisor.
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import hashlib
 import io
@@ -438,12 +439,13 @@ class Supervisor:
         }
         folder = self._preparation_folder(f"{writing.phase}-{job['layer']}")
         error = _exit_error(self._fio(folder, job, phase=writing.phase, fill=fill), folder)
-        if error:
-            return error
-        results = fio.results(_text(os.path.join(folder, "fio.json")))
-        written = sum(result.get("write", {}).get("bytes", 0) for result in results)
-        wanted = _whole_bytes(job) * writing.passes
-        return None if written == wanted else f"{written} of {wanted} bytes were written."
+        output = os.path.join(folder, "fio.json")
+        if not error:
+            written = sum(result.get("write", {}).get("bytes", 0) for result in fio.results(_text(output)))
+            wanted = _whole_bytes(job) * writing.passes
+            error = None if written == wanted else f"{written} of {wanted} bytes were written."
+        # Of many hosts, the one that failed.
+        return (error and _of_servers(output, job.get("servers", []))) or error
 
     def warm_up(self, job: dict, seconds: float) -> str | None:
         workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
@@ -637,6 +639,14 @@ class Supervisor:
                     process.wait()
                     return False
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
+
+
+def _of_servers(output: str, servers: list) -> str:
+    """What is said of the hosts that failed in a job of many; empty when nothing is known of any."""
+    with contextlib.suppress(Failure):
+        results = fio_distributed.results(_text(output), servers) if servers else []
+        return " ".join(failure["message"] for result in results for failure in result["failures"])
+    return ""
 
 
 def _whole_bytes(job: dict) -> int:
