@@ -45,19 +45,33 @@ def test_e2_is_the_published_one_on_hardware_and_says_so_where_it_is_scaled_down
     assert (store["benchmark_file_mib"], store["benchmark_files"]) == (4096, 4)
     rc, small = shown("embedded")
     assert rc == 0 and small["testbed_id"] == "e2-scaled-down"
-    assert small["drawing"][1:] == [
-        "└─ backing-e2 on target01: RAM disk, 192 MiB",
-        "   └─ datastore-e2 on target01: ext4 at /srv/storlab/e2",
+    assert [(layer["name"], layer["host"], layer["purpose"]) for layer in small["layers"]] == [
+        ("backing-e2", "target01", "data"),
+        ("backing-e2-iscsi", "target01", "data"),
+        ("target-e2-iscsi", "target01", "data"),
+        ("initiator-e2-iscsi", "hypervisor01", "data"),
+        ("datastore-e2", "target01", "scratch"),
+        ("datastore-e2-iscsi", "hypervisor01", "scratch"),
     ]
+    # What is mounted on the target is not exported.
+    exports = small["hosts"]["target01"]["variables"]["iscsi_target_targets"]
+    assert [lun["layer"] for export in exports for lun in export["luns"]] == ["backing-e2-iscsi"]
     # The guest of the inventory's own testbed is not there.
     assert small["hosts"]["guest01"]["stages"] == []
+
+
+@pytest.mark.parametrize(("inventory", "layers"), [("lab_linux_esxi", 2), ("lab_linux", 6)])
+def test_e2_is_measured_over_iscsi_by_the_first_linux_host_that_logs_in(shown, inventory, layers):
+    rc, result = shown(inventory)
+    assert rc == 0 and len(result["layers"]) == layers
+    assert {layer["host"] for layer in result["layers"]} == {"target01", *(["client01"] if layers > 2 else [])}
 
 
 def test_e2_that_does_not_fit_into_memory_is_refused_with_the_arithmetic(shown):
     rc, result = shown("embedded", "-e", '{"testbed_e2": {"disk": "192MiB", "file": "40MiB"}}')
     assert rc == 2 and result["failure"]["code"] == "description_wrong"
     assert (
-        "memory of target01 is 576 MiB, but its RAM disks take 192 MiB, the buffers of 4m-r100-rnd0-qd64-w1: 1 worker × 64 in flight × 4096 KiB "
+        "memory of target01 is 768 MiB, but its RAM disks take 384 MiB, the buffers of 4m-r100-rnd0-qd64-w1: 1 worker × 64 in flight × 4096 KiB "
         "take 256 MiB and the system needs 192 MiB"
     ) in result["msg"]
     rc, result = shown(

@@ -219,6 +219,26 @@ def test_only_what_reads_without_a_fill_may_read_what_was_never_written():
     assert not preparation.reads_unwritten(WRITE, bare)
 
 
+def test_every_file_of_a_layer_passes_the_guard(monkeypatch):
+    """The second one is no longer on the testbed's file system."""
+    judged = []
+
+    def guard(layer, *_more):
+        judged.append((layer["name"], layer["path"]))
+        if layer["path"] == "/srv/a.1.dat":
+            raise Failure("wrong_mount", "It lies elsewhere.", "Build again.")
+
+    monkeypatch.setattr(runner.device_safety, "guard", guard)
+    files = [f"/srv/a.{number}.dat" for number in range(3)]
+    layer = {**DISK, "path": files[0], "detail": {"files": files}}
+    point = {"point_id": "p", "layer": layer["name"], "workload": READ, "workload_id": "r"}
+    plan_of = {"layers": [layer], "known_layers": [], "points": [point], "allow_device": [], "testbed_id": "t"}
+    with pytest.raises(Failure) as caught:
+        runner.check_layers(plan_of)
+    assert caught.value.code == "wrong_mount"
+    assert judged == [(layer["name"], files[0]), (layer["name"], files[1])]
+
+
 def test_buffers_that_the_host_has_no_memory_for_are_refused_with_the_arithmetic(monkeypatch):
     monkeypatch.setattr(
         runner, "read_text", lambda _path, default="": "MemTotal: 4194304 kB\nMemAvailable: 133120 kB\n"
