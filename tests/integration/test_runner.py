@@ -681,8 +681,12 @@ def test_rounds_until_steady_and_merged_exactly(base, loop):
     assert found["steady_state"]["rounds"] == pytest.approx(
         [one["read"]["iops"] + one["write"]["iops"] for one in rounds]
     )
-    assert [one["job options"].get("ramp_time", "0") for one in rounds] == ["1", "0", "0"]
-    assert len({one["job options"]["randseed"] for one in rounds}) == 3
+    # On a busy machine it may take more than three to become steady; the figures are of the last three.
+    count = len(rounds)
+    assert count >= 3
+    assert [one["job options"].get("ramp_time", "0") for one in rounds] == ["1"] + ["0"] * (count - 1)
+    assert len({one["job options"]["randseed"] for one in rounds}) == count
+    rounds = rounds[-3:]
     for name in ("read", "write"):
         assert found[name]["ios"] == sum(one[name]["total_ios"] for one in rounds)
         assert found[name]["bytes"] == sum(one[name]["io_bytes"] for one in rounds)
@@ -693,12 +697,11 @@ def test_rounds_until_steady_and_merged_exactly(base, loop):
             sum(one[name]["lat_ns"]["bins"].values()) for one in rounds
         )
         assert found[name]["latency_max_ns"] == max(one[name]["lat_ns"]["max"] for one in rounds)
-    assert found["runtime_s"] == pytest.approx(3, abs=0.05)
+    assert found["runtime_s"] == pytest.approx(sum(one["read"]["runtime"] for one in rounds) / 1000, rel=1e-3)
+    assert 3 <= found["runtime_s"] + 0.05 < 4
     assert found["checks"][0]["ok"]
     assert [line for line in (folder / "job.fio").read_text(encoding="utf-8").splitlines() if line.startswith(";")] == [
-        "; round 1",
-        "; round 2",
-        "; round 3",
+        f"; round {number}" for number in range(1, count + 1)
     ]
     phases = [row[1] for row in series(base, plan["points"][0]["point_id"])["rows"]]
     assert phases[0] == "ramp"
@@ -718,7 +721,7 @@ def test_what_does_not_become_steady_says_so_when_the_budget_is_used_up(base):
     assert (found["status"], flags_of(found), found["steady_state"]["steady"]) == ("measured", ["not_steady"], False)
     assert len(found["steady_state"]["rounds"]) == 3
     # The figures are of the last two rounds.
-    assert found["runtime_s"] == pytest.approx(2, abs=0.05)
+    assert 1.9 < found["runtime_s"] < 2.9
     assert found["total"]["iops"] == pytest.approx(sum(found["steady_state"]["rounds"][1:]) / 2, rel=0.01)
 
 
