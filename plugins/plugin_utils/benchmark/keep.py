@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ..store import run_folder
@@ -25,12 +26,24 @@ def keep(
         point["point_id"]: read_point(point, layers[point["layer"]], asked, files.get(point["point_id"], {}))
         for point in points
     }
-    for name, found in results.items():
-        run_folder.write_point(run_dir, name, found, files.get(name, {}))
+    for point in points:
+        name = point["point_id"]
+        told = _told(point, layers[point["layer"]], asked)
+        run_folder.write_point(run_dir, name, results[name], {**files.get(name, {}), run_folder.POINT: told})
     for name, left in preparations.items():
         run_folder.write_preparation(run_dir, name, left)
     run_folder.add_prepared(run_dir, plan.prepared_by(results))
     return results
+
+
+def _told(point: dict[str, Any], layer: dict[str, Any], asked: dict[str, Any]) -> bytes:
+    """What the result was made with, besides the host's files, and nothing more."""
+    told = {
+        "point": point,
+        "layer": {key: layer[key] for key in ("kind", "host", "path", *(("detail",) if "servers" in point else ()))},
+        "asked": {key: asked[key] for key in ("engine", "testbed_id", "run_id")},
+    }
+    return json.dumps(told, indent=1, sort_keys=True).encode()
 
 
 def keep_of_others(run_dir: str, host: str, asked: dict[str, Any], archive: bytes, theirs: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
 from ..compare.stats import t_quantile
-from ..store import load
+from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
 from ..store.load import Run
 from . import environment
@@ -91,6 +91,7 @@ class Report:
     trust: str = ""  # whether the figures can be believed, in a sentence
     next_step: str = ""
     targets: list = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
+    verified: str = ""  # what verify_results said of these results; empty when it was not asked
 
 
 def build(run: Run, title: str | None = None) -> Report:
@@ -145,7 +146,10 @@ def build(run: Run, title: str | None = None) -> Report:
         ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
     report.flags = _flags(report, run.environments)
+    if run.verified and not run.verified["outdated"] and run.verified["verdict"] == "differs":
+        report.flags.insert(0, {"level": "warning", "text": verify.sentence(run.verified)})
     report.verdict = _verdict(report, shown)
+    report.verified = _verified(run.verified)
     report.trust = _trust(report)
     report.next_step = _next_step(report)
     return report
@@ -651,6 +655,14 @@ def _trust(report: Report) -> str:
     if few:
         return f"Large differences only: fewer than {ENOUGH_REPETITIONS} repetitions."
     return "Nothing that was checked speaks against the figures."
+
+
+def _verified(found: dict | None) -> str:
+    if found is None:
+        return ""
+    if found["outdated"]:
+        return "The results are not those any more that were verified: run verify_results again."
+    return f"{verify.sentence(found)} Checked {found['checked_utc']}."
 
 
 def _next_step(report: Report) -> str:

@@ -255,6 +255,7 @@ def results_json(report: Report) -> str:
                 "finished_utc",
                 "verdict",
                 "trust",
+                "verified",
                 "next_step",
                 "engines",
                 "ios",

@@ -15,7 +15,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
-from . import additions, store
+from . import additions, store, verify
 
 OPTIONAL = {
     "engine": dict,
@@ -40,6 +40,7 @@ class Run:
     asked: dict = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
     installations: list = field(default_factory=list)  # of operating systems, as docs/results.md says
     damaged: list = field(default_factory=list)  # {file, reason}
+    verified: dict | None = None  # the last verdict of verify_results, see verify.py
 
 
 def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
@@ -141,6 +142,7 @@ def read_run(folder: str) -> Run:
         )
     run.testbed_id, run.run_id = str(run.results[0]["testbed_id"]), str(run.results[0]["run_id"])
     run.installations = _installations(run)
+    run.verified = verify.kept(folder)
     return run
 
 

@@ -21,13 +21,17 @@ from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
 from . import additions
 
-# What a host leaves for one point. meta.json is what its runner noted; it becomes part of result.json.
+# What a host leaves for one point. meta.json is what its runner noted.
 FILES = (
     "meta.json",
     *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)),
     "stderr.txt",
     "series.json",
 )
+# What was to be measured: {point, layer, asked}, the arguments of archive.read_point. With it a result can be made again of its files (verify.py).
+POINT = "point.json"
+# What lies beside a result.json, which is made of it.
+KEPT = (*FILES, POINT)
 
 
 def stored(run_dir: str, points: list) -> dict:
@@ -64,9 +68,8 @@ def failed(run_dir: str, points: list) -> dict:
 
 
 def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
-    _replace_files(
-        os.path.join(run_dir, "points", point_id), {name: files[name] for name in files if name != "meta.json"}
-    )
+    """files: {one of KEPT: content}."""
+    _replace_files(os.path.join(run_dir, "points", point_id), files)
     # Last, because a result without the file it was made of could not be traced.
     write_result(run_dir, point_id, result)
 
@@ -77,7 +80,7 @@ def write_preparation(run_dir: str, name: str, files: dict) -> None:
 
 
 def _replace_files(folder: str, files: dict) -> None:
-    for name in FILES:
+    for name in KEPT:
         path = os.path.join(folder, name)
         if name in files:
             _write(path, files[name])

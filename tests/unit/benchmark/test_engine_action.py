@@ -224,7 +224,7 @@ def test_stored_points_are_known_again(tmp_path):
     found, point = read(point_files())
     run_folder.write_point(str(tmp_path), point["point_id"], found, point_files())
     folder = tmp_path / "points" / point["point_id"]
-    assert sorted(path.name for path in folder.iterdir()) == ["fio.json", "job.fio", "result.json"]
+    assert sorted(path.name for path in folder.iterdir()) == ["fio.json", "job.fio", "meta.json", "result.json"]
     assert hashlib.sha256((folder / "fio.json").read_bytes()).hexdigest() == found["raw"]["sha256"]
     assert list(run_folder.stored(str(tmp_path), [point])) == [point["point_id"]]
 

@@ -1,0 +1,203 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the results of a stored run follow from the files they were made of.
+
+A result.json is what ``archive.read_point`` makes of ``point.json`` (what was to be measured), ``meta.json`` (what the host noted) and the engine's own
+output. It is made again here, and each field that differs is named. So an edit of a single field of a result is always found; of an edit of the files that
+it is made of, each that matters for a figure is, and the ledger (ledger.py) knows the checksums of all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ...module_utils.core.failure import Failure
+from ...module_utils.result import result as schema
+from . import run_folder, store
+from .archive import read_point
+
+FILE = "verified.json"
+SCHEMA = "storlab.verified/1"
+# Sums of floating-point numbers differ by so much between versions of Python (3.12 adds more exactly); nothing is rounded as finely.
+RELATIVE = 1e-12
+# Keys of a result whose files are beside it.
+FILES_OF = ("raw", "job", "series")
+
+
+def verify(run_dir: str) -> dict[str, Any]:
+    """{verdict, points, followed, findings, unproven}.
+
+    verdict: 'differs' when there is a finding, else 'unproven' when something could not be made again, else 'follows'.
+    findings: [{file, field?, found?, follows?, reason}], file relative to the run. unproven: [{file, reason}].
+    """
+    findings, unproven = [], []
+    points = os.path.join(run_dir, "points")
+    names = sorted(os.listdir(points)) if os.path.isdir(points) else []
+    asked = _read(os.path.join(run_dir, "run.json")) or {}
+    followed = 0
+    for name in names:
+        wrong, missing = _point(points, name, asked)
+        findings += wrong
+        unproven += missing
+        followed += not wrong and not missing
+    return {
+        "verdict": "differs" if findings else "unproven" if unproven or not names else "follows",
+        "points": len(names),
+        "followed": followed,
+        "findings": findings,
+        "unproven": unproven,
+    }
+
+
+def state_of(run_dir: str) -> str:
+    """A checksum of all results of the run: what a verdict is of."""
+    whole, points = hashlib.sha256(), os.path.join(run_dir, "points")
+    for name in sorted(os.listdir(points)) if os.path.isdir(points) else []:
+        with contextlib.suppress(OSError), open(os.path.join(points, name, "result.json"), "rb") as handle:
+            whole.update(f"{name}\0{hashlib.sha256(handle.read()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def kept(run_dir: str) -> dict[str, Any] | None:
+    """The last verdict on this run, with ``outdated: true`` when its results are not those any more; None when there is none that can be read."""
+    found = _read(os.path.join(run_dir, FILE))
+    shape = (
+        ("verdict", str),
+        ("points", int),
+        ("followed", int),
+        ("findings", list),
+        ("unproven", list),
+        ("checked_utc", str),
+    )
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        return None
+    if not all(isinstance(found.get(key), kind) for key, kind in shape):
+        return None
+    return {**found, "outdated": found.get("of") != state_of(run_dir)}
+
+
+def sentence(found: dict[str, Any]) -> str:
+    """The verdict in words, without a name of anything."""
+    of = f"{found['followed']} of {found['points']} results follow from their raw files"
+    count = len(found["findings"])
+    if found["verdict"] == "differs":
+        return f"{of}; {count} thing{'s' * (count != 1)} do{'es' * (count == 1)} not."
+    if found["verdict"] == "unproven":
+        return f"{of}; of the rest not everything is there that they were made of."
+    return "Every result follows from its raw files."
+
+
+def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """(findings, unproven) of one point."""
+    path, place = os.path.join(points, name), f"points/{name}"
+    result, reason = store.read_result(os.path.join(path, "result.json"))
+    if result is None:
+        return [{"file": f"{place}/result.json", "reason": reason}], []
+    files = {}
+    for file in run_folder.KEPT:
+        with contextlib.suppress(OSError), open(os.path.join(path, file), "rb") as handle:
+            files[file] = handle.read()
+    findings = list(_checksums(place, result, files))
+    if findings:
+        return findings, []
+    if run_folder.POINT not in files:
+        return [], [
+            {
+                "file": f"{place}/result.json",
+                "reason": f"{run_folder.POINT} is not there, so nobody knows what was asked for",
+            }
+        ]
+    try:
+        told = store.parse(files[run_folder.POINT])
+        follows = json.loads(schema.dump(read_point(told["point"], told["layer"], told["asked"], files)))
+    except Failure as failure:
+        return [{"file": f"{place}/result.json", "reason": failure.what}], []
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        return [
+            {"file": place, "reason": f"its files cannot be read as those of a point: {type(error).__name__} {error}"}
+        ], []
+    if "meta.json" not in files and result["status"] == "measured":
+        return [{"file": f"{place}/meta.json", "reason": "it is missing"}], []
+    expected = {"point_id": name, **{key: asked[key] for key in ("testbed_id", "run_id") if key in asked}}
+    findings = [
+        {
+            "file": f"{place}/result.json",
+            "field": field,
+            **sides,
+            "reason": "it does not follow from the files beside it",
+        }
+        for field, sides in differences(result, follows)
+    ]
+    findings += [
+        {
+            "file": f"{place}/{run_folder.POINT}",
+            "field": key,
+            "found": follows.get(key),
+            "follows": value,
+            "reason": "it is of another point or run",
+        }
+        for key, value in expected.items()
+        if follows.get(key) != value
+    ]
+    return findings, []
+
+
+def _checksums(place: str, result: dict[str, Any], files: dict[str, bytes]) -> Iterator[dict[str, Any]]:
+    """What is not as the result says it was when it was made."""
+    for key in FILES_OF:
+        record = result.get(key)
+        if not isinstance(record, dict):
+            continue
+        file = str(record.get("file"))
+        if file not in files:
+            yield {"file": f"{place}/{file}", "reason": "it is missing"}
+            continue
+        digest = hashlib.sha256(files[file]).hexdigest()
+        if digest != record.get("sha256"):
+            yield {
+                "file": f"{place}/{file}",
+                "field": f"{key}.sha256",
+                "found": record.get("sha256"),
+                "follows": digest,
+                "reason": "its checksum is not the one that the result was made with",
+            }
+
+
+def differences(found: Any, follows: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """(dotted path, {found?, follows?}) of every leaf that is not the same; what is on one side only has one side."""
+    if isinstance(found, dict) and isinstance(follows, dict):
+        for key in sorted({*found, *follows}):
+            inner = f"{path}.{key}" if path else key
+            if key not in found:
+                yield inner, {"follows": follows[key]}
+            elif key not in follows:
+                yield inner, {"found": found[key]}
+            else:
+                yield from differences(found[key], follows[key], inner)
+    elif isinstance(found, list) and isinstance(follows, list) and len(found) == len(follows):
+        for number, (one, other) in enumerate(zip(found, follows)):
+            yield from differences(one, other, f"{path}[{number}]")
+    elif not _same(found, follows):
+        yield path, {"found": found, "follows": follows}
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) or isinstance(other, float):
+        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (one, other))
+        return numbers and math.isclose(one, other, rel_tol=RELATIVE)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _read(path: str) -> Any:
+    try:
+        with open(path, "rb") as handle:
+            return store.parse(handle.read())
+    except (OSError, ValueError, RecursionError):
+        return None
