@@ -19,6 +19,8 @@ GROUPS = {"linux": "clients", "kvm": "hypervisors", "esxi": "hypervisors", "wind
 MEMORY_SHARE = 0.4
 UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
 ESXI_LEAST_MIB = 2048
+# What a new lab measures unless asked otherwise: minutes. Profiles whose figures are worth keeping take hours.
+FIRST_LOOK = "first_look"
 INTERPRETER = 'ansible_python_interpreter: "{{ ansible_playbook_python }}"'
 
 
@@ -59,7 +61,7 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         "clients": clients,
         "size_mib": None if size == "auto" else size_mib(size),
         "user": str(given.get("user") or "root"),
-        "profile": str(given.get("profile") or "four_corners"),
+        "profile": str(given.get("profile") or FIRST_LOOK),
         "thumbprints": given.get("thumbprints") or {},
     }
 
@@ -195,7 +197,7 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
     for disk in probe.get("disks", []):
         if not disk["used"] and disk["size_bytes"]:
             lines.append(
-                f"    # Unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
+                f"    # Seems unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
             )
     store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(kind, f"{{disk: ds1, benchmark_file: {half}}}")
     if kind in ("linux", "kvm") and len(asked["clients"]) > 1:
@@ -210,7 +212,9 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
         "",
         "# What is run at every layer: a profile of docs/workloads.md, or benchmark_workloads of your own.",
     ]
-    lines += [f"benchmark_profile: {asked['profile']}", "benchmark_repetitions: 5"]
+    quick = asked["profile"] == FIRST_LOOK
+    lines += ["# This one takes minutes, to see that all works; its figures are none to publish."] if quick else []
+    lines += [f"benchmark_profile: {asked['profile']}", f"benchmark_repetitions: {3 if quick else 5}"]
     if kind == "windows_esxi":
         lines += ["# What measures on Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
     return "\n".join(lines) + "\n"

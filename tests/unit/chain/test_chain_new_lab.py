@@ -53,7 +53,7 @@ def described_by(files: dict) -> tuple:
         "base_dir": "/labs",
         "secrets": SECRETS,
         "roles": ROLES,
-        "profiles": ["four_corners"],
+        "profiles": ["first_look"],
     }
     testbed = expand.expand(lab)
     return testbed, [problem.sentence() for problem in check.check(lab, testbed)]
@@ -80,6 +80,15 @@ def test_unused_disks_and_other_addresses_are_offered():
     files = new_lab.compose({"kind": "linux", "target": "192.0.2.11", "clients": "192.0.2.21"}, {"target01": PROBE})
     assert "# testbed_address: 10.10.0.11" in files["hosts.yml"]
     assert "path: /dev/sdb, serial: S2" in files["group_vars/all.yml"] and "/dev/sda" not in files["group_vars/all.yml"]
+
+
+@pytest.mark.parametrize(("profile", "repetitions"), [("", 3), ("first_look", 3), ("oltp", 5)])
+def test_a_first_report_takes_minutes_unless_another_profile_is_asked_for(profile, repetitions):
+    given = {"kind": "linux", "target": "192.0.2.11", "clients": "192.0.2.21", "profile": profile}
+    page = new_lab.compose(given, {})["group_vars/all.yml"]
+    written = yaml.safe_load(page)
+    assert (written["benchmark_profile"], written["benchmark_repetitions"]) == (profile or "first_look", repetitions)
+    assert ("none to publish" in page) == (profile != "oltp")
 
 
 def test_fingerprints_are_written_to_be_compared():

@@ -48,6 +48,7 @@ def test_shipped_profile_is_complete(name):
         ("e5_sequential", 2),
         ("snia_iops", 56),
         ("snia_latency", 9),
+        ("first_look", 4),
         ("four_corners", 4),
         ("iometer_forum", 4),
         ("vmfleet_general", 3),
@@ -55,6 +56,12 @@ def test_shipped_profile_is_complete(name):
 )
 def test_number_of_workloads(name, count):
     assert len(shipped(name)["workloads"]) == count
+
+
+def test_the_first_look_is_short():
+    """Three rounds on the six layers of two Linux hosts take five minutes of measuring."""
+    seconds = sum(workload["ramp_s"] + workload["runtime_s"] for workload in shipped("first_look")["workloads"])
+    assert 6 * 3 * seconds <= 300
 
 
 @pytest.mark.parametrize(
