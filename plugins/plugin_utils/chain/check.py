@@ -455,6 +455,8 @@ def _portals(lab: dict, testbed: Testbed) -> list:
                     "name each portal once",
                 )
             )
+        if host.platform == "windows":
+            problems += _ports_of_windows(name, targets)
         known = facts.get(name, {}).get("addresses") or [address for address in given if is_address(address)]
         seen = set()
         for index, export in enumerate(targets):
@@ -486,6 +488,24 @@ def _portals(lab: dict, testbed: Testbed) -> list:
                         )
                     )
     return problems
+
+
+def _ports_of_windows(name: str, targets: list) -> list:
+    """A Windows target server has one port for each of its addresses."""
+    ports: dict = {}
+    for export in targets:
+        for portal in mappings(export.get("portals")):
+            ports.setdefault(str(portal.get("address")), set()).add(portal.get("port", 3260))
+    return [
+        Problem(
+            f"testbed_address of {name}",
+            f"a list with {address} at the ports {' and '.join(map(str, sorted(several)))}",
+            "and Windows listens at one port of an address",
+            "name each address once; a second portal needs an address of its own",
+        )
+        for address, several in ports.items()
+        if len(several) > 1
+    ]
 
 
 def _secrets(lab: dict, testbed: Testbed) -> list:

@@ -55,18 +55,22 @@ def _ways(testbed: Testbed, name: str) -> list:
     """How a host reaches targets that have several portals."""
     lines, host = [], testbed.hosts[name]
     exports = {
-        export.get("name"): mappings(export.get("portals"))
+        export.get("name"): (target, mappings(export.get("portals")))
         for target in testbed.targets
-        if target != name
         for export in mappings(testbed.hosts[target].variables["iscsi_target_targets"])
     }
     for session in mappings(host.variables.get("iscsi_initiator_targets")):
-        portals = [portal_text(one["address"], one.get("port", 3260)) for one in exports.get(session.get("iqn"), [])]
-        used = {
-            "linux": "with a session each: one device where its multipathd runs, else the first alone",
-            "esxi": "which it finds by itself",
-            "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
-        }[host.platform]
+        target, listed = exports.get(session.get("iqn"), (None, []))
+        portals = [portal_text(one["address"], one.get("port", 3260)) for one in listed]
+        used = (
+            "of which its login to itself uses the first alone"
+            if target == name
+            else {
+                "linux": "with a session each: one device where its multipathd runs, else the first alone",
+                "esxi": "which it finds by itself",
+                "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
+            }[host.platform]
+        )
         if len(portals) > 1:
             lines.append(f"{name} reaches {session['iqn']} through {' and '.join(portals)}, {used}")
     return lines

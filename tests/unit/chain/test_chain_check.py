@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.wanted import greatest_buffers
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory
-from chain_lab import ESXI, TWO_LINUX, lab_of
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS, OPTIONS, WORDS
+from chain_lab import ESXI, ROLES, TWO_LINUX, lab_of
 
 EMBEDDED = """
 all:
@@ -358,6 +361,14 @@ WRONG = {
             "testbed_colour of client01 is no variable of this collection: remove it, or give a variable of your own another prefix."
         ],
     ),
+    "two_ports_of_one_address_of_a_windows_server": (
+        WINDOWS,
+        [("testbed_address: 192.0.2.11", "testbed_address: [192.0.2.11, '192.0.2.11:3261']")],
+        [
+            "testbed_address of win01 is a list with 192.0.2.11 at the ports 3260 and 3261, and Windows listens at one port of an address: "
+            "name each address once; a second portal needs an address of its own."
+        ],
+    ),
     "words_of_an_earlier_release": (
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  testbed_disks: []\n  testbed_profile: four_corners")],
@@ -582,6 +593,16 @@ def test_wrong_inventory_is_told_of_in_these_words(name):
         text = text.replace(before, after, 1)
     others = {"testbd_address": ["client01"], "colour": ["client01"]} if name.endswith("in_the_prefix") else {}
     assert sentences(text, others=others) == expected
+
+
+@pytest.mark.parametrize("word", OLD_WORDS)
+def test_every_word_of_an_earlier_release_is_refused_with_what_says_the_same_now(word):
+    text = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {word}: anything", 1)
+    assert sentences(text) == [f"{word} is a word of release 0.3: write {OLD_WORDS[word]}."]
+    # What is named is there: a word of the description, or of a role.
+    named = re.findall(r"testbed[.]\w+|\b[a-z]+_[a-z_]+(?:[.]\w+)?", OLD_WORDS[word])
+    known = {*WORDS, *(name for role in ROLES.values() for name in role), *(f"testbed.{name}" for name in OPTIONS)}
+    assert named and [one for one in named if one not in known and one.partition(".")[0] not in WORDS] == []
 
 
 def test_there_are_thirty_and_each_is_another():

@@ -463,6 +463,8 @@ hypervisors: {esx01: {testbed_esxi: {is: set}}}
     for name in ("store01", "esx01"):
         assert [one["portal"] for one in sessions[name]] == [first] and "other_portals" not in sessions[name][0]
     assert [line for line in drawing.draw(testbed) if "192.0.3.11" in line] == [
+        "store01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, "
+        "of which its login to itself uses the first alone",
         "esx01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, which it finds by itself",
         "client01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, "
         "with a session each: one device where its multipathd runs, else the first alone",
@@ -471,6 +473,38 @@ hypervisors: {esx01: {testbed_esxi: {is: set}}}
         {"address": "192.0.2.11", "port": 3260},
         {"address": "192.0.3.11", "port": 3261},
     ]
+
+
+def test_a_windows_server_listens_at_every_portal_and_who_runs_windows_uses_the_first():
+    testbed = expanded("""
+all:
+  testbed_id: ways
+  testbed: {disks: [{name: bench, size: 1GiB, to: [win02, esx01, client01]}, {name: own, size: 2GiB, to: [], loopback: true}]}
+targets: {win01: {testbed_address: [192.0.2.31, 192.0.3.31], testbed_windows: true}}
+clients: {win02: {testbed_windows: true}, client01: }
+hypervisors: {esx01: {testbed_esxi: {is: set}}}
+""")
+    first, second = {"address": "192.0.2.31", "port": 3260}, {"address": "192.0.3.31", "port": 3260}
+    exports = testbed.hosts["win01"].variables["iscsi_target_targets"]
+    assert len(exports) == 2 and all(export["portals"] == [first, second] for export in exports)
+    sessions = {name: host.variables["iscsi_initiator_targets"] for name, host in testbed.hosts.items()}
+    assert {name: (one["portal"], one.get("other_portals")) for name, [one] in sessions.items()} == {
+        "win01": (first, None),
+        "win02": (first, None),
+        "esx01": (first, None),
+        "client01": (first, [second]),
+    }
+    ways = {
+        line.split()[0]: line.partition("192.0.3.31:3260, ")[2]
+        for line in drawing.draw(testbed)
+        if "192.0.3.31" in line
+    }
+    assert ways == {
+        "win01": "of which its login to itself uses the first alone",
+        "win02": "of which Windows uses 192.0.2.31:3260 alone: this collection does not set up MPIO",
+        "esx01": "which it finds by itself",
+        "client01": "with a session each: one device where its multipathd runs, else the first alone",
+    }
 
 
 def test_one_portal_is_said_once():
