@@ -168,6 +168,7 @@ class ActionModule(CollectionAction):
     def _measure_all(self) -> tuple:
         """(points, {point_id: result}): everything the plan wants, or what it wants next when it is not to be measured now or has failed."""
         self.measured: set = set()
+        self.agreed = False
         self.estimated_s = 0.0
         results: dict = {}
         points: list = []
@@ -257,7 +258,12 @@ class ActionModule(CollectionAction):
         # Before anything runs: results that cannot be kept need not be measured.
         run_folder.refuse_unfit(self.run_dir)
         begun = time.monotonic()
-        results = (self._on_windows if self.windows else self._on_linux)(points, host_plan, expected_s)
+        try:
+            results = (self._on_windows if self.windows else self._on_linux)(points, host_plan, expected_s)
+        except Failure as failure:
+            if self.agreed:
+                run_folder.note(self.run_dir, "fault", host=self.host, code=failure.code)
+            raise
         good = sum(found["status"] == "measured" for found in results.values())
         if self.args["progress"] != "none":
             display.display(
@@ -274,6 +280,8 @@ class ActionModule(CollectionAction):
             self.host,
         )
         run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
+        run_folder.note(self.run_dir, "started", host=self.host)
+        self.agreed = True
 
     def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
         """All points are handed over at once, and each is taken as soon as it is finished."""

@@ -13,6 +13,7 @@ from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory
+from ..plugin_utils.store import ledger
 
 
 def absent_machines(testbed: expand.Testbed) -> list:
@@ -28,6 +29,19 @@ def absent_machines(testbed: expand.Testbed) -> list:
         above = {name for name, host in testbed.hosts.items() if above & set(host.depends_on)} - absent
         absent |= above
     return sorted(absent)
+
+
+def note(testbed: expand.Testbed, event: str, **told) -> None:
+    """A line in the testbed's ledger; Failure 'results_unwritable' where it cannot be kept."""
+    try:
+        ledger.append(os.path.join(testbed.results_dir, testbed.testbed_id), event, **told)
+    except OSError as error:
+        raise Failure(
+            "results_unwritable",
+            f"The ledger in {testbed.results_dir} cannot be written: {error.strerror}.",
+            "Make room there or correct testbed_results_dir, and run again.",
+            path=testbed.results_dir,
+        ) from error
 
 
 class ActionModule(ActionBase):
@@ -93,9 +107,13 @@ class ActionModule(ActionBase):
         testbed = expand.expand(lab)
         if keep == "kept" and not self._task.check_mode:
             os.makedirs(testbed.state_dir, exist_ok=True)
-            write_json(path, built.record(testbed), indent=1)
+            record = built.record(testbed)
+            if read_json(path) != record:
+                note(testbed, "built", layers=sorted(layer["name"] for layer in testbed.layers))
+            write_json(path, record, indent=1)
         elif keep == "forgotten" and not self._task.check_mode and os.path.exists(path):
             os.unlink(path)
+            note(testbed, "removed")
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():

@@ -179,7 +179,7 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
         differ = {"flags": ["clocks_differ"]} if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
         fresh[name] = {**esxi_counters.addition(results[name], host, figures, own, raw, between, path), **differ}
         if not dry_run:
-            write_whole(os.path.join(run_dir, "points", name, raw["file"]), content)
+            run_folder.write_files(run_dir, {f"points/{name}/{raw['file']}": content})
     if not dry_run:
         run_folder.add(run_dir, f"esxi.{host}", results, {**fresh, **flagged})
         if fresh and not run_folder.environment(run_dir, host):

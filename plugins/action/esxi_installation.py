@@ -12,7 +12,7 @@ import os
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.core.files import read_json, write_whole
+from ..module_utils.core.files import read_json
 from ..module_utils.core.names import check_name, check_testbed_id
 from ..module_utils.core.times import unix_s
 from ..module_utils.esxi import counters as esxi_counters
@@ -111,17 +111,17 @@ class ActionModule(ActionBase):
 
 def keep(run_dir: str, file: str, timed: dict, samples: bytes | None) -> None:
     """installations/<guest>.json, after the samples that its figures are of."""
+    place = os.path.relpath(os.path.dirname(file), run_dir)
+    files = {} if samples is None else {f"{place}/{timed['counters']['raw']['file']}": samples}
     try:
-        if samples is not None:
-            raw = os.path.join(os.path.dirname(file), timed["counters"]["raw"]["file"])
-            os.makedirs(os.path.dirname(raw), exist_ok=True)
-            write_whole(raw, samples)
-        os.makedirs(os.path.dirname(file), exist_ok=True)
-        write_whole(file, json.dumps(timed, indent=1, sort_keys=True).encode())
-    except OSError as error:
+        run_folder.write_files(
+            run_dir,
+            {**files, f"{place}/{os.path.basename(file)}": json.dumps(timed, indent=1, sort_keys=True).encode()},
+        )
+    except Failure as error:
         raise Failure(
             "results_unwritable",
-            f"{run_dir} cannot be written: {error.strerror}.",
+            error.what,
             "Make room there or correct results_dir, and run again with the same run_id: the machine remembers its installation.",
             path=run_dir,
         ) from error

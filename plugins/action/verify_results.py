@@ -46,6 +46,7 @@ class ActionModule(CollectionAction):
         answer = {
             "run_dir": run_dir,
             "verdict": found["verdict"],
+            "ledger": found["ledger"],
             "points": found["points"],
             "summary": verify.sentence(found),
         }

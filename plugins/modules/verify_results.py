@@ -11,6 +11,7 @@ version_added: 0.4.0
 description:
   - Makes each C(result.json) of a run again of the files that it was made of (C(point.json), C(meta.json), the engine's output) and names each field that
     is another. One edited field of a result is always found.
+  - Compares every file of the run with its checksum in the ledger of the testbed, and sees that no line of the ledger was changed or removed.
   - Fails with C(results_differ) when something does not follow. What cannot be made again, because the run is of an earlier version or was imported, is
     listed in RV(unproven) and is no failure.
   - Keeps the verdict as C(verified.json) in the folder of the run; the report of the run tells it and links to it.
@@ -67,6 +68,11 @@ verdict:
   returned: always
   type: str
   sample: follows
+ledger:
+  description: V(holds), V(broken), or V(silent) when there is none that tells of this run.
+  returned: always
+  type: str
+  sample: holds
 summary:
   description: The verdict in a sentence.
   returned: always

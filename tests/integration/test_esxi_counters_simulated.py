@@ -146,7 +146,7 @@ class Lab:
                 "finished_utc": utc(self.measured_s + length_s),
             }
             (self.run_dir / "points" / name).mkdir(parents=True)
-            run_folder.write_result(
+            run_folder.write_point(
                 str(self.run_dir),
                 name,
                 {
@@ -159,6 +159,7 @@ class Lab:
                     "workload_id": f"{made['workload_id']}-{name}",
                     "counters": counted,
                 },
+                {},
             )
 
     def task(self, *options: str, password: str = PASSWORD, **arguments) -> dict:

@@ -5,6 +5,7 @@
 
 Hosts are measured by processes of their own: what they share (layers.json, run.json, prepared.json, search.json) is read, merged and replaced under a lock.
 Every file is there whole or not at all. A result.json is written once; what is known later is added beside it, see additions.py.
+The testbed's ledger (ledger.py) tells of each file before it is written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
-from . import additions
+from . import additions, ledger
 
 # What a host leaves for one point. meta.json is what its runner noted.
 FILES = (
@@ -69,28 +70,52 @@ def failed(run_dir: str, points: list) -> dict:
 
 def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
     """files: {one of KEPT: content}."""
-    _replace_files(os.path.join(run_dir, "points", point_id), files)
+    place = f"points/{point_id}"
+    whole = _whole(run_dir, place, files)
     # Last, because a result without the file it was made of could not be traced.
-    write_result(run_dir, point_id, result)
+    whole[f"{place}/result.json"] = schema.dump(result).encode("utf-8", "surrogateescape")
+    codes = [failure["code"] for failure in result["failures"]]
+    _write(
+        run_dir, whole, "collected", point=point_id, status=result["status"], **({"failures": codes} if codes else {})
+    )
 
 
 def write_preparation(run_dir: str, name: str, files: dict) -> None:
     """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
-    _replace_files(os.path.join(run_dir, "preparation", name), files)
+    _write(run_dir, _whole(run_dir, f"preparation/{name}", files))
 
 
-def _replace_files(folder: str, files: dict) -> None:
-    for name in KEPT:
-        path = os.path.join(folder, name)
-        if name in files:
-            _write(path, files[name])
-        elif os.path.exists(path):
-            os.unlink(path)
+def _whole(run_dir: str, place: str, files: dict) -> dict:
+    """{path relative to the run: content, None for what is left there of an earlier time and is to go}."""
+    names = [name for name in KEPT if name in files or os.path.exists(os.path.join(run_dir, place, name))]
+    return {f"{place}/{name}": files.get(name) for name in names}
 
 
-def write_result(run_dir: str, point_id: str, result: dict) -> None:
-    _write(
-        os.path.join(run_dir, "points", point_id, "result.json"), schema.dump(result).encode("utf-8", "surrogateescape")
+def write_files(run_dir: str, files: dict) -> None:
+    """Other files of the run: {path relative to it: content}."""
+    _write(run_dir, files)
+
+
+def note(run_dir: str, event: str, **told) -> None:
+    """A line in the ledger about this run."""
+    with _writing(run_dir):
+        ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **told)
+
+
+def ledger_files(run_dir: str) -> list:
+    """The files of a run that this module writes, as the ledger names them."""
+    found = []
+    for folder, _folders, names in os.walk(run_dir):
+        place = os.path.relpath(folder, run_dir).replace(os.sep, "/")
+        found += [name if place == "." else f"{place}/{name}" for name in names]
+    return sorted(
+        name
+        for name in found
+        if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json")
+        or (
+            name.startswith(("points/", "hosts/", "installations/", "preparation/", f"{additions.FOLDER}/"))
+            and not name.endswith(".log")
+        )
     )
 
 
@@ -125,7 +150,9 @@ def write_host(run_dir: str, host: str, environment: dict, variant: str | None =
     variants = _read(path).get("variants", {})
     if variant:
         variants[variant] = environment
-    _write_json(path, {"host": host, **environment, **({"variants": variants} if variants else {})})
+    _write_json(
+        run_dir, f"hosts/{host}.json", {"host": host, **environment, **({"variants": variants} if variants else {})}
+    )
 
 
 def refuse_unfit(run_dir: str) -> None:
@@ -162,7 +189,7 @@ def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
 
     # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
     request = json.loads(json.dumps(request))
-    _merge(run_dir, "run.json", merged)
+    _merge(run_dir, "run.json", merged, "asked", host=host)
 
 
 def add_answers(run_dir: str, answers: dict) -> None:
@@ -206,7 +233,7 @@ def environment(run_dir: str, host: str) -> dict:
     return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
 
 
-def _merge(run_dir: str, name: str, change) -> None:
+def _merge(run_dir: str, name: str, change, event: str = "noted", **told) -> None:
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
     with locked(run_dir):
@@ -214,7 +241,7 @@ def _merge(run_dir: str, name: str, change) -> None:
         known = _read(path)
         wanted = change(known)
         if wanted != known:
-            _write_json(path, wanted)
+            _write_json(run_dir, name, wanted, event, **told)
 
 
 def _read(path: str) -> dict:
@@ -242,14 +269,35 @@ def locked(folder: str):
         os.close(descriptor)
 
 
-def _write_json(path: str, value) -> None:
-    _write(path, json.dumps(value, indent=1, sort_keys=True).encode())
+def _write_json(run_dir: str, name: str, value, event: str = "noted", **told) -> None:
+    _write(run_dir, {name: json.dumps(value, indent=1, sort_keys=True).encode()}, event, **told)
 
 
-def _write(path: str, content: bytes) -> None:
-    with _writing(path):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        write_whole(path, content)
+def _write(run_dir: str, files: dict, event: str = "noted", **told) -> None:
+    """Write or, where the content is None, remove these files, in this order; nothing is done where all of them are so already."""
+    if all(_content(os.path.join(run_dir, name)) == content for name, content in files.items()):
+        return
+    note(run_dir, event, files=ledger.digests(files), **told)
+    for name, content in files.items():
+        path = os.path.join(run_dir, name)
+        with _writing(path):
+            if content is None:
+                os.unlink(path)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                write_whole(path, content)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as handle:
+            return handle.read()
+    except OSError:
+        return None
+
+
+def _name(run_dir: str) -> str:
+    return os.path.basename(os.path.abspath(run_dir))
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@
 
 A result.json is what ``archive.read_point`` makes of ``point.json`` (what was to be measured), ``meta.json`` (what the host noted) and the engine's own
 output. It is made again here, and each field that differs is named. So an edit of a single field of a result is always found; of an edit of the files that
-it is made of, each that matters for a figure is, and the ledger (ledger.py) knows the checksums of all of them.
+it is made of, each that matters for a figure is. The ledger (ledger.py) knows the checksums of all files of the run, of the hosts' facts too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.result import result as schema
-from . import run_folder, store
+from . import ledger, run_folder, store
 from .archive import read_point
 
 FILE = "verified.json"
@@ -32,8 +32,9 @@ FILES_OF = ("raw", "job", "series")
 
 
 def verify(run_dir: str) -> dict[str, Any]:
-    """{verdict, points, followed, findings, unproven}.
+    """{verdict, points, followed, ledger, findings, unproven}.
 
+    ledger: 'holds', 'broken' or 'silent', when it tells nothing of the run.
     verdict: 'differs' when there is a finding, else 'unproven' when something could not be made again, else 'follows'.
     findings: [{file, field?, found?, follows?, reason}], file relative to the run. unproven: [{file, reason}].
     """
@@ -47,10 +48,14 @@ def verify(run_dir: str) -> dict[str, Any]:
         findings += wrong
         unproven += missing
         followed += not wrong and not missing
+    ledger_says, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))
+    # What is told of a field already need not be told of its file.
+    findings += [one for one in wrong if one["file"] not in {finding["file"] for finding in findings}]
     return {
         "verdict": "differs" if findings else "unproven" if unproven or not names else "follows",
         "points": len(names),
         "followed": followed,
+        "ledger": ledger_says,
         "findings": findings,
         "unproven": unproven,
     }
@@ -91,7 +96,8 @@ def sentence(found: dict[str, Any]) -> str:
         return f"{of}; {count} thing{'s' * (count != 1)} do{'es' * (count == 1)} not."
     if found["verdict"] == "unproven":
         return f"{of}; of the rest not everything is there that they were made of."
-    return "Every result follows from its raw files."
+    known = "the ledger holds" if found.get("ledger") == "holds" else "the ledger tells nothing of this run"
+    return f"Every result follows from its raw files; {known}."
 
 
 def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], list[Any]]:

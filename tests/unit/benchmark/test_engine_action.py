@@ -292,8 +292,8 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(tmp_path, monkeypatch):
 
     monkeypatch.setattr(run_folder.os, "replace", full)
     (tmp_path / "points" / point["point_id"]).mkdir(parents=True)
-    with refused(tmp_path, match=r"fio.json cannot be written: No space left on device. Make room there") as caught:
-        run_folder.write_point(str(tmp_path), point["point_id"], {}, point_files())
+    with refused(tmp_path, match=r"cannot be written: No space left on device. Make room there") as caught:
+        run_folder.write_point(str(tmp_path), point["point_id"], {"status": "failed", "failures": []}, point_files())
     assert caught.value.code == "results_unwritable"
 
 

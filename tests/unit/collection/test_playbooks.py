@@ -18,6 +18,7 @@ import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import testbed_lock
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import expand, inventory
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from chain_lab import ESXI, TWO_LINUX, lab_of
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -306,3 +307,38 @@ def test_limit_and_no_failure_stop_nothing(lab, tmp_path):
     rc, document, _said = show_testbed.run(lab(), "--limit", "c1", playbook=str(book))
     assert rc == 0 and set(document["stats"]) == {"c1"}
     assert show_testbed.run(lab(), playbook=str(book))[0] == 0
+
+
+def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_nothing(lab, tmp_path):
+    def rename(content):
+        content["all"]["vars"]["testbed_results_dir"] = str(tmp_path / "results")
+
+    def told(*kept: str) -> list:
+        tasks = [{"storlab.testbed.chain": {"built": one}, "run_once": True} for one in kept]
+        book.write_text(
+            yaml.safe_dump(
+                [
+                    {"import_playbook": str(ROOT / "playbooks" / "check.yml")},
+                    {"hosts": "localhost:all", "gather_facts": False, "tasks": tasks},
+                ]
+            ),
+            encoding="utf-8",
+        )
+        rc, document, _said = show_testbed.run(inventory_of, playbook=str(book))
+        assert rc == 0, document
+        (path,) = (tmp_path / "results").glob("*/ledger.jsonl")
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        assert ledger.read(str(path.parent))[1] == []
+        return lines
+
+    book, inventory_of = tmp_path / "book.yml", lab(rename)
+    # A second build that changes nothing is no event.
+    lines = told("kept", "kept")
+    assert [line["event"] for line in lines] == ["built"]
+    assert lines[0]["layers"] == [
+        f"{kind}-{name}" for kind in ("backing", "initiator", "target") for name in ("one", "two")
+    ]
+    for path in (tmp_path / "results").glob("*/ledger.*"):
+        path.unlink()
+    assert [line["event"] for line in told("forgotten", "forgotten")] == ["removed"]
+    assert not (tmp_path / "state" / "built.json").exists()

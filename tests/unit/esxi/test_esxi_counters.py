@@ -401,7 +401,7 @@ def run_dir(tmp_path):
         ),
     ):
         (tmp_path / "points" / made["point_id"]).mkdir(parents=True)
-        run_folder.write_result(str(tmp_path), made["point_id"], made)
+        run_folder.write_point(str(tmp_path), made["point_id"], made, {})
     return tmp_path
 
 

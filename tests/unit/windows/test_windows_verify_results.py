@@ -23,6 +23,9 @@ def test_every_single_edit_of_a_result_is_found(tmp_path, monkeypatch, engine):
     found = Bench(tmp_path).run(engine=engine, windows={"program": program}, repetitions=2)
     assert not found.get("failed"), found
     run = tmp_path / "results" / "lab" / "one"
+    # The ledger would find every edit by itself.
+    for path in run.parent.glob("ledger.*"):
+        path.unlink()
     whole = verify.verify(str(run))
     assert (whole["verdict"], whole["followed"], whole["findings"]) == ("follows", whole["points"], [])
     path = run / "points" / found["points"][0]["point_id"] / "result.json"
