@@ -27,6 +27,7 @@ from .failure import Failure, bad_value
 KINDS = ("ceiling", "backing", "target", "initiator", "datastore", "guest")
 # Of Linux, of a Windows drive, or of a Windows device such as \\.\PhysicalDrive1.
 ABSOLUTE = re.compile(r"/|[A-Za-z]:\\|\\\\\.\\")
+FILE_NAME = re.compile(r"[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,199}")
 # What of an identity goes with the contents of a disk that the testbed makes.
 OF_CONTENTS = ("serial", "naa", "wwid", "uuid")
 REDUCING = re.compile(r"/dev/(zram\d+|zd\d+|zvol/.+)")
@@ -38,6 +39,13 @@ def validate_layer(layer: dict[str, Any]) -> dict[str, Any]:
     missing = [key for key in REQUIRED if key not in layer]
     if missing:
         raise bad_value("layer", layer.get("name", layer), f"Give it {', '.join(missing)}.")
+    # It becomes the name of a file on the controller.
+    if not FILE_NAME.fullmatch(str(layer["name"])):
+        raise bad_value(
+            "layer name",
+            layer["name"],
+            "Use a name of up to 200 characters without / and control characters, that does not begin with a dot.",
+        )
     if layer["kind"] not in KINDS:
         raise bad_value(f"layer {layer['name']} kind", layer["kind"], f"Use one of {', '.join(KINDS)}.")
     if layer["purpose"] not in ("scratch", "data"):

@@ -111,6 +111,9 @@ def foreign_entries(names: Any) -> list[Any]:
     return sorted(name for name in names if name not in ("lost+found", PARTIAL) and not FILE.fullmatch(name))
 
 
+MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
+
+
 def resolve(params: dict[str, Any]) -> list[Any]:
     """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing."""
     wanted, names, points = [], set(), set()
@@ -120,11 +123,18 @@ def resolve(params: dict[str, Any]) -> list[Any]:
             raise bad_value("datastore_datastores", name, "Give every datastore another name and mount point.")
         names.add(name)
         points.add(entry["mount_point"])
-        if os.path.normpath(entry["mount_point"]) != entry["mount_point"] or entry["mount_point"].count("/") < 2:
+        point = entry["mount_point"]
+        if not point.startswith("/") or os.path.normpath(point) != point or point.count("/") < 2:
             raise bad_value(
                 f"datastore_datastores {name} mount_point",
                 entry["mount_point"],
                 "Give a clean absolute path at least two folders deep, such as /srv/storlab/ds1.",
+            )
+        if not MOUNT_OPTIONS.fullmatch(entry["mount_options"]):
+            raise bad_value(
+                f"datastore_datastores {name} mount_options",
+                entry["mount_options"],
+                "Write options of mount(8) with commas between them and no blanks, such as noatime,nodev.",
             )
         if bool(entry["layer"]) == bool(entry["device"]):
             raise bad_value(

@@ -22,6 +22,9 @@ SOURCE = ("title", "url", "read")
 PUBLISHED = ("metric", "value", "unit", "where", "note", "limit", "workload")
 LIMITS = ("at_most", "at_least")
 FROM_MEMORY = "memory"
+# Ours have some kilobytes.
+LONGEST = 1 << 20
+MOST_VALUES = 100_000
 
 
 def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
@@ -45,7 +48,12 @@ def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
     path = there[-1]
     try:
         with open(path, encoding="utf-8") as handle:
-            content = load(handle.read())
+            text = handle.read(LONGEST + 1)
+        if len(text) > LONGEST:
+            raise ValueError(f"it has more than {LONGEST} characters")
+        content = load(text)
+        if _many(content):
+            raise ValueError(f"it stands for more than {MOST_VALUES} values")
     except Exception as error:
         raise Failure(
             "profile_unreadable",
@@ -54,6 +62,17 @@ def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
             path=path,
         ) from error
     return validate(content, path)
+
+
+def _many(content: Any) -> bool:
+    """Whether there are more than MOST_VALUES in it, which a few lines of aliases can stand for, or no end of them."""
+    waiting, count = [content], 0
+    while waiting and count <= MOST_VALUES:
+        value = waiting.pop()
+        inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+        count += 1 + len(inner)
+        waiting += inner[:MOST_VALUES]
+    return count > MOST_VALUES
 
 
 def names(directories: list[Any]) -> list[Any]:

@@ -17,7 +17,7 @@ from ...module_utils.core.raid_levels import chunk_kib, faults
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
-from . import role_values
+from . import role_values, texts
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
 from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, did_you_mean, near, shown
@@ -43,11 +43,15 @@ FILE_SYSTEM_OVERHEAD_PERCENT = 5
 
 def check_results(lab: dict, testbed: Testbed) -> list:
     """The problems for who only reads results, for which no host and no description is needed."""
-    return [*_words(lab, testbed), *_testbed_id(lab, testbed)]
+    return texts.problems(lab) or [*_words(lab, testbed), *_testbed_id(lab, testbed)]
 
 
 def check(lab: dict, testbed: Testbed) -> list:
     """The problems of the lab's description, as [Problem], those of its shape first."""
+    # What else there is to say would repeat what cannot be written into a sentence.
+    hostile = texts.problems(lab)
+    if hostile:
+        return hostile
     problems = list(testbed.problems)
     for part in (_groups, _words, _lab_wide):
         problems += part(lab, testbed)

@@ -19,6 +19,8 @@ from ...module_utils.workload.meanings import meanings
 from .run_folder import FILES
 
 LARGEST_FILE_BYTES = 256 << 20
+# Of all files together that are taken out of one archive: a few kilobytes can stand for any amount.
+LARGEST_ARCHIVE_BYTES = 1 << 30
 # fill-<layer>, precondition-<layer>, warmup-<layer>.<workload>
 _PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 
@@ -31,9 +33,17 @@ def unpack(archive: bytes, point_ids: set) -> tuple:
     points: dict = {}
     preparations: dict = {}
     environment: dict = {}
+    taken = 0
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         for member in tar:
             parts = member.name.split("/")
+            taken += member.size
+            if taken > LARGEST_ARCHIVE_BYTES:
+                raise Failure(
+                    "transfer_damaged",
+                    f"What a host has packed stands for more than {LARGEST_ARCHIVE_BYTES} bytes.",
+                    "Look at the files of the run on that host; a point has some megabytes.",
+                )
             if not member.isfile() or member.size > LARGEST_FILE_BYTES:
                 continue
             if member.name == "host.json":

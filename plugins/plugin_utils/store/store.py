@@ -30,6 +30,8 @@ except ImportError:
 
 INDEX = "index.jsonl"
 INDEX_SCHEMA = "storlab.index/1"
+# A result with every bin of every histogram has some hundred kilobytes.
+LARGEST_BYTES = 64 << 20
 REQUIRED = (
     "testbed_id",
     "run_id",
@@ -264,7 +266,10 @@ def read_result(path: str) -> tuple:
     """(result, None), or (None, why it is none)."""
     try:
         with open(path, "rb") as handle:
-            content = parse(handle.read())
+            raw = handle.read(LARGEST_BYTES + 1)
+        if len(raw) > LARGEST_BYTES:
+            return None, f"it has more than {LARGEST_BYTES} bytes"
+        content = parse(raw)
     except FileNotFoundError:
         return None, "it is missing"
     except (OSError, ValueError, RecursionError) as error:

@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What no text of an inventory may hold, whatever it is for, and what those may hold that become part of a name, a path or a command.
+
+The first holds for every variable that the collection reads, also for those that come later. No value is shown: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .inventory import PRESENT_ONLY
+from .shape import Problem
+
+LONGEST = 255
+LONGEST_PATH = 1024
+DEEPEST = 20
+# The last word of the variables that are longer than a name: paths, and sentences for people.
+LONG = (
+    "path",
+    "dir",
+    "dirs",
+    "home",
+    "image",
+    "file",
+    "folder",
+    "options",
+    "mount_point",
+    "title",
+    "iso",
+    "url",
+    "ova",
+    "key",
+    "keys",
+    "targets",
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+_TEMPLATE = re.compile(r"\{\{|\{%|\{#")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+_ADDRESS = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:_%\[\]-]{0,254}")
+# As vSphere shows them: they may have blanks and any letters.
+_LABEL = re.compile(r"\w[\w .()+-]{0,79}")
+NAME, ADDRESS, LABEL = (
+    (_NAME, "use up to 63 letters, digits, dots, _ and -"),
+    (_ADDRESS, "write an IP address or a host name"),
+    (_LABEL, "use up to 80 letters, digits, blanks, dots, +, - and _"),
+)
+# Variables by their words without indices, which become part of paths, names or command lines and are looked at nowhere else before something is done.
+SHAPES = {
+    "testbed.guests.name": NAME,
+    "testbed.guests.taps": (
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"),
+        "name a tap interface of up to 15 letters, digits, dots, _ and -",
+    ),
+    "testbed.guests.address": ADDRESS,
+    "testbed.guests.esxi.datastore": LABEL,
+    "testbed.datastores.name": LABEL,
+    "testbed.datastores.server": ADDRESS,
+    "testbed.datastores.path": (re.compile(r"(/(?!\.\.?(/|$))[^/]+)+/?"), "write an absolute path without . and .."),
+    "testbed_address": ADDRESS,
+    "testbed_address.address": ADDRESS,
+}
+
+
+def problems(lab: dict[str, Any]) -> list[Problem]:
+    """One for each text of the inventory, named as the user wrote it."""
+    found: dict[str, Problem] = {}
+    for host, own in lab["hosts"].items():
+        # Of some nothing but that they are set is read.
+        read = {name: value for name, value in own.items() if name not in PRESENT_ONLY}
+        for problem in (*_host(host), *_value(read, "", "", 0)):
+            found.setdefault(problem.variable, problem)
+    return list(found.values())
+
+
+def _host(name: str) -> Iterator[Problem]:
+    if (
+        "/" in name
+        or name.startswith((".", "-"))
+        or len(name) > LONGEST
+        or _CONTROL.search(name)
+        or _TEMPLATE.search(name)
+    ):
+        yield Problem(
+            f"the host {name[:60]!r}",
+            None,
+            "cannot be part of the name of a file",
+            "give it a plain name, and its address in ansible_host",
+        )
+
+
+def _value(value: Any, variable: str, words: str, depth: int) -> Iterator[Problem]:
+    """variable: as it is shown, with indices. words: the same without."""
+    if depth > DEEPEST:
+        yield Problem(variable, None, f"is nested more than {DEEPEST} deep", "write it flatter")
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            text = str(key)
+            if _why(text, words):
+                yield Problem(
+                    variable or "a variable",
+                    None,
+                    f"has the key {text[:60]!r}, which {_why(text, words)}",
+                    "write it plainly",
+                )
+                continue
+            yield from _value(
+                part, f"{variable}.{text}" if variable else text, f"{words}.{text}" if words else text, depth + 1
+            )
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value):
+            yield from _value(part, f"{variable}[{index}]", words, depth + 1)
+    elif isinstance(value, str):
+        why = _why(value, words)
+        if why:
+            yield Problem(variable, None, why, "write it plainly")
+        elif value and words in SHAPES and not SHAPES[words][0].fullmatch(value):
+            yield Problem(variable, None, "holds what cannot be part of it", SHAPES[words][1])
+
+
+def _why(text: str, words: str) -> str | None:
+    if _CONTROL.search(text):
+        return "holds a line break or another control character"
+    if _TEMPLATE.search(text):
+        return "holds a template that was not worked out"
+    longest = (
+        LONGEST_PATH
+        if words.rpartition(".")[2].rpartition("_")[2] in LONG or words.rpartition(".")[2] in LONG
+        else LONGEST
+    )
+    return f"has {len(text)} characters, more than {longest}" if len(text) > longest else None
