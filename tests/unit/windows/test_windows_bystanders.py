@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Targets, virtual disks, files and sessions of others on a Windows host, however alike their names and marks, are in no plan of removal; all of ours are."""
+
+from __future__ import annotations
+
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ramdisk, session, target
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows.host import (
+    INITIATOR_SERVICE,
+    TARGET_SERVICE,
+    stamp,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+CASES = settings(max_examples=500, deadline=None)
+NAMES = st.sampled_from(
+    ("storlab-id-one", "storlab-id-2-one", "storlab-id2-one", "storlab-id", "one", "STORLAB-ID-ONE")
+)
+# Marks that are not ours, one that begins like ours and none at all among them.
+FOREIGN = st.sampled_from(
+    (
+        "",
+        "storlab testbed id-2",
+        "storlab testbed id2: bench",
+        "storlab testbed id-2: bench",
+        "storlab testbed i",
+        "storlab testbed ID",
+        "x storlab testbed id",
+    )
+)
+OURS = st.sampled_from((stamp("id"), stamp("id", "bench")))
+SERVICES = [{"name": name, "state": "Running", "start_mode": "Auto"} for name in (TARGET_SERVICE, INITIATOR_SERVICE)]
+
+
+@CASES
+@given(
+    ours=st.lists(NAMES, unique=True, max_size=3),
+    foreign=st.lists(st.tuples(NAMES, FOREIGN), max_size=6),
+    marked=st.booleans(),
+)
+def test_targets(ours, foreign, marked):
+    """A target of ours that was just made has no mark yet, but the record has its name."""
+    state = {"services": SERVICES, "portals": [], "virtual_disks": [], "files": [], "targets": []}
+    for number, name in enumerate(ours):
+        state["targets"].append(
+            {
+                "name": name,
+                "iqn": f"iqn.t:{number}",
+                "description": stamp("id") if marked else "",
+                "luns": [{"lun": 0, "path": f"ramdisk:{name}"}],
+                "sessions": [],
+            }
+        )
+    others = [one for one in foreign if one[0] not in ours]
+    for name, description in others:
+        state["targets"].append(
+            {
+                "name": name,
+                "iqn": "iqn.t:0",
+                "description": description,
+                "luns": [{"lun": 0, "path": "x"}],
+                "sessions": ["iqn.somebody"],
+            }
+        )
+    steps = target.absent_plan(state, {"targets": ours}, "id")
+    assert [step["target"] for step in steps if step["op"] == "remove_target"] == ours
+    assert {step["target"].partition(" LUN ")[0] for step in steps} == set(ours)
+
+
+@CASES
+@given(
+    ours=st.lists(st.tuples(st.sampled_from(("a", "b", "ab")), OURS), unique_by=lambda one: one[0], max_size=3),
+    foreign=st.lists(
+        st.tuples(st.sampled_from(("a", "a2", "id", "b-2")), FOREIGN), unique_by=lambda one: one[0], max_size=4
+    ),
+    recorded=st.sets(st.sampled_from(("a", "a2", "id"))),
+)
+def test_virtual_disks(ours, foreign, recorded):
+    """What is in the record and carries another's mark is somebody else's, who took the name; files are ours by the record alone."""
+    own, theirs = (
+        [(f"{ramdisk.PREFIX}{kind}-{name}", mark) for name, mark in some]
+        for kind, some in (("own", ours), ("their", foreign))
+    )
+    files = [(f"D:\\{name}.vhdx", mark) for name, mark in foreign if mark]
+    disks = [{"path": path, "description": mark, "size_bytes": 1 << 30} for path, mark in [*own, *theirs, *files]]
+    state = {
+        "services": SERVICES,
+        "portals": [],
+        "targets": [],
+        "disks": [],
+        "virtual_disks": disks,
+        "files": ["D:\\x.vhdx", *(path for path, _mark in files)],
+    }
+    assert [step["target"] for step in ramdisk.absent_plan(state, {}, "id")] == [path for path, _mark in own]
+    taken = [f"D:\\{name}.vhdx" for name in sorted(recorded)]
+    marked = {path for path, _mark in files}
+    steps = target.absent_plan(state, {"files": taken}, "id")
+    assert not {step["target"] for step in steps} & marked
+
+
+@CASES
+@given(
+    ours=st.lists(st.sampled_from(("iqn.t:id", "iqn.t:id:one")), unique=True, max_size=2),
+    foreign=st.lists(st.sampled_from(("iqn.t:id2", "iqn.t:id-2", "iqn.t:i", "iqn.t:id:one2", "IQN.T:ID")), max_size=5),
+    was_stopped=st.booleans(),
+)
+def test_sessions(ours, foreign, was_stopped):
+    sessions = [{"iqn": iqn, "id": f"{number}", "disks": []} for number, iqn in enumerate([*foreign, *ours])]
+    state = {"services": SERVICES, "disks": [], "initiator": {"sessions": sessions, "portals": []}}
+    memory = {"sessions": ours, "portals": [], "service_was": "Stopped" if was_stopped else "Running"}
+    steps = session.absent_plan(state, memory)
+    assert [step["target"] for step in steps if step["op"] == "logout"] == ours
+    # A service that others use goes on.
+    assert any(step["script"] == "service_stop" for step in steps) == (was_stopped and not foreign)
