@@ -131,7 +131,10 @@ def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], li
         ], []
     if "meta.json" not in files and result["status"] == "measured":
         return [{"file": f"{place}/meta.json", "reason": "it is missing"}], []
-    expected = {"point_id": name, **{key: asked[key] for key in ("testbed_id", "run_id") if key in asked}}
+    expected: dict[str, Any] = {
+        "point_id": name,
+        **{key: asked[key] for key in ("testbed_id", "run_id") if key in asked},
+    }
     findings = [
         {
             "file": f"{place}/result.json",
