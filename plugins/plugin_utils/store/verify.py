@@ -41,7 +41,8 @@ def verify(run_dir: str) -> dict[str, Any]:
     findings, unproven = [], []
     points = os.path.join(run_dir, "points")
     names = sorted(os.listdir(points)) if os.path.isdir(points) else []
-    asked = _read(os.path.join(run_dir, "run.json")) or {}
+    asked = _read(os.path.join(run_dir, "run.json"))
+    asked = asked if isinstance(asked, dict) else {}
     followed = 0
     for name in names:
         wrong, missing = _point(points, name, asked)
@@ -107,7 +108,8 @@ def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], li
     if result is None:
         return [{"file": f"{place}/result.json", "reason": reason}], []
     files = {}
-    for file in run_folder.KEPT:
+    # A pipe or a device of a stranger's run would be read for ever.
+    for file in (one for one in run_folder.KEPT if os.path.isfile(os.path.join(path, one))):
         with contextlib.suppress(OSError), open(os.path.join(path, file), "rb") as handle:
             files[file] = handle.read()
     findings = list(_checksums(place, result, files))

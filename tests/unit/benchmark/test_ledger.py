@@ -226,6 +226,17 @@ def test_a_damaged_ledger_is_told_and_written_on(run, content):
     ledger.append(str(run.parent), "built")
 
 
+def test_a_strangers_ledger_leads_nowhere(run):
+    """Neither is opened: reading them would never end."""
+    (run / "pipe").symlink_to("/dev/zero")
+    for name in ("../../../../../../dev/zero", "/dev/zero", "pipe"):
+        ledger.append(str(run.parent), "noted", run="first", files={name: "0" * 64})
+    assert [one["file"] for one in findings(run)] == ["../../../../../../dev/zero", "/dev/zero", "pipe"]
+    path = run / "points" / IDS[0] / "series.json"
+    path.symlink_to("/dev/zero")
+    assert verify.verify(str(run))["verdict"] == "differs"
+
+
 def test_a_run_that_was_copied_without_its_ledger_is_verified_all_the_same(run, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     run.rename(tmp_path / "elsewhere" / "first")

@@ -181,6 +181,12 @@ def test_a_run_of_another_name_is_found(run):
     assert {finding["field"] for finding in verify.verify(str(run))["findings"]} == {"run_id"}
 
 
+@pytest.mark.parametrize("content", ["[]", "7", '"run_id"', "{"])
+def test_a_run_json_of_another_shape_is_none(run, content):
+    (run / "run.json").write_text(content, encoding="utf-8")
+    assert verify.verify(str(run))["verdict"] == "follows"
+
+
 def test_the_failure_names_the_first_field_and_what_follows(run):
     path = run / "points" / IDS[0] / "result.json"
     result = json.loads(path.read_text(encoding="utf-8"))
