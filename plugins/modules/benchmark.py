@@ -180,6 +180,27 @@ options:
       - With O(repetitions) of 3 or more a search tells noise from an answer. Interrupted, it goes on where it was.
     type: dict
     suboptions:
+      max_iops:
+        description: The most I/Os per second whatever they wait. The load is doubled until two doublings in a row bring nothing more.
+        type: dict
+        suboptions:
+          key:
+            description: The key of the workload that is the load.
+            type: str
+            choices: [queue_depth, workers]
+            default: queue_depth
+          low:
+            description: The least load.
+            type: int
+            default: 1
+          high:
+            description: The greatest load.
+            type: int
+            default: 256
+          precision_percent:
+            description: What brings no more than this is nothing.
+            type: float
+            default: 5
       max_iops_at:
         description: The greatest load at which a latency stays within a limit, which is given in one of three units.
         type: dict
@@ -491,7 +512,7 @@ search:
     outcome:
       description:
         - V(found). Or why the answer is not what was asked for - V(lowest_breaks_limit) and V(highest_within_limit) of C(max_iops_at), V(at_lowest) and
-          V(at_highest) of C(knee).
+          V(at_highest) of C(knee), V(at_highest) of C(max_iops).
       type: str
       returned: always
       sample: found

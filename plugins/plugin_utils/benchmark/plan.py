@@ -391,6 +391,4 @@ def _is_number(value) -> bool:
 
 
 def _first_load(search: dict):
-    return {"max_iops_at": search.get("low"), "knee": search.get("values", [None])[0], "rate_ladder": None}[
-        search["kind"]
-    ]
+    return search["values"][0] if search["kind"] == "knee" else search.get("low")

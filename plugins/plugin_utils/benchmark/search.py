@@ -5,6 +5,7 @@
 
 So a search that was interrupted goes on where it was: the stored results lead to the same decisions again.
 
+    max_iops      the most I/Os per second, whatever they wait (doubling, until more load brings nothing)
     max_iops_at   the greatest load at which a latency stays within a limit (doubling, then bisection)
     knee          the load at which more load begins to cost more latency than it brings I/O
     rate_ladder   the peak, then fixed rates at shares of it with Poisson arrival: an open loop, in which a stall is not hidden
@@ -25,8 +26,19 @@ METRICS = ("latency_mean_ns", *PERCENTILES.values())
 LIMITS = {"limit_ns": 1, "limit_us": 1_000, "limit_ms": 1_000_000}
 # An open loop that brings less than this share of its rate did not have the load it is named after.
 REACHED_SHARE = 0.95
-# As argument specs have them; one of the three is given.
+# So many doublings in a row without more I/O end the search for the most: one alone may be chance.
+IN_VAIN = 2
+# As argument specs have them; one of the four is given.
 OPTIONS: dict = {
+    "max_iops": {
+        "type": "dict",
+        "options": {
+            "key": {"type": "str", "choices": ["queue_depth", "workers"], "default": "queue_depth"},
+            "low": {"type": "int", "default": 1},
+            "high": {"type": "int", "default": 256},
+            "precision_percent": {"type": "float", "default": 5},
+        },
+    },
     "max_iops_at": {
         "type": "dict",
         "options": {
@@ -76,8 +88,34 @@ def validate(asked) -> dict:
     options = {**defaults, **{key: value for key, value in options.items() if value is not None}}
     return {
         "kind": kind,
-        **{"max_iops_at": _validate_limit, "knee": _validate_knee, "rate_ladder": _validate_ladder}[kind](options),
+        **{
+            "max_iops": _validate_most,
+            "max_iops_at": _validate_limit,
+            "knee": _validate_knee,
+            "rate_ladder": _validate_ladder,
+        }[kind](options),
     }
+
+
+def _validate_most(options: dict) -> dict:
+    name = "search.max_iops"
+    if options["key"] == "rate_iops":
+        raise bad_value(
+            f"{name}.key", "rate_iops", "A rate that is asked for is no maximum; use queue_depth or workers."
+        )
+    _check_key(options["key"], name)
+    return {"key": options["key"], **_validate_reach(options, name)}
+
+
+def _validate_reach(options: dict, name: str) -> dict:
+    found = {
+        "low": _whole(options["low"], f"{name}.low", 1),
+        "high": _whole(options["high"], f"{name}.high", 1),
+        "precision_percent": _positive(options["precision_percent"], f"{name}.precision_percent"),
+    }
+    if found["low"] >= found["high"]:
+        raise bad_value(f"{name}.high", found["high"], f"Use more than low, which is {found['low']}.")
+    return found
 
 
 def _validate_limit(options: dict) -> dict:
@@ -91,15 +129,11 @@ def _validate_limit(options: dict) -> dict:
         "metric": options["metric"],
         "key": options["key"],
         "limit_ns": _positive(options[given[0]], f"{name}.{given[0]}") * LIMITS[given[0]],
-        "low": _whole(options["low"], f"{name}.low", 1),
-        "high": _whole(options["high"], f"{name}.high", 1),
-        "precision_percent": _positive(options["precision_percent"], f"{name}.precision_percent"),
+        **_validate_reach(options, name),
     }
     if found["metric"] not in METRICS:
         raise bad_value(f"{name}.metric", found["metric"], f"Use one of {', '.join(METRICS)}.")
     _check_key(found["key"], name)
-    if found["low"] >= found["high"]:
-        raise bad_value(f"{name}.high", found["high"], f"Use more than low, which is {found['low']}.")
     return found
 
 
@@ -159,9 +193,12 @@ def wanted(search: dict, base: dict, repetitions: int, measured: dict) -> list:
 
     base: the normalised workload that is varied. measured: {workload_id: [results]}.
     """
-    loads = {"max_iops_at": _wanted_limit, "knee": _wanted_knee, "rate_ladder": _wanted_ladder}[search["kind"]](
-        search, base, repetitions, measured
-    )
+    loads = {
+        "max_iops": _wanted_most,
+        "max_iops_at": _wanted_limit,
+        "knee": _wanted_knee,
+        "rate_ladder": _wanted_ladder,
+    }[search["kind"]](search, base, repetitions, measured)
     return [(at_load(search, base, load), count) for load, count in loads]
 
 
@@ -178,6 +215,8 @@ def most_points(search: dict, repetitions: int) -> int:
         return repetitions * (len(search["values"]) + search["refine"])
     if search["kind"] == "rate_ladder":
         return repetitions * (1 + len(search["percents"]))
+    if search["kind"] == "max_iops":
+        return repetitions * len(_doubled(search))
     doublings = (search["high"] // search["low"]).bit_length() + 1
     # The last doubling leaves at most half of `high` to be halved, until the precision is reached or nothing is between.
     halvings = min((search["high"] // 2).bit_length(), int(100 / search["precision_percent"]).bit_length() + 1)
@@ -213,6 +252,31 @@ def step(load, results: list) -> dict:
     )
     figures = {key: value for key, value in merged.items() if key in ("iops", "bandwidth_bytes_s", *METRICS)}
     return {"load": load, "repetitions": len(results), **figures, "points": [result["point_id"] for result in results]}
+
+
+# ---------------------------------------------------------------- the most I/Os per second
+
+
+def _doubled(search: dict) -> list:
+    """The loads from low to high, each twice the one before; high is the last."""
+    loads = [search["low"]]
+    while loads[-1] < search["high"]:
+        loads.append(min(search["high"], 2 * loads[-1]))
+    return loads
+
+
+def _wanted_most(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+    loads, most, in_vain = [], 0.0, 0
+    for load in _doubled(search):
+        loads.append((load, repetitions))
+        known = _steps(search, base, [load], measured)
+        if not known:
+            break
+        in_vain = 0 if known[0]["iops"] > most * (1 + search["precision_percent"] / 100) else in_vain + 1
+        most = max(most, known[0]["iops"])
+        if in_vain == IN_VAIN:
+            break
+    return loads
 
 
 # ---------------------------------------------------------------- the greatest load within a limit
@@ -320,15 +384,24 @@ def _rates(search: dict, base: dict, measured: dict) -> dict:
 def answer(search: dict, base: dict, measured: dict) -> dict:
     """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
 
-    max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
+    max_iops: found, at_highest. max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
     """
     return {
         "search": search,
         "workload_id": workload_id(base),
-        **{"max_iops_at": _answer_limit, "knee": _answer_knee, "rate_ladder": _answer_ladder}[search["kind"]](
-            search, base, measured
-        ),
+        **{
+            "max_iops": _answer_most,
+            "max_iops_at": _answer_limit,
+            "knee": _answer_knee,
+            "rate_ladder": _answer_ladder,
+        }[search["kind"]](search, base, measured),
     }
+
+
+def _answer_most(search: dict, base: dict, measured: dict) -> dict:
+    steps = _steps(search, base, [load for load, _count in _wanted_most(search, base, 1, measured)], measured)
+    found = max(steps, key=lambda one: one["iops"])
+    return {"outcome": "at_highest" if found["load"] == search["high"] else "found", "found": found, "steps": steps}
 
 
 def _answer_limit(search: dict, base: dict, measured: dict) -> dict:

@@ -343,3 +343,43 @@ def test_what_cannot_be_searched_is_refused(asked, variable):
     with pytest.raises(Failure) as caught:
         search.validate(asked)
     assert (caught.value.code, caught.value.details["variable"]) == ("bad_value", variable)
+
+
+# ---------------------------------------------------------------- the most, whatever the wait
+
+
+def test_the_most_is_found_where_more_load_brings_nothing():
+    found, points = run({"max_iops": {"high": 64}}, saturating(4, 100_000), repetitions=2)
+    assert (found["outcome"], found["found"]["load"], found["found"]["iops"]) == ("found", 4, 40_000)
+    # Two doublings without more, and no further.
+    assert [one["load"] for one in found["steps"]] == [1, 2, 4, 8, 16]
+    assert len(points) == 10 <= search.most_points(search.validate({"max_iops": {"high": 64}}), 2)
+
+
+def test_one_doubling_in_vain_is_chance():
+    def device(workload, repetition):
+        iops = {1: 1000, 2: 2000, 4: 1900, 8: 5000, 16: 5100, 20: 5200}[workload["workers"]]
+        return result(workload, repetition, iops, 1000)
+
+    found, _points = run({"max_iops": {"key": "workers", "high": 20}}, device)
+    assert [one["load"] for one in found["steps"]] == [1, 2, 4, 8, 16, 20]
+    assert (found["outcome"], found["found"]["load"]) == ("at_highest", 20)
+
+
+def test_the_most_of_a_device_that_only_falls_is_its_first():
+    found, _points = run({"max_iops": {"low": 3, "high": 50}}, lambda w, r: result(w, r, 9000 / w["queue_depth"], 1000))
+    assert (found["outcome"], found["found"]["load"], len(found["steps"])) == ("found", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "variable"),
+    [
+        ({"key": "rate_iops"}, "search.max_iops.key"),
+        ({"low": 8, "high": 8}, "search.max_iops.high"),
+        ({"limit_us": 5}, "search.max_iops.limit_us"),
+    ],
+)
+def test_what_is_wrong_with_a_search_for_the_most_is_named(options, variable):
+    with pytest.raises(Failure) as raised:
+        search.validate({"max_iops": options})
+    assert raised.value.code == "bad_value" and variable in raised.value.as_result()["msg"]
