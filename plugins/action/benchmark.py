@@ -279,7 +279,12 @@ class ActionModule(CollectionAction):
             plan.request(self.asked, self.profile),
             self.host,
         )
-        run_folder.add_layers(self.run_dir, {layer["name"]: layer for layer in self.layers["known"]})
+        run_folder.add_layers(
+            self.run_dir,
+            {layer["name"]: layer for layer in self.layers["known"]},
+            self.asked["variant"],
+            {layer["name"] for layer in self.layers["measured"]},
+        )
         run_folder.note(self.run_dir, "started", host=self.host)
         self.agreed = True
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import lasting_identity
 from ..store.flatten import flatten
-from ..store.load import Run
+from ..store.load import Run, under
 from .points import SIDES, field_of, mapping
 
 # Differences that never matter: what changes from one minute or one start to the next, and names the kernel assigns.
@@ -82,10 +82,11 @@ def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
         )
     for name in chain:
         if name in run.layers:
-            layer = {key: value for key, value in run.layers[name].items() if key != "name"}
+            known = under(run.layers[name], *sorted({field_of(result, "variant") for result in results} - {""}))
+            layer = {key: value for key, value in known.items() if key != "name"}
             if isinstance(layer.get("identity"), dict):
-                layer["identity"] = lasting_identity(run.layers[name])
-                layer["of_contents"] = _without(run.layers[name]["identity"], layer["identity"])
+                layer["identity"] = lasting_identity(known)
+                layer["of_contents"] = _without(known["identity"], layer["identity"])
             found.update(_flat(f"layers.{name}", layer))
     sets: dict = {}
     for result in results:

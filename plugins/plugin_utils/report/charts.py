@@ -231,7 +231,7 @@ def sweep_chart(
 
 @dataclass(frozen=True, kw_only=True)
 class Heat(plot.Chart):
-    """fields: [(left %, top, width %, middle %, opacity, best, text, text below)]; ups, ticks: as of a plot."""
+    """fields: [(left %, top, width %, middle %, opacity, best, text, text below, class)]; ups, ticks: as of a plot."""
 
     x: plot.Axis
     y: plot.Axis
@@ -248,20 +248,62 @@ ROW = 46  # pixels of a row of a heat map
 
 
 def heat_map(
+    ident: str,
+    title: str,
+    columns: list,
+    rows: list,
+    cells: dict,
+    css: str,
+    x_title: str,
+    y_title: str,
+    between: tuple | None = None,
+) -> plot.Chart:
+    """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure.
+
+    between: least and greatest value of the shades, where several maps have the same; else those of the cells.
+    """
+    values = [value for value, _text, _below in cells.values()]
+    low, high = between or (min(values), max(values))
+    shades = {
+        place: (math.log(value / low) / math.log(high / low) if high > low > 0 else 0, value == max(values), "")
+        for place, (value, _text, _below) in cells.items()
+    }
+    return _fields(ident, title, columns, rows, cells, shades, css, x_title, y_title)
+
+
+def ratio_map(
     ident: str, title: str, columns: list, rows: list, cells: dict, css: str, x_title: str, y_title: str
 ) -> plot.Chart:
-    """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure."""
+    """cells: (column, row) -> (ratio of two values, text, text below). The farther from 1, the stronger the shade; below 1 it is another colour."""
+    farthest = max(abs(math.log(ratio)) for ratio, _text, _below in cells.values())
+    shades = {
+        place: (abs(math.log(ratio)) / farthest if farthest else 0, False, "less" if ratio < 1 else "")
+        for place, (ratio, _text, _below) in cells.items()
+    }
+    return _fields(ident, title, columns, rows, cells, shades, css, x_title, y_title)
+
+
+def _fields(
+    ident: str,
+    title: str,
+    columns: list,
+    rows: list,
+    cells: dict,
+    shades: dict,
+    css: str,
+    x_title: str,
+    y_title: str,
+) -> plot.Chart:
+    """shades: (column, row) -> (strength from 0 to 1, whether it is the best, class)."""
     height, wide = ROW * len(rows), 100 / len(columns)
-    values = [value for value, _text, _below in cells.values()]
-    low, high = min(values), max(values)
     fields = []
     for line, row in enumerate(reversed(rows)):
         for index, column in enumerate(columns):
             if (column, row) in cells:
-                value, text, below = cells[column, row]
-                shade = 0.06 + 0.44 * (math.log(value / low) / math.log(high / low) if high > low > 0 else 0)
+                (_value, text, below), (strength, best, kind) = cells[column, row], shades[column, row]
                 left, middle = f"{index * wide:.2f}", f"{(index + 0.5) * wide:.2f}"
-                fields.append((left, ROW * line, f"{wide:.2f}", middle, f"{shade:.2f}", value == high, text, below))
+                shade = f"{0.06 + 0.44 * strength:.2f}"
+                fields.append((left, ROW * line, f"{wide:.2f}", middle, shade, best, text, below, kind))
     return Heat(
         ident,
         title,

@@ -20,7 +20,7 @@ from ...module_utils.workload.workload import describe
 from ..compare.stats import t_quantile
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
-from ..store.load import Run
+from ..store.load import Run, under
 from . import environment
 
 ENOUGH_REPETITIONS = 4
@@ -182,7 +182,7 @@ def _variants_apart(run: Run) -> Run:
             parent = (
                 varied(layer["parent"], variant) if (layer.get("parent"), variant) in variants else layer.get("parent")
             )
-            layers[varied(name, variant)] = {**layer, "name": varied(name, variant), "parent": parent}
+            layers[varied(name, variant)] = {**under(layer, variant), "name": varied(name, variant), "parent": parent}
     results = [
         {**result, "layer": varied(result["layer"], str(result["variant"]))} if result.get("variant") else result
         for result in run.results

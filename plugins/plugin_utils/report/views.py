@@ -24,6 +24,7 @@ from .tables import Field, Table, bounds, cell, words
 
 LEAST_STEPS = 3  # measured values of a key that make a sweep
 LEAST_FIELDS = 6  # measured pairs that make a map
+LEAST_NUMBERS = 2  # arrays that differ in the number of their drives
 LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large run stays one page
 CURVE_POINTS = 5_300  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
@@ -208,79 +209,100 @@ def _sweep(
             "bytes" if key.endswith("_bytes") else "",
         )
         heading = workload_words(common) if common is not None else next(iter(lines))[2]
-        drawn = []
-        for metric in metrics:
-            name, y_title, word, log, with_ceiling = METRICS[metric]
-            series = [
-                (line, css, [(point[0], figure) for point, one in cells.items() if (figure := _figure(one, metric))])
-                for line, css, layer, cells in lines
-                if with_ceiling or choices.kinds.get(layer) != "ceiling"
-            ]
-            series = [entry for entry in series if entry[2]]
-            if series:
-                values = [
-                    value
-                    for _line, _css, points in series
-                    for _at, figure in points
-                    for value in (figure.low, figure.high)
-                ]
-                y = charts.value_axis(
-                    values,
-                    word,
-                    y_title,
-                    {"bandwidth_bytes_s": "MB/s", "us_per_io": "µs"}.get(
-                        metric, "ns" if metric.endswith("_ns") else ""
-                    ),
-                    log,
-                )
-                drawn.append(
-                    {
-                        "css": f"M-{metric}",
-                        "title": name,
-                        "chart": charts.sweep_chart(
-                            f"{ident}{index}-{metric[:4]}{metric[-4:-3]}",
-                            f"{name} against {x_title}: {heading}",
-                            x,
-                            y,
-                            series,
-                            lambda figure, word=word: spread(figure, word),
-                        ),
-                    }
-                )
-        rows = [
-            (
-                choices.only(layer),
-                line,
-                [
-                    cell(point[0], label(point[0])),
-                    *(
-                        cell(
-                            figure.value if (figure := _figure(one, metric)) else None,
-                            METRICS[metric][2](figure.value) if figure else "",
-                        )
-                        for metric in metrics
-                    ),
-                ],
-            )
-            for line, _css, layer, cells in lines
-            for point, one in cells.items()
-        ]
-        head = [
-            ("Layer" if common is not None else "Pattern", False),
-            (x_title.capitalize(), True),
-            *((METRICS[metric][1], True) for metric in metrics),
-        ]
         panels.append(
-            {
-                "title": heading,
-                "css": choices.pattern(common) if common is not None else "",
-                "charts": drawn,
-                "legend": [(line, css) for line, css, _layer, _cells_of in lines],
-                "table": Table(f"{title}: {heading}", head, rows),
-                "note": "",
-            }
+            _lines(
+                choices,
+                f"{ident}{index}",
+                f"{title}: {heading}",
+                heading,
+                choices.pattern(common) if common is not None else "",
+                "Layer" if common is not None else "Pattern",
+                lines,
+                (x, x_title, label),
+                metrics,
+            )
         )
     return {"id": ident, "title": title, "lead": lead + " Bars span the repetitions.", "panels": panels}
+
+
+def _lines(
+    choices: Choices,
+    ident: str,
+    title: str,
+    heading: str,
+    css: str,
+    first: str,
+    lines: list,
+    across: tuple,
+    metrics: tuple,
+) -> dict:
+    """A panel with a chart a metric. lines: [(name, css, layer, {(x,): Cell})]; across: (axis, its title, how x is written); first: what the lines are."""
+    x, x_title, label = across
+    drawn = []
+    for metric in metrics:
+        name, y_title, word, log, with_ceiling = METRICS[metric]
+        series = [
+            (line, css, [(point[0], figure) for point, one in cells.items() if (figure := _figure(one, metric))])
+            for line, css, layer, cells in lines
+            if with_ceiling or choices.kinds.get(layer) != "ceiling"
+        ]
+        series = [entry for entry in series if entry[2]]
+        if series:
+            values = [
+                value for _line, _css, points in series for _at, figure in points for value in (figure.low, figure.high)
+            ]
+            y = charts.value_axis(
+                values,
+                word,
+                y_title,
+                {"bandwidth_bytes_s": "MB/s", "us_per_io": "µs"}.get(metric, "ns" if metric.endswith("_ns") else ""),
+                log,
+            )
+            drawn.append(
+                {
+                    "css": f"M-{metric}",
+                    "title": name,
+                    "chart": charts.sweep_chart(
+                        f"{ident}-{metric[:4]}{metric[-4:-3]}",
+                        f"{name} against {x_title}: {heading}",
+                        x,
+                        y,
+                        series,
+                        lambda figure, word=word: spread(figure, word),
+                    ),
+                }
+            )
+    rows = [
+        (
+            choices.only(layer),
+            line,
+            [
+                cell(point[0], label(point[0])),
+                *(
+                    cell(
+                        figure.value if (figure := _figure(one, metric)) else None,
+                        METRICS[metric][2](figure.value) if figure else "",
+                    )
+                    for metric in metrics
+                ),
+            ],
+        )
+        for line, _css, layer, cells in lines
+        for point, one in cells.items()
+    ]
+    head = [
+        (first, False),
+        (x_title.capitalize(), True),
+        *((METRICS[metric][1], True) for metric in metrics),
+    ]
+    return {
+        "title": heading,
+        "css": css,
+        "charts": drawn,
+        "legend": [(line, css) for line, css, _layer, _cells_of in lines],
+        "table": Table(title, head, rows),
+        "note": "",
+    }
 
 
 def spread(figure: Figure, word) -> str:
@@ -307,7 +329,7 @@ def _same(common: dict, matrix: dict, without: str) -> bool:
 
 def matrix(report: Report, choices: Choices) -> dict | None:
     """Every field of queue depth × workers, and the same as lines: the surface seen from its side."""
-    panels = []
+    panels = _both_ways(report, choices)
     for index, (common, points) in enumerate(_matrices(report)):
         for layer, cells in _cells(points).items():
             measured = {point: one for point, one in cells.items() if one.value("iops")}
@@ -397,6 +419,123 @@ def matrix(report: Report, choices: Choices) -> dict | None:
         if panels
         else None
     )
+
+
+def _both_ways(report: Report, choices: Choices) -> list:
+    """A panel for each layer with the same matrix once direct and once through the page cache: both surfaces, and what lies between them."""
+    found, panels = _matrices(report), []
+    for index, (common, points) in enumerate(found):
+        twin = next((other for one, other in found if one == {**common, "direct": False}), None)
+        if common.get("direct") is not True or twin is None:
+            continue
+        buffered = _cells(twin)
+        for layer, cells in _cells(points).items():
+            sides = [
+                {point: one.value("iops") for point, one in side.items() if one.value("iops")}
+                for side in (cells, buffered.get(layer, {}))
+            ]
+            both = sorted(sides[0].keys() & sides[1].keys())
+            if len(both) < LEAST_FIELDS:
+                continue
+            columns, rows = ([*dict.fromkeys(sorted(point[place] for point in both))] for place in (0, 1))
+            values = [side[point] for side in sides for point in both]
+            ratios = {point: sides[1][point] / sides[0][point] for point in both}
+            ident, heading = f"b{index}-{choices.layers[layer]}", f"{layer}: {workload_words(common)}"
+            axes = (choices.only(layer), "queue depth", "workers")
+            drawn = [
+                {
+                    "css": "M-iops",
+                    "title": name,
+                    "chart": charts.heat_map(
+                        f"{ident}{number}",
+                        f"IOPS by queue depth and workers, {name}, {heading}",
+                        columns,
+                        rows,
+                        {point: (side[point], units.iops(side[point]), "") for point in both},
+                        *axes,
+                        (min(values), max(values)),
+                    ),
+                }
+                for number, (name, side) in enumerate(zip(("Direct", "Through the page cache"), sides))
+            ]
+            between = charts.ratio_map(
+                f"{ident}2",
+                f"IOPS through the page cache over IOPS direct, by queue depth and workers, {heading}",
+                columns,
+                rows,
+                {point: (ratio, f"× {units.significant(ratio)}", "") for point, ratio in ratios.items()},
+                *axes,
+            )
+            drawn.append({"css": "M-iops", "title": "Through the page cache over direct", "chart": between})
+            table_rows = [
+                (
+                    "",
+                    str(point[1]),
+                    [
+                        cell(point[0], str(point[0])),
+                        *(cell(side[point], units.iops(side[point])) for side in sides),
+                        cell(ratios[point], units.significant(ratios[point])),
+                    ],
+                )
+                for point in both
+            ]
+            more = sum(ratio > 1 for ratio in ratios.values())
+            panels.append(
+                {
+                    "title": f"{heading}, direct and through the page cache",
+                    "css": f"{choices.only(layer)} {choices.pattern(common)}",
+                    "charts": drawn,
+                    "legend": [],
+                    "table": Table(
+                        f"Direct and through the page cache: {heading}",
+                        [
+                            ("Workers", True),
+                            ("Queue depth", True),
+                            ("direct, IOPS", True),
+                            ("page cache, IOPS", True),
+                            ("ratio", True),
+                        ],
+                        table_rows,
+                    ),
+                    "note": f"Both surfaces have the same shades. The page cache brings more in {more} of {len(both)} fields.",
+                }
+            )
+    return panels
+
+
+# -- number of drives ------------------------------------------------------------------------------------------------
+
+
+def drives(report: Report, choices: Choices) -> dict | None:
+    """Arrays of one host that differ in the number of their members: bandwidth and IOPS against it, a line a workload."""
+    arrays: dict = {}
+    for layer in report.layers:
+        raid = (layer.get("detail") or {}).get("raid")
+        if isinstance(raid, dict) and isinstance(raid.get("members"), list):
+            alike = (layer.get("host"), raid.get("level"), raid.get("chunk_bytes"))
+            arrays.setdefault(alike, {})[layer["name"]] = len(raid["members"])
+    panels = []
+    for index, ((host, level, _chunk), counts) in enumerate(arrays.items()):
+        lines = []
+        for waterfall in report.waterfalls:
+            cells = {(counts[step.cell.layer],): step.cell for step in waterfall.steps if step.cell.layer in counts}
+            if len(cells) >= LEAST_NUMBERS:
+                css = f"{numbered(len(lines))} {choices.pattern(waterfall.workload)}"
+                layer = next(iter(cells.values())).layer
+                lines.append((workload_words(waterfall.workload), css, layer, dict(sorted(cells.items()))))
+        if not lines:
+            continue
+        x = plot.steps_axis(
+            [point[0] for _line, _css, _layer, cells in lines for point in cells], str, "number of drives"
+        )
+        heading = f"RAID {level} on {host}"
+        metrics = ("bandwidth_bytes_s", "iops", "latency_mean_ns")
+        across = (x, "number of drives", str)
+        panels.append(
+            _lines(choices, f"drives{index}", f"Drives: {heading}", heading, "", "Workload", lines, across, metrics)
+        )
+    lead = "The same workload on arrays of more and more drives. Where the line bends, something else than the drives is full. Bars span the repetitions."
+    return {"id": "drives", "title": "Drives", "lead": lead, "panels": panels} if panels else None
 
 
 # -- latency against load --------------------------------------------------------------------------------------------
@@ -1021,6 +1160,35 @@ def of_workload(figure: dict, waterfall: Waterfall) -> bool:
     return isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
 
 
+def measured_for(figure: dict, report: Report) -> dict:
+    """layer -> Cell of what stands beside a published figure: of the workload that its profile asked for, or of the most that a search of it found.
+
+    Empty where several workloads would do: none of them is the one that was published.
+    """
+    mine = [waterfall for waterfall in report.waterfalls if of_workload(figure, waterfall)]
+    asked = [
+        request
+        for request in (report.asked, *(report.asked.get("requests") or []))
+        if isinstance(request, dict) and figure in ((request.get("profile") or {}).get("published") or [])
+    ]
+    keys = {(request.get("search") or {}).get("key") for request in asked}
+    wanted = [(workload, key) for request in asked for workload in request.get("workloads") or [] for key in keys]
+    if wanted:
+        mine = [one for one in mine if any(_without(one.workload, key) == _without(own, key) for own, key in wanted)]
+    if len(mine) != 1 and keys - {None} == set():
+        return {}
+    found: dict = {}
+    for step in (step for waterfall in mine for step in waterfall.steps):
+        known = found.get(step.cell.layer)
+        if known is None or (step.cell.value("iops") or 0) > (known.value("iops") or 0):
+            found[step.cell.layer] = step.cell
+    return found
+
+
+def _without(workload: dict, key: str | None) -> dict:
+    return {name: value for name, value in workload.items() if name != key}
+
+
 def published(report: Report, choices: Choices) -> Table | None:
     """What others have published of an experiment, beside what was measured here in the same unit. No figure is a mark to be reached."""
     figures = figures_of(report)
@@ -1028,11 +1196,9 @@ def published(report: Report, choices: Choices) -> Table | None:
     rows = []
     for figure in figures:
         metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
-        mine = [waterfall for waterfall in report.waterfalls if of_workload(figure, waterfall)]
-        # Of several workloads none is the one that was published.
         found = (
-            {step.cell.layer: value_of(step.cell, metric) for step in mine[0].steps}
-            if metric and factor and len(mine) == 1
+            {layer: value_of(one, metric) for layer, one in measured_for(figure, report).items()}
+            if metric and factor
             else {}
         )
         fields = [
@@ -1070,7 +1236,7 @@ def published(report: Report, choices: Choices) -> Table | None:
 
 def of_run(report: Report, choices: Choices) -> list:
     """The views over several workloads, in the order in which they are read."""
-    return [view for make in (block_sweeps, worker_sweeps, matrix, loads) if (view := make(report, choices))]
+    return [view for make in (block_sweeps, worker_sweeps, matrix, drives, loads) if (view := make(report, choices))]
 
 
 def drawn(report: Report, most: int) -> set:

@@ -82,6 +82,13 @@ def _first_start(folder: str) -> str:
     return ""
 
 
+def under(layer: dict, *variants: str) -> dict:
+    """The layer as it was in the first of these variants in which it was measured, else as it was in the end."""
+    known = layer.get("variants") if isinstance(layer.get("variants"), dict) else {}
+    found = next((known[name] for name in variants if isinstance(known.get(name), dict)), layer)
+    return {key: value for key, value in found.items() if key != "variants"}
+
+
 def read_around(folder: str) -> Run:
     """The run without its results: its layers, hosts, and what was asked for."""
     folder = os.path.abspath(folder)

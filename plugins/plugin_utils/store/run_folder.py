@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import tempfile
+from collections.abc import Collection
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
@@ -167,9 +168,20 @@ def refuse_unfit(run_dir: str) -> None:
         trial.flush()
 
 
-def add_layers(run_dir: str, layers: dict) -> None:
-    """layers.json, to which every host of the run adds what it knows."""
-    _merge(run_dir, "layers.json", lambda known: {**known, **layers})
+def add_layers(run_dir: str, layers: dict, variant: str | None = None, measured: Collection = ()) -> None:
+    """layers.json, to which every host of the run adds what it knows. What is measured in a variant is kept as it is in each (``variants``)."""
+
+    def merged(known: dict) -> dict:
+        added = {}
+        for name, layer in layers.items():
+            variants = {
+                **known.get(name, {}).get("variants", {}),
+                **({variant: layer} if variant and name in measured else {}),
+            }
+            added[name] = {**layer, **({"variants": variants} if variants else {})}
+        return {**known, **added}
+
+    _merge(run_dir, "layers.json", merged)
 
 
 def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:

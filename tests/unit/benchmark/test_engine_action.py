@@ -19,7 +19,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plans
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import progress
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive as left
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, run_folder
 from unchanged import refused, unchanged
 
 FIXTURES = places.FIXTURES / "fio"
@@ -509,3 +509,13 @@ def test_the_answer_of_a_search_in_a_line(answer, line):
         progress.answered("a", {"layer": "backing-bench", "workload_id": "4k", **answer})
         == f"[a] backing-bench 4k: {line}"
     )
+
+
+def test_a_layer_that_is_another_in_each_variant_is_kept_as_it_was_in_each(tmp_path):
+    small, large, other = ({"name": name, "size_bytes": size} for name, size in (("x", 10), ("x", 20), ("y", 30)))
+    run_folder.add_layers(str(tmp_path), {"x": small, "y": other}, "two", {"x"})
+    run_folder.add_layers(str(tmp_path), {"x": large, "y": other}, "four", {"x"})
+    run_folder.add_layers(str(tmp_path), {"y": other})
+    known = json.loads((tmp_path / "layers.json").read_text())
+    assert known["x"] == {**large, "variants": {"two": small, "four": large}} and known["y"] == other
+    assert [load.under(known["x"], name) for name in ("two", "four", "never")] == [small, large, large]

@@ -142,6 +142,108 @@ def test_a_heat_map_has_a_field_a_pair_and_marks_the_most(report, choices):
     assert sum(1 for text in svg.iter("text") if "best" in (text.get("class") or "")) == 1
 
 
+@pytest.fixture
+def both_ways(run):
+    """The run with the matrix of backing-bench once more through the page cache, where the figures of a pair are those of the pair mirrored."""
+    both = copy.deepcopy(run)
+    matrix = {
+        (result["workload"]["queue_depth"], result["workload"]["workers"], result["repetition"]): result
+        for result in both.results
+        if result["layer"] == "backing-bench"
+        and result["workload"]["read_percent"] == 100
+        and result["workload"]["random_percent"] == 0
+    }
+    assert len(matrix) == 18
+    mirror = {1: 16, 4: 4, 16: 1}
+    for (depth, workers, repetition), result in matrix.items():
+        twin = copy.deepcopy(matrix[mirror[depth], mirror[workers], repetition])
+        twin["workload"] = {**result["workload"], "direct": False}
+        twin["workload_id"] = result["workload_id"] + "-cached"
+        twin["point_id"] = f"backing-bench.{twin['workload_id']}.r{repetition}"
+        both.results.append(twin)
+    return model.build(both)
+
+
+def test_both_surfaces_stand_side_by_side_with_what_lies_between_them(both_ways):
+    panel = views.matrix(both_ways, views.Choices(both_ways))["panels"][0]
+    assert panel["title"].startswith("backing-bench: ") and panel["title"].endswith("direct and through the page cache")
+    assert [one["title"] for one in panel["charts"]] == [
+        "Direct",
+        "Through the page cache",
+        "Through the page cache over direct",
+    ]
+    iops = {
+        (waterfall.workload["queue_depth"], waterfall.workload["workers"]): waterfall.steps[0].cell.value("iops")
+        for waterfall in both_ways.waterfalls
+        if waterfall.workload["random_percent"] == 0
+        and waterfall.workload["read_percent"] == 100
+        and waterfall.workload["direct"]
+        and waterfall.steps[0].cell.layer == "backing-bench"
+    }
+    mirror = {1: 16, 4: 4, 16: 1}
+    wanted = [iops[mirror[depth], mirror[workers]] / iops[depth, workers] for depth, workers in sorted(iops)]
+    shown = [row[2][3].value for row in panel["table"].rows]
+    assert shown == pytest.approx(wanted) and len(shown) == 9
+    between = parsed(panel["charts"][2]["chart"])
+    fields = [one.get("class") for one in between.iter("rect") if (one.get("class") or "").startswith("field")]
+    assert fields.count("field less") == sum(ratio < 1 for ratio in wanted) == 4
+    # What is the same on both surfaces has the palest shade; the least and the most of both the same shades in both.
+    direct, cached = (
+        {
+            one.get("fill-opacity")
+            for one in parsed(panel["charts"][number]["chart"]).iter("rect")
+            if one.get("class") == "field"
+        }
+        for number in (0, 1)
+    )
+    assert {"0.06", "0.50"} <= direct == cached
+
+
+def test_a_matrix_that_was_measured_one_way_has_no_second_surface(report, choices):
+    assert not any("page cache" in panel["title"] for panel in views.matrix(report, choices)["panels"])
+
+
+# -- number of drives ------------------------------------------------------------------------------------------------
+
+
+def arrays(run, counts: dict, level: int = 0):
+    """The run with a block size of backing-bench measured on arrays of so many drives, a variant each: {variant: drives}."""
+    made = copy.deepcopy(run)
+    wanted = [result for result in made.results if result["workload_id"] == "32k-r100-rnd100-qd16-w1"]
+    wanted = [result for result in wanted if result["layer"] == "backing-bench"]
+    others = [result for result in made.results if result["workload"]["block_size_bytes"] == 4096][:2]
+    made.results = list(others)
+    variants = {}
+    for variant, count in counts.items():
+        raid = {"level": level, "chunk_bytes": 524288, "members": [{"serial": f"e5-{n}"} for n in range(count)]}
+        variants[variant] = {**made.layers["backing-bench"], "detail": {"raid": raid}}
+        made.results += [
+            {**copy.deepcopy(one), "variant": variant, "point_id": f"{one['point_id']}.{variant}"} for one in wanted
+        ]
+    # As the last turn left it, with all that it was before.
+    made.layers["backing-bench"] = {**variants[list(counts)[-1]], "variants": variants}
+    return model.build(made)
+
+
+def test_bandwidth_stands_against_the_number_of_drives(run):
+    built = arrays(run, {"b": 3, "a": 2, "c": 7})
+    view = views.drives(built, views.Choices(built))
+    (panel,) = view["panels"]
+    assert panel["title"] == "RAID 0 on target01"
+    of = next(waterfall for waterfall in built.waterfalls if waterfall.workload["block_size_bytes"] == 32768)
+    cells = {step.cell.layer: step.cell for step in of.steps}
+    assert [(row[2][0].value, row[2][1].value) for row in panel["table"].rows] == [
+        (count, cells[f"backing-bench ({variant})"].value("bandwidth_bytes_s"))
+        for variant, count in (("a", 2), ("b", 3), ("c", 7))
+    ]
+    assert "drives" in names(built)
+
+
+def test_arrays_of_one_number_of_drives_make_no_axis(run):
+    built = arrays(run, {"a": 2, "b": 2})
+    assert views.drives(built, views.Choices(built)) is None
+
+
 @pytest.mark.parametrize(
     ("rates", "waits", "wanted"),
     [
@@ -336,6 +438,32 @@ def test_published_figures_stand_beside_those_of_their_workload(report, choices)
     assert report.headline.workload_id == "4k-r70-rnd100-qd8-w1"
     assert "80000" in rows[0] and pytest.approx(step.cell.value("iops"), abs=0.001) in numbers(rows[0])
     assert "5469" in rows[1] and numbers(rows[1]) == [], "nothing of this run is like it"
+
+
+@pytest.mark.parametrize(("search", "shown"), [(None, 8), ({"kind": "max_iops", "key": "queue_depth"}, 64)])
+def test_of_profiles_that_share_a_run_each_figure_stands_beside_its_own_workload(run, search, shown):
+    """The figure says nothing of the workload: who asked for it does. A search varies a key, and found the most."""
+    figure = {"metric": "iops", "value": 3136000, "unit": "IOPS", "where": "24 SSDs"}
+    asked = copy.deepcopy(run)
+    base = synthetic_run.workload(4096, 70, 100, shown if search is None else 1)
+    asked.asked = {
+        "requests": [
+            {"profile": {"name": "other", "published": []}, "workloads": [synthetic_run.workload(8192, 0, 0, 4, 1)]},
+            {
+                "profile": {"name": "most", "published": [figure]},
+                "workloads": [base],
+                **({"search": search} if search else {}),
+            },
+        ]
+    }
+    built = model.build(asked)
+    of = next(one for one in built.waterfalls if one.workload_id == f"4k-r70-rnd100-qd{shown}-w1")
+    found = views.measured_for(figure, built)
+    assert len(of.steps) >= 2
+    assert [found[step.cell.layer] for step in of.steps] == [step.cell for step in of.steps]
+    # Without who asked, any workload would do, and none is the one.
+    asked.asked = {"requests": [{"profile": {"name": "most", "published": [figure]}}]}
+    assert views.measured_for(figure, model.build(asked)) == {}
 
 
 def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
