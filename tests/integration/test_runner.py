@@ -650,6 +650,10 @@ def test_the_page_cache_is_dropped_and_looked_at(base, loop, monkeypatch, droppi
         finished(base)
     (found,) = results(plan, base)[0].values()
     assert (found["preparation"]["page_cache"], flags_of(found)) == (cache, flags)
+    cached = found["memory"]["cached_bytes"]
+    # What is left at the ends of a device whenever somebody has closed it is 256 KiB at most.
+    assert (cached <= 256 << 10) is dropping and cached <= loop["size_bytes"]
+    assert 0 < found["memory"]["available_bytes"] < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_a_cache_that_nobody_wants_dropped_is_no_flag(base, loop):

@@ -229,7 +229,15 @@ def of_point(
         result.update(
             {
                 key: meta[key]
-                for key in ("started_utc", "finished_utc", "wall_s", "preparation", "prepared", "steady_state")
+                for key in (
+                    "started_utc",
+                    "finished_utc",
+                    "wall_s",
+                    "preparation",
+                    "prepared",
+                    "memory",
+                    "steady_state",
+                )
                 if key in meta
             }
         )

@@ -405,6 +405,7 @@ class Supervisor:
             self.preparation.before([job], meta)
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
+            meta["memory"] = _memory(job)
             self._measure(folder, job, meta)
         except Failure as failure:
             meta["failures"].append({"code": failure.code, "message": str(failure)})
@@ -455,9 +456,8 @@ class Supervisor:
     def drop_page_cache(self, job: dict) -> bool:
         if not memory.drop_page_cache():
             return False
-        offset, size = extent(job["workload"], job["size_bytes"])
-        limit = max(RESIDENT_BYTES, RESIDENT_SHARE * size)
-        return all(memory.resident_bytes(path, offset, size) <= limit for path in job.get("files", [job["path"]]))
+        limit = max(RESIDENT_BYTES, RESIDENT_SHARE * extent(job["workload"], job["size_bytes"])[1])
+        return all(cached <= limit for cached in _cached_bytes(job))
 
     def _preparation_folder(self, name: str) -> str:
         folder = os.path.join(self.folder, "preparation", name)
@@ -647,6 +647,20 @@ def _of_servers(output: str, servers: list) -> str:
         results = fio_distributed.results(_text(output), servers) if servers else []
         return " ".join(failure["message"] for result in results for failure in result["failures"])
     return ""
+
+
+def _memory(job: dict) -> dict:
+    """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
+    found = {"available_bytes": memory_mib(read_text("/proc/meminfo"))[1] << 20}
+    if job["path"] is not None and not job["workload"]["direct"]:
+        found["cached_bytes"] = sum(_cached_bytes(job))
+    return found
+
+
+def _cached_bytes(job: dict) -> list:
+    """How much of what a point uses is in the page cache, of each file."""
+    offset, size = extent(job["workload"], job["size_bytes"])
+    return [memory.resident_bytes(path, offset, size) for path in job.get("files", [job["path"]])]
 
 
 def _whole_bytes(job: dict) -> int:
