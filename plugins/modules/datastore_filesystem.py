@@ -14,6 +14,8 @@ description:
   - A file system is made only on a device that the guard (C(docs/safety.md)) proves to be blank, unused, and the layer it was published as.
   - When the device under a mounted datastore was replaced (its target was rebuilt), the dead file system is detached, the processes that hold its files
     are ended, and a new one is made.
+  - With V(nfs) it mounts what another host of the testbed exports (role C(nfs_export)). The mount must show the fsid of that file system, and the
+    benchmark files that its host has made; what lies there is never written or removed by this module.
   - Nothing is written to C(/etc/fstab), because a LUN on a RAM disk is another one after the next boot of its target.
 options:
   testbed_id:
@@ -68,8 +70,19 @@ options:
       filesystem:
         description: The file system.
         type: str
-        choices: [ext4, xfs]
+        choices: [ext4, xfs, nfs]
         default: ext4
+      server:
+        description: Address of the NFS server. Needed with V(nfs), as are O(datastores[].export) and the O(datastores[].layer) of the export.
+        type: str
+      export:
+        description: Path that the NFS server exports.
+        type: str
+      nfs_version:
+        description: Version of NFS. With V(3) the mount has no locks (C(nolock)).
+        type: str
+        choices: ["3", "4.2"]
+        default: "4.2"
       mount_point:
         description: Where it is mounted. Folders that are missing are made, and removed again.
         type: path

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Datastores: file systems of the testbed on its LUNs, known by UUIDs derived from the testbed and the datastore's name."""
+"""Datastores: file systems of the testbed on its LUNs, known by UUIDs derived from the testbed and the datastore's name, and such file systems of
+another host over NFS (nfs_mount.py)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import generation
 from ..core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
 from ..core.steps import diff_of
-from . import block_device, device_safety, mounts
+from . import block_device, device_safety, mounts, nfs_mount
 from .host import load_module, loaded_modules, read_text, run, wait_for
 from .record import Record
 
@@ -114,8 +115,11 @@ def foreign_entries(names: Any) -> list[Any]:
 MOUNT_OPTIONS = re.compile(r"[A-Za-z][A-Za-z0-9_.,:=@%/+-]*")
 
 
-def resolve(params: dict[str, Any]) -> list[Any]:
-    """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing."""
+def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
+    """The datastores with device, UUID, label and expected layer; raises bad_value or layer_missing.
+
+    In check mode an export may be missing: what its host would have published is known there alone.
+    """
     wanted, names, points = [], set(), set()
     for entry in params["datastores"]:
         name = check_name("datastore_datastores name", entry["name"])
@@ -136,7 +140,10 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 entry["mount_options"],
                 "Write options of mount(8) with commas between them and no blanks, such as noatime,nodev.",
             )
-        if bool(entry["layer"]) == bool(entry["device"]):
+        over_nfs = entry["filesystem"] == "nfs"
+        if over_nfs:
+            nfs_mount.check(entry)
+        elif bool(entry["layer"]) == bool(entry["device"]):
             raise bad_value(
                 f"datastore_datastores {name}",
                 {"layer": entry["layer"], "device": entry["device"]},
@@ -155,11 +162,11 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 f"Give a number from 1 to {MOST_FILES}: as many as workers shall have a file to themselves.",
             )
         layer = params["layers"].get(entry["layer"]) if entry["layer"] else None
-        if entry["layer"] and not layer:
+        if entry["layer"] and not layer and not (over_nfs and check_mode):
             raise Failure(
                 "layer_missing",
                 f"Datastore {name} stands on layer {entry['layer']}, which was never published on this host.",
-                "Run the role that makes that layer first, on this host.",
+                "Run the role that makes that layer first" + (", on the server." if over_nfs else ", on this host."),
                 layer=entry["layer"],
             )
         if layer and layer["purpose"] != "data":
@@ -168,6 +175,10 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 entry["layer"],
                 "Use a layer of purpose data: raw benchmarks overwrite the others.",
             )
+        if layer and over_nfs and (layer.get("detail") or {}).get("provider") != "nfs":
+            raise bad_value(
+                f"datastore_datastores {name} layer", entry["layer"], "Use the layer of an export over NFS."
+            )
         wanted.append(
             {
                 **entry,
@@ -175,7 +186,10 @@ def resolve(params: dict[str, Any]) -> list[Any]:
                 "expected": layer,
                 "proof": {key: entry.get(key) for key in device_safety.PROOFS},
                 "generation": generation(params["layers"], layer),
-                "uuid": filesystem_uuid(params["testbed_id"], name),
+                # Over NFS it is the file system of the server.
+                "uuid": layer["identity"]["uuid"]
+                if layer and over_nfs
+                else filesystem_uuid(params["testbed_id"], name),
                 "label": label(params["testbed_id"], name),
                 "benchmark_bytes": entry["benchmark_file_mib"] * MIB,
             }
@@ -195,6 +209,8 @@ class Datastores:
         return mounts.mounted_at(mounts.read(), mount_point)
 
     def current(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        if wanted["filesystem"] == "nfs":
+            return self._current_over_nfs(wanted)
         device = os.path.realpath(wanted["device"])
         mounted, numbers = self.mount_of(wanted["mount_point"]), block_device.device_numbers(device)
         if numbers is None:
@@ -228,6 +244,24 @@ class Datastores:
             "mounted": mounted,
             "numbers": numbers,
             "file_bytes": file_bytes,
+            "options": recorded.get("mount_options"),
+            "generation": recorded.get("generation"),
+        }
+
+    def _current_over_nfs(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        mounted = self.mount_of(wanted["mount_point"])
+        recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
+        if mounted and not recorded:
+            raise Failure(
+                "mount_point_used",
+                f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
+                "Use another mount_point, or unmount it.",
+                mount_point=wanted["mount_point"],
+                source=mounted["source"],
+            )
+        return {
+            "mounted": mounted,
+            "fsid": nfs_mount.fsid_of(mounted),
             "options": recorded.get("mount_options"),
             "generation": recorded.get("generation"),
         }
@@ -278,11 +312,19 @@ class Datastores:
             and wanted["filesystem"] not in read_text("/proc/filesystems").split()
         ):
             load_module(wanted["filesystem"])
-        recorded["device"] = os.path.realpath(wanted["device"])
+        if wanted["filesystem"] == "nfs":
+            nfs_mount.refuse_silent(wanted["server"], f"datastore {wanted['name']}")
+            recorded["server"] = wanted["server"]
+        else:
+            recorded["device"] = os.path.realpath(wanted["device"])
         try:
             for step in steps:
                 operations[step["op"]](wanted)
-            recorded["mount_options"] = wanted["mount_options"]
+            over_nfs = wanted["filesystem"] == "nfs"
+            recorded["mount_options"] = nfs_mount.options(wanted) if over_nfs else wanted["mount_options"]
+            if over_nfs:
+                recorded["generation"] = wanted["generation"]
+                self._refuse_other(wanted)
         finally:
             self.record.note_modules(before)
         return self.ended
@@ -331,14 +373,15 @@ class Datastores:
                 mount_point=wanted["mount_point"],
             )
         # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
+        over_nfs = wanted["filesystem"] == "nfs"
         run(
             [
                 "mount",
                 "-t",
                 wanted["filesystem"],
                 "-o",
-                wanted["mount_options"],
-                os.path.realpath(wanted["device"]),
+                nfs_mount.options(wanted) if over_nfs else wanted["mount_options"],
+                nfs_mount.source(wanted) if over_nfs else os.path.realpath(wanted["device"]),
                 wanted["mount_point"],
             ],
             what=f"Datastore {wanted['name']} cannot be mounted on {wanted['mount_point']}",
@@ -350,9 +393,38 @@ class Datastores:
             what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
         )
 
+    def _refuse_other(self, wanted: dict[str, Any]) -> None:
+        """What was mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
+        fsid = nfs_mount.fsid_of(self.mount_of(wanted["mount_point"]))
+        if fsid not in nfs_mount.fsids(wanted["uuid"]):
+            raise Failure(
+                "wrong_uuid",
+                f"{nfs_mount.source(wanted)} of datastore {wanted['name']} has the fsid {fsid or 'none'}, which is not the file system {wanted['uuid']}.",
+                "Build the target again.",
+                datastore=wanted["name"],
+            )
+        if wanted["benchmark_bytes"] and _file_bytes(wanted) != wanted["benchmark_bytes"]:
+            raise Failure(
+                "benchmark_file_missing",
+                f"{nfs_mount.source(wanted)} of datastore {wanted['name']} has not just {wanted['benchmark_files']} benchmark files of "
+                f"{wanted['benchmark_file_mib']} MiB.",
+                "Give benchmark_file_mib and benchmark_files here as on the server, whose role datastore makes them.",
+                datastore=wanted["name"],
+            )
+
     def _detach(self, wanted: dict[str, Any]) -> None:
         """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
         point = wanted["mount_point"]
+        if (self.mount_of(point) or {}).get("filesystem", "").startswith("nfs"):
+            server = self.mount_of(point)["source"].rpartition(":/")[0].strip("[]")
+            if nfs_mount.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
+                return
+            # A server that does not answer must not be asked, and of one that was made anew nothing is left there to be written.
+            run(
+                ["umount", "--internal-only", "--force", "--lazy", point],
+                what=f"The mount on {point} cannot be detached",
+            )
+            return
         while self.mount_of(point):
             mount = self.mount_of(point)
             try:
@@ -443,8 +515,10 @@ class Datastores:
         for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
             mount = self.mount_of(recorded["mount_point"])
             if mount:
-                alive = self._alive(mount, recorded["uuid"])
-                foreign = foreign_entries(os.listdir(recorded["mount_point"])) if alive else []
+                alive = self._alive(mount, recorded)
+                # What lies on another host stays there.
+                looked_at = alive and not recorded.get("server")
+                foreign = foreign_entries(os.listdir(recorded["mount_point"])) if looked_at else []
                 if foreign and not discard:
                     raise Failure(
                         "datastore_not_empty",
@@ -473,9 +547,11 @@ class Datastores:
         return steps
 
     @staticmethod
-    def _alive(mount: dict[str, Any], fs_uuid: str) -> bool:
+    def _alive(mount: dict[str, Any], recorded: dict[str, Any]) -> bool:
+        if recorded.get("server"):
+            return nfs_mount.reach(recorded["server"], nfs_mount.PORT) == "open"
         try:
-            return bool(read_superblock(mount["source"])["uuid"] == fs_uuid)
+            return bool(read_superblock(mount["source"])["uuid"] == recorded["uuid"])
         except OSError:  # the device is gone or dead
             return False
 
@@ -483,9 +559,10 @@ class Datastores:
         self.ended = []
         for recorded in self.record.data.get("datastores", {}).values():
             mount = self.mount_of(recorded["mount_point"])
-            if mount and self._alive(mount, recorded["uuid"]):
+            if mount and self._alive(mount, recorded):
                 run(["umount", recorded["mount_point"]], what=f"{recorded['mount_point']} cannot be unmounted")
-                wipe(mount["source"], recorded["uuid"])
+                if not recorded.get("server"):
+                    wipe(mount["source"], recorded["uuid"])
             elif mount:
                 self._detach({"mount_point": recorded["mount_point"], "device": mount["source"]})
             elif os.path.exists(recorded.get("device", "")):
@@ -557,10 +634,16 @@ def layers_of(wanted: list[Any]) -> list[Any]:
             "size_bytes": entry["benchmark_bytes"],
             "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
             "detail": {
-                "provider": "filesystem",
                 "filesystem": entry["filesystem"],
-                "mount_options": entry["mount_options"],
-                "device": entry["device"],
+                **(
+                    {"provider": "nfs", "mount_options": nfs_mount.options(entry), "server": entry["server"]}
+                    if entry["filesystem"] == "nfs"
+                    else {
+                        "provider": "filesystem",
+                        "mount_options": entry["mount_options"],
+                        "device": entry["device"],
+                    }
+                ),
                 **({"files": files[entry["name"]]} if entry["benchmark_files"] > 1 else {}),
             },
         }
@@ -579,6 +662,7 @@ UNBORN = {
     "file_bytes": None,
     "options": None,
     "generation": None,
+    "fsid": None,
 }
 
 SPEC: dict[str, Any] = {
@@ -595,7 +679,10 @@ SPEC: dict[str, Any] = {
             "layer": {"type": "str"},
             "device": {"type": "path"},
             **{key: {"type": "str"} for key in device_safety.PROOFS},
-            "filesystem": {"type": "str", "choices": ["ext4", "xfs"], "default": "ext4"},
+            "filesystem": {"type": "str", "choices": ["ext4", "xfs", "nfs"], "default": "ext4"},
+            "server": {"type": "str"},
+            "export": {"type": "str"},
+            "nfs_version": {"type": "str", "choices": ["3", "4.2"], "default": "4.2"},
             "mount_point": {"type": "path", "required": True},
             "mount_options": {"type": "str", "default": "noatime"},
             "benchmark_file_mib": {"type": "int", "default": 0},
@@ -603,6 +690,19 @@ SPEC: dict[str, Any] = {
         },
     },
 }
+
+
+def _umounted(point: str) -> bool:
+    """Without the helper of mount(8), which would ask the daemons of version 3 on the server: they may be gone already."""
+    return run(["umount", "--internal-only", point], ok=(0, 1, 16, 32)).returncode == 0
+
+
+def _plan_of(entry: dict[str, Any]) -> Any:
+    return nfs_mount.plan if entry["filesystem"] == "nfs" else plan
+
+
+def _has_source(entry: dict[str, Any]) -> bool:
+    return bool(entry["device"] or (entry["filesystem"] == "nfs" and entry["expected"]))
 
 
 def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -613,9 +713,9 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if changed and not check_mode:
             ended = stores.remove()
     else:
-        wanted = resolve(params)
+        wanted = resolve(params, check_mode)
         plans = [
-            (entry, plan(UNBORN if check_mode and not entry["device"] else stores.current(entry), entry))
+            (entry, _plan_of(entry)(UNBORN if check_mode and not _has_source(entry) else stores.current(entry), entry))
             for entry in wanted
         ]
         for entry, steps in plans:

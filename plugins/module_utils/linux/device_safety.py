@@ -19,7 +19,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure
-from . import mounts, scsi_pages
+from . import mounts, nfs_mount, scsi_pages
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
@@ -364,7 +364,9 @@ def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
         facts.update(
             {"mount_point": mount["mount_point"], "filesystem": mount["filesystem"], "source": mount["source"]}
         )
-        if mount["source"].startswith("/"):
+        if mount["filesystem"].startswith("nfs"):
+            facts["fsid"] = nfs_mount.volumes(system.read(nfs_mount.VOLUMES) or "").get(mount["numbers"])
+        elif mount["source"].startswith("/"):
             facts["uuid"] = _signature(system, mount["source"]).get("signature", {}).get("UUID")
     return facts
 
@@ -797,6 +799,16 @@ def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
             refusal(
                 "wrong_mount",
                 f"{path} really is {where}, not beneath {identity['mount_point']}.",
+                "Mount the datastore again.",
+            )
+        ]
+    if "fsid" in facts:
+        if facts["fsid"] in nfs_mount.fsids(identity["uuid"]):
+            return []
+        return [
+            refusal(
+                "wrong_uuid",
+                f"{identity['mount_point']} has the fsid {facts['fsid'] or 'none'} over NFS, the layer has {identity['uuid']}.",
                 "Mount the datastore again.",
             )
         ]

@@ -45,20 +45,28 @@ class Record:
         unload_modules(self.data.get("modules", []))
         self.bequeath(modules=sorted(set(self.data.get("modules", [])) & loaded_modules()))
 
-    def bequeath(self, **left: Any) -> None:
-        """Leave what others on this host still use to their records, so that the last one removes it."""
-        run_dir, area = os.path.dirname(self.folder), os.path.basename(self.path)[: -len(".json")]
+    def _others(self) -> list[Record]:
+        """The records of this host's other areas and testbeds."""
+        run_dir = os.path.dirname(self.folder)
         # Whatever keeps a record there is an area; no list of them has to be kept.
         paths = [
             path for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "*.json"))) if path != self.path
         ]
         names = [(os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".json")]) for path in paths]
-        others = [record for record in (Record(*name, run_dir) for name in names) if record.data]
+        return [record for record in (Record(*name, run_dir) for name in names) if record.data]
+
+    def has_heirs(self) -> bool:
+        """Whether another testbed keeps a record of the same area on this host."""
+        return any(os.path.basename(record.path) == os.path.basename(self.path) for record in self._others())
+
+    def bequeath(self, **left: Any) -> None:
+        """Leave what others on this host still use to their records, so that the last one removes it."""
+        others, area = self._others(), os.path.basename(self.path)
         for key, value in left.items():
             # Modules can be in use by any layer; the rest is understood by the same one only.
-            heirs = [record for record in others if key == "modules" or record.path.endswith(f"/{area}.json")]
+            heirs = [record for record in others if key == "modules" or os.path.basename(record.path) == area]
             if value and heirs:
-                heir = min(heirs, key=lambda record: not record.path.endswith(f"/{area}.json"))
+                heir = min(heirs, key=lambda record: os.path.basename(record.path) != area)
                 heir.data[key] = sorted(set(heir.data.get(key, [])) | set(value)) if isinstance(value, list) else value
                 heir.save()
 

@@ -96,11 +96,11 @@ OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab", "var/tmp/sto
 
 
 RECORDS = "run/storlab"
-CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays")
+CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays", "daemons")
 
 
 def _others(root: str, own: set[Any]) -> dict[str, Any]:
-    """What the records of the host name as other testbeds': {folders, ids, stores, targets, mount_points, devices, exports}.
+    """What the records of the host name as other testbeds': {folders, ids, stores, targets, mount_points, devices, exports, arrays, daemons}.
 
     own: this testbed's own names of folders. Names are compared exactly; what no record names is nobody's and stays in the state.
     """
@@ -140,6 +140,9 @@ def _claim_records(folder: str, testbed_id: str, claims: dict[str, Any]) -> None
     claims["stores"] |= {path.split("/")[2] for path in lio.get("core", {}) if path.count("/") == 2}
     claims["targets"] |= set(lio.get("targets", []))
     claims["mount_points"] |= {store["mount_point"] for store in stores.values()}
+    over_nfs = records.get("nfs_export", {})
+    claims["daemons"] |= {"nfsd"} if over_nfs.get("server") else set()
+    claims["mount_points"] |= {"/proc/fs/nfsd"} if over_nfs.get("mounted") else set()
     for array in records.get("raid", {}).get("arrays", {}).values():
         claims["arrays"].add(array["uuid"])
         claims["devices"].add(os.path.basename(array.get("device", "")))
@@ -241,12 +244,12 @@ def _targets(root: str, others: dict[str, Any]) -> list[str]:
 
 
 def _files(root: str, patterns: Any, others: dict[str, Any]) -> list[str]:
-    # open-iscsi keeps a file of the interface's name for the interface and for each of its records.
-    lines, ifaces = [], {f"storlab-{testbed_id}" for testbed_id in others["ids"]}
+    # open-iscsi keeps a file of the interface's name for the interface and for each of its records; exports have one file.
+    lines, names = [], {f"storlab-{testbed_id}{end}" for testbed_id in others["ids"] for end in ("", ".exports")}
     for pattern in patterns:
         for path in glob.glob(os.path.join(root, pattern), recursive=True):
             shown = "/" + os.path.relpath(path, root)
-            if os.path.basename(path) in ifaces:
+            if os.path.basename(path) in names:
                 continue
             if os.path.islink(path):
                 lines.append(f"{shown} -> {os.readlink(path)}")
@@ -286,7 +289,7 @@ def _processes(root: str, testbed_id: str, own: set[Any], others: dict[str, Any]
     ours = {f"/{base}/{name}" for base in OWN_FOLDERS for name in own}
     for pid in _list(os.path.join(root, "proc")):
         name = _read(os.path.join(root, "proc", pid, "comm")) if pid.isdigit() else ""
-        if name not in DAEMONS:
+        if name not in DAEMONS or name in others["daemons"]:
             continue
         words = _read(os.path.join(root, "proc", pid, "cmdline")).split("\0")
         # Such as --pid-file /run/x and file=/run/x,readonly=on.

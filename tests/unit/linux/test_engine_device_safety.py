@@ -648,6 +648,22 @@ def test_files_elsewhere_are_refused(datastore, identity, expected):
     assert codes(datastore, {**FILE_LAYER, "identity": identity}) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("fsid", "expected"),
+    [
+        ("6d6a2a1c3f0e5c3b:9a550c1d2e3f4a5b", []),
+        ("6d6a2a1c3f0e5c3b:9a550c1d2e3f4a5c", ["wrong_uuid"]),
+        (None, ["wrong_uuid"]),
+    ],
+)
+def test_a_file_over_nfs_is_proven_by_the_fsid_of_its_mount(datastore, fsid, expected):
+    datastore.write("/proc/self/mountinfo", "44 1 0:45 / /srv/ds1 rw - nfs4 10.0.5.10:/srv/ds1 rw\n")
+    table = f"NV SERVER PORT DEV FSID FSC\nv4 0a00050a 801 0:45 {fsid} no\nv4 0a00050a 801 0:46 6d6a2a1c3f0e5c3b:9a550c1d2e3f4a5b no\n"
+    datastore.write("/proc/fs/nfsfs/volumes", table if fsid else table.replace("0:45", "0:44"))
+    layer = {**FILE_LAYER, "identity": {"mount_point": "/srv/ds1", "uuid": "6d6a2a1c-3f0e-5c3b-9a55-0c1d2e3f4a5b"}}
+    assert codes(datastore, layer) == expected
+
+
 def test_file_system_that_is_not_mounted(datastore):
     datastore.write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n")
     assert codes(datastore, FILE_LAYER) == ["wrong_mount"]

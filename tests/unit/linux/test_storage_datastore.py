@@ -140,6 +140,79 @@ def test_a_layer_of_several_files_names_them_all():
     assert [(part["path"], part["name"]) for part in parts(layer)] == [(path, "datastore-ds1") for path in files]
 
 
+def over_nfs(provider="nfs", **change):
+    layer = {
+        "name": "target-share",
+        "parent": "datastore-ds1",
+        "path": None,
+        "purpose": "data",
+        "identity": {"uuid": UUID, "export": "/srv/storlab/ds1"},
+        "detail": {"provider": provider},
+    }
+    below = {"name": "datastore-ds1", "parent": None, "detail": {"generation": "g7"}}
+    described = entry(
+        name="share",
+        layer="target-share",
+        filesystem="nfs",
+        server="10.0.5.10",
+        export="/srv/storlab/ds1",
+        nfs_version="4.2",
+        mount_point="/mnt/share",
+        **change,
+    )
+    layers = {"target-share": layer, "datastore-ds1": below}
+    return datastore.resolve({"testbed_id": "tb", "layers": layers, "datastores": [described]})
+
+
+def test_a_datastore_over_nfs_is_the_file_system_of_the_export():
+    found = over_nfs(benchmark_files=2)
+    assert (found[0]["uuid"], found[0]["generation"], found[0]["device"]) == (UUID, "g7", None)
+    layer = datastore.layers_of(found)[0]
+    assert (layer["name"], layer["parent"], layer["path"]) == (
+        "datastore-share",
+        "target-share",
+        "/mnt/share/storlab-benchmark.0.dat",
+    )
+    assert layer["identity"]["uuid"] == UUID and layer["identity"]["mount_point"] == "/mnt/share"
+    assert layer["detail"]["provider"] == "nfs" and layer["detail"]["mount_options"] == "vers=4.2,proto=tcp,noatime"
+    assert layer["detail"]["server"] == "10.0.5.10" and "device" not in layer["detail"]
+
+
+def test_a_check_of_a_first_build_knows_no_export_yet():
+    share = {"name": "share", "layer": "target-share", "filesystem": "nfs", "server": "10.0.5.10", "export": "/srv/a"}
+    share |= {"nfs_version": "4.2", "mount_point": "/mnt/share"}
+    asked = {"testbed_id": "tb", "state": "present", "layers": {}, "discard_contents": False}
+    asked["datastores"] = [entry(**share)]
+    made = datastore.ensure(asked, check_mode=True)
+    assert [step["op"] for step in made["steps"]] == ["mount"] and made["layers"][0]["parent"] == "target-share"
+    with pytest.raises(Failure) as caught:
+        datastore.ensure(asked, check_mode=False)
+    assert caught.value.code == "layer_missing"
+
+
+def test_only_an_export_is_mounted_over_nfs():
+    with pytest.raises(Failure) as caught:
+        over_nfs(provider="lio")
+    assert caught.value.code == "bad_value" and "target-share" in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", ["fsid", "files"])
+def test_what_was_mounted_over_nfs_is_looked_at(monkeypatch, fault):
+    """The kernel mounts whatever the server shows under that path."""
+    wanted = over_nfs()[0]
+    stores = datastore.Datastores("tb")
+    digits = UUID.replace("-", "")
+    shown = f"{digits[:16].lstrip('0')}:{digits[16:].lstrip('0')}"
+    monkeypatch.setattr(datastore.nfs_mount, "fsid_of", lambda _mount: "1:2" if fault == "fsid" else shown)
+    monkeypatch.setattr(datastore, "_file_bytes", lambda _wanted: 3 * MIB if fault == "files" else 7 * MIB)
+    with pytest.raises(Failure) as caught:
+        stores._refuse_other(wanted)
+    assert caught.value.code == {"fsid": "wrong_uuid", "files": "benchmark_file_missing"}[fault]
+    monkeypatch.setattr(datastore.nfs_mount, "fsid_of", lambda _mount: shown)
+    monkeypatch.setattr(datastore, "_file_bytes", lambda _wanted: 7 * MIB)
+    stores._refuse_other(wanted)
+
+
 def written(folder, count, mib, name="ds1"):
     """What lies in the folder after the benchmark files were asked for: {name: bytes}"""
     wanted = {"name": name, "mount_point": str(folder), "benchmark_bytes": mib * MIB, "benchmark_files": count}

@@ -125,6 +125,10 @@ def other_testbed(root, name="mine-2"):
     process(root, 91, "qemu-nbd", "--pid-file", "/run/storlab/nbd/two.pid", "/srv/storlab/two/two.img")
     write(root, "run/storlab/nbd/two.pid", "91")
     mounted(root, "/dev/sdq", "/srv/storlab/two")
+    write(root, f"{records}/nfs_export.json", json.dumps({"server": {"threads": 1}, "mounted": True}))
+    write(root, f"etc/exports.d/storlab-{name}.exports", "/srv/storlab/two 10.0.0.4(rw)\n")
+    mounted(root, "nfsd", "/proc/fs/nfsd")
+    process(root, 93, "nfsd")
 
 
 def mounted(root, source, where):
@@ -141,6 +145,17 @@ def test_what_the_records_of_another_testbed_name_is_left_out(tmp_path):
     # That testbed itself sees all of it, and without a name everything is listed.
     assert len(strays(before, gather(str(tmp_path), testbed_id="mine-2"))) > 15
     assert len(strays(before, gather(str(tmp_path)))) > 15
+
+
+def test_exports_and_a_server_that_no_record_names_are_strays(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    write(tmp_path, "run/storlab/other/nfs_export.json", json.dumps({"exports": {}}))
+    write(tmp_path, "etc/exports.d/storlab-mine.exports", "x")
+    mounted(tmp_path, "nfsd", "/proc/fs/nfsd")
+    process(tmp_path, 93, "nfsd")
+    found = came(tmp_path, before)
+    assert len(found) == 3 and "nfsd running" in found and any("storlab-mine.exports sha256" in line for line in found)
 
 
 def test_what_no_record_names_is_a_stray_whatever_it_is_called(tmp_path):
