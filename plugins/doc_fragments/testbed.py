@@ -184,6 +184,14 @@ options:
             description: How a guest sees a LUN that is mapped raw.
             type: str
             choices: [physical, virtual]
+          nfs:
+            description: Name of a datastore of a Linux target, with benchmark files, that the hosts have over NFS. It is then mounted on the target, and
+              nobody logs in to its disk.
+            type: str
+          nfs_version:
+            description: Version of NFS. By default V(4.2).
+            type: str
+            choices: ["3", "4.2"]
           server:
             description: NFS server.
             type: str

@@ -186,7 +186,7 @@ def _initiators(before: dict[str, Any], after: dict[str, Any], testbed: Testbed)
 
 
 def _stores(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
-    keys = ("layer", "filesystem", "type", "mount_point", "server", "path", "version", "compatibility")
+    keys = ("layer", "filesystem", "type", "mount_point", "server", "path", "export", "version", "compatibility")
     return [
         one
         for host, was, now in _each(before, after, "datastore_datastores")

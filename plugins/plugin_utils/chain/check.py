@@ -559,6 +559,9 @@ def _stores(lab: dict, testbed: Testbed) -> list:
     problems = []
     for store in testbed.stores:
         variable = f"testbed.datastores[{store.index}]"
+        if store.over:
+            problems += _over_nfs(testbed, store, variable)
+            continue
         kinds = {testbed.hosts[name].platform for name in store.hosts}
         kind = store.entry.get("type") or {"linux": "ext4", "windows": "ntfs", "esxi": "vmfs"}.get(
             next(iter(kinds), "linux")
@@ -609,6 +612,52 @@ def _stores(lab: dict, testbed: Testbed) -> list:
                 )
             )
         problems += _room(testbed, store, variable)
+    return problems
+
+
+def _over_nfs(testbed: Testbed, store, variable: str) -> list:
+    """A datastore that is another one over NFS."""
+    problems, base = [], store.over
+    for key in ("disk", "type", "benchmark_file", "benchmark_files", "version", "compatibility", "server", "path"):
+        if key in store.entry:
+            remedy = f"leave it out: that is said of the datastore {base.name}"
+            problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), "is set beside nfs", remedy))
+    if "benchmark_file" not in base.entry:
+        remedy = "write the size of the file on it that clients measure, such as 2GiB"
+        problems.append(
+            Problem(
+                f"testbed.datastores[{base.index}].benchmark_file",
+                None,
+                f"is not set, but {store.name} is measured on it",
+                remedy,
+            )
+        )
+    for name in (base.disk.target, *store.hosts):
+        if testbed.hosts[name].platform != "linux":
+            platform = {"esxi": "ESXi", "windows": "Windows"}[testbed.hosts[name].platform]
+            remedy = "name Linux hosts" if name in store.hosts else "use a disk of a Linux target"
+            problems.append(
+                Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"but {name} runs {platform}", remedy)
+            )
+            continue
+        for address in [address for address, _port in addresses_of(testbed.hosts[name].own)] or [None]:
+            if not address or not is_address(address):
+                remedy = "write its address in the storage network: NFS is exported from address to address"
+                problems.append(
+                    Problem(
+                        f"testbed_address of {name}",
+                        address and shown(address),
+                        "" if address else "is not set",
+                        remedy,
+                    )
+                )
+    if not store.hosts:
+        remedy = "add a host to hypervisors or clients"
+        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), "which no host has over NFS", remedy))
+    others = [one for one in testbed.stores if one.over is base]
+    if others[0] is not store:
+        remedy = "write it once, with all its hosts"
+        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"as {others[0].name} has it", remedy))
     return problems
 
 

@@ -15,10 +15,11 @@ from .expand import Testbed, addresses_of, is_address, mappings
 STAGES = {
     "ramdisk": (["modprobe"], ["brd|zram|loop"]),
     "iscsi_initiator": (["iscsiadm"], ["iscsi_tcp"]),
+    "nfs_export": (["exportfs", "rpc.nfsd", "rpc.mountd"], ["nfsd"]),
     "benchmark": (["fio", "blkid"], []),
 }
 TARGETS = {name: (list(provider.COMMANDS), list(provider.KERNEL_MODULES)) for name, provider in PROVIDERS.items()}
-FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs"}
+FILE_SYSTEMS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "nfs": "mount.nfs"}
 # {command: (Debian's package, that of the Red Hat family)}
 PACKAGES = {
     "modprobe": ("kmod", "kmod"),
@@ -30,6 +31,9 @@ PACKAGES = {
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
     "mkfs.xfs": ("xfsprogs", "xfsprogs"),
     "qemu-system-x86_64": ("qemu-system-x86", "qemu-kvm"),
+    "mount.nfs": ("nfs-common", "nfs-utils"),
+    **dict.fromkeys(("exportfs", "rpc.nfsd", "rpc.mountd"), ("nfs-kernel-server", "nfs-utils")),
+    "rpcbind": ("rpcbind", "rpcbind"),
 }
 INSTALL = {
     "apt-get": "apt-get install --yes",
@@ -63,6 +67,8 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
         if stage == "datastore":
             kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
             more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
+        if stage == "nfs_export" and "3" in host.variables["nfs_export_versions"]:
+            more = ([*more[0], "rpcbind"], more[1])
         if stage == "guest_vm" and host.variables["guest_vm_guests"] and name != testbed.embedded:
             more = (["qemu-system-x86_64"], [])
         commands += more[0]

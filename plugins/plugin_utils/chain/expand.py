@@ -41,6 +41,7 @@ INTERFACE_NAME = 15
 # Of the serial of a disk that the embedded lab makes: the rest is a dash and a number.
 SERIAL_STEM = 16
 NBD_PORT = 10809
+NFS_VERSION = "4.2"
 OVERRIDDEN = "set in the inventory"
 INITIATOR_GROUPS = ("hypervisors", "clients")
 INITIATOR_PROVIDERS = {"linux": "open_iscsi", "esxi": "esxi", "windows": "windows"}
@@ -76,7 +77,7 @@ class Disk:
 
 @dataclass
 class Store:
-    """One datastore: on one disk (None: NFS), on ``hosts``. ``label`` is what the host calls it."""
+    """One datastore: on one disk (None: NFS), on ``hosts``. ``label`` is what the host calls it; ``over`` is the datastore that it is over NFS."""
 
     name: str
     label: str
@@ -84,6 +85,7 @@ class Store:
     index: int
     disk: Disk | None
     hosts: list
+    over: Store | None = None
 
 
 @dataclass
@@ -198,6 +200,7 @@ class _Expansion:
         self._embedded_addresses()
         self._disks()
         self._stores()
+        self._over_nfs()
         for name in testbed.targets:
             self._target(testbed.hosts[name])
         for name in testbed.targets + testbed.initiators:
@@ -258,11 +261,14 @@ class _Expansion:
             )
             for target in targets:
                 name = entry["name"] if len(targets) == 1 else f"{entry['name']}-{target}"
-                carries = any(store.get("disk") in (name, entry["name"]) for store in self.description["datastores"])
+                carries = bool(self._stores_on(name, entry))
                 # A RAM disk or VHDX file is made empty. What a device of the user's holds, only the user knows.
                 kept = carries or entry["kind"] == "device"
                 purpose = entry.get("purpose") or ("data" if kept else "scratch")
                 hosts = [host for host in testbed.initiators if carries or testbed.hosts[host].platform != "esxi"]
+                if any(self._is_exported(store) for store in self._stores_on(name, entry)):
+                    # It is mounted on the target.
+                    hosts = []
                 if "to" in entry:
                     hosts = self._resolve(f"{variable}.to", entry["to"], testbed.initiators, "host that logs in")
                 # tgt shows every LUN to everyone who logs in, and a datastore's is not for the target itself.
@@ -282,10 +288,47 @@ class _Expansion:
                 )
                 used[target] += 1
 
+    def _stores_on(self, name: str, disk: dict) -> list:
+        """What is described of datastores on a disk."""
+        return [store for store in self.description["datastores"] if store.get("disk") in (name, disk["name"])]
+
+    def _is_exported(self, store: dict) -> bool:
+        names = {store.get("name"), store.get("disk")} - {None}
+        return any(other.get("nfs") in names for other in self.description["datastores"])
+
+    def _over_nfs(self) -> None:
+        """The datastores that are others over NFS, once these are known."""
+        testbed = self.testbed
+        bases = [store for store in testbed.stores if store.disk and store.disk.target in store.hosts]
+        for index, entry in enumerate(self.description.get("datastores", [])):
+            if not entry.get("nfs"):
+                continue
+            variable = f"testbed.datastores[{index}]"
+            base = next((store for store in bases if entry["nfs"] in (store.name, store.label)), None)
+            if base is None:
+                names = [store.name for store in bases]
+                self.problem(
+                    f"{variable}.nfs",
+                    entry["nfs"],
+                    "which is no datastore of a target",
+                    did_you_mean(entry["nfs"], names),
+                )
+                continue
+            hosts = self._resolve(
+                f"{variable}.hosts",
+                entry.get("hosts", testbed.initiators),
+                testbed.initiators,
+                "host of this inventory",
+            )
+            name = entry.get("name") or f"{base.name}-nfs"
+            testbed.stores.append(Store(name, name, entry, index, None, hosts, base))
+
     def _stores(self) -> None:
         testbed = self.testbed
         for index, entry in enumerate(self.description.get("datastores", [])):
             variable = f"testbed.datastores[{index}]"
+            if entry.get("nfs"):
+                continue
             if entry.get("type") == "nfs":
                 hosts = self._resolve(
                     f"{variable}.hosts",
@@ -306,7 +349,8 @@ class _Expansion:
                     did_you_mean(on or "", [disk.name for disk in testbed.disks]),
                 )
             for disk in disks:
-                hosts = disk.hosts or ([] if testbed.initiators else [disk.target])
+                local = self._is_exported(entry) or not testbed.initiators
+                hosts = disk.hosts or ([disk.target] if local else [])
                 if "hosts" in entry:
                     hosts = self._resolve(
                         f"{variable}.hosts",
@@ -369,6 +413,31 @@ class _Expansion:
             "iscsi_target_targets",
             targets,
             f"testbed.disks, testbed_address of {host.name}, and who is in hypervisors and clients",
+        )
+        self._exports(host)
+
+    def _exports(self, host: Host) -> None:
+        """What clients have over NFS of a target."""
+        stores = [store for store in self.testbed.stores if store.over and store.over.disk.target == host.name]
+        because = "the datastores with nfs in testbed.datastores"
+        exports = [
+            {
+                "name": store.label,
+                "layer": f"datastore-{store.over.label}",
+                "clients": [
+                    address for name in store.hosts for address, _port in addresses_of(self.testbed.hosts[name].own)
+                ],
+            }
+            for store in stores
+        ]
+        versions = sorted({store.entry.get("nfs_version", NFS_VERSION) for store in stores}) or [NFS_VERSION]
+        self.derive(host, "nfs_export_exports", exports, f"{because}, and testbed_address of their hosts")
+        self.derive(host, "nfs_export_versions", versions, because)
+        self.derive(
+            host,
+            "nfs_export_addresses",
+            [address for address, _port in addresses_of(host.own)],
+            f"testbed_address of {host.name}",
         )
 
     def _linux_targets(self, host: Host, disks: list) -> list:
@@ -495,6 +564,7 @@ class _Expansion:
                 for lun in mappings(session.get("luns"))
                 if lun.get("layer_kind", "initiator") == "initiator"
             }
+            mine |= {("nfs", store.label) for store in self.testbed.stores if store.over and name in store.hosts}
             shared = bool(mine & taken)
             taken |= mine
             suffix = self.derive(
@@ -514,9 +584,27 @@ class _Expansion:
             f"{host.name} runs {host.platform.capitalize()}",
         )
         described = [
-            _STORES[host.platform](self._below(store, host), store, place) for place, store in enumerate(stores)
+            self._store_over_nfs(store)
+            if store.over
+            else _STORES[host.platform](self._below(store, host), store, place)
+            for place, store in enumerate(stores)
         ]
         self.derive(host, "datastore_datastores", described, "testbed.datastores")
+
+    def _store_over_nfs(self, store: Store) -> dict:
+        """The benchmark files are those that the target has made."""
+        target, below, entry = self.testbed.hosts[store.over.disk.target], store.over.entry, store.entry
+        address = next((address for address, _port in addresses_of(target.own)), None)
+        described = _linux_store(f"target-{store.label}", store, 0)
+        return {
+            **described,
+            "filesystem": "nfs",
+            "server": address,
+            "export": below.get("mount_point", f"/srv/storlab/{store.over.label}"),
+            "nfs_version": entry.get("nfs_version", NFS_VERSION),
+            "benchmark_file_mib": below.get("benchmark_file", 0),
+            "benchmark_files": below.get("benchmark_files", 1),
+        }
 
     def _below(self, store: Store, host: Host) -> str | None:
         """The layer that a datastore lies on."""
@@ -767,6 +855,10 @@ class _Expansion:
                 host.stages.append("iscsi_initiator")
             if initiator or (target and (values["datastore_datastores"] or "datastore" in kinds)):
                 host.stages.append("datastore")
+            # What is built tells by its clients: an export has no path that could be measured.
+            over_nfs = any(layer.get("provider") == "nfs" for layers in published.values() for layer in layers)
+            if target and host.platform == "linux" and (values["nfs_export_exports"] or over_nfs):
+                host.stages.append("nfs_export")
             if "guest_vm_guests" in values:
                 host.stages.append("guest_vm")
             if "benchmark_platform" in values:
@@ -783,6 +875,8 @@ class _Expansion:
                         for export in mappings(testbed.hosts[other].variables["iscsi_target_targets"])
                     }
                 ]
+            servers = [store.over.disk.target for store in testbed.stores if store.over and name in store.hosts]
+            host.depends_on += [server for server in dict.fromkeys(servers) if server not in host.depends_on]
             keepers = [(guest.get("data_disk") or {}).get("host") for guest in mappings(values.get("guest_vm_guests"))]
             host.depends_on += [other for other in dict.fromkeys(keepers) if other in testbed.hosts and other != name]
 
@@ -832,6 +926,10 @@ class _Expansion:
                                 f"LUN {lun.get('lun')} of {session.get('iqn')}",
                             )
                         )
+        for host in hosts:
+            for export in mappings(host.variables.get("nfs_export_exports")):
+                clients = ", ".join(str(client) for client in export.get("clients") or [])
+                add(_layer("target", export.get("name"), host, export.get("layer"), "data", f"over NFS to {clients}"))
         for host in hosts:
             suffix = host.variables.get("datastore_layer_suffix", "")
             for store in mappings(host.variables.get("datastore_datastores")):

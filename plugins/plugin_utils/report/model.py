@@ -29,13 +29,22 @@ BUSY = 0.5  # load a core, from which on a host was under load
 # How many workloads are drawn over time, so that a large run stays one page.
 SAMPLED = 8
 
+# What a step is, by the kind of its layer and who provides it; by the kind alone where that tells nothing.
 STEP_WORDS = {
-    "backing": "the RAM disk itself",
-    "target": "the export over iSCSI",
-    "initiator": "the network and the initiator",
-    "datastore": "the file system",
-    "guest": "virtualisation",
+    ("backing", "raid"): "the RAID array itself",
+    ("backing", ""): "the RAM disk itself",
+    ("target", "nfs"): "the export over NFS",
+    ("target", ""): "the export over iSCSI",
+    ("initiator", ""): "the network and the initiator",
+    # An export over NFS cannot be measured where it is made.
+    ("datastore", "nfs"): "the export over NFS and the network",
+    ("datastore", ""): "the file system",
+    ("guest", ""): "virtualisation",
 }
+
+
+def step_words(kind: str, provider: str | None) -> str:
+    return STEP_WORDS.get((kind, provider or "")) or STEP_WORDS.get((kind, ""), kind)
 
 
 @dataclass
@@ -706,10 +715,11 @@ def _verdict(report: Report, shown: list) -> str:
     share = (
         f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
     )
+    providers = {layer["name"]: (layer.get("detail") or {}).get("provider") for layer in report.layers}
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
     often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
     return (
-        f"The most expensive step is {STEP_WORDS.get(step.cell.kind, step.cell.kind)}: {step.below.layer} → {step.cell.layer} adds "
+        f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}: {step.below.layer} → {step.cell.layer} adds "
         f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}"
     )
 

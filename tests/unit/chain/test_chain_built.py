@@ -61,6 +61,15 @@ all:
 targets: {win01: {testbed_address: 192.0.2.11, ansible_connection: psrp}}
 hypervisors: {esx01: {testbed_esxi: {is: set}}}
 """
+NFS = """
+all:
+  testbed_id: lab
+  testbed:
+    disks: [{name: ds1, size: 4GiB, to: []}, {name: ds2, size: 4GiB, to: []}]
+    datastores: [{disk: ds1, benchmark_file: 1GiB, hosts: [store01]}, {disk: ds2, benchmark_file: 1GiB, hosts: [store01]}, {name: share, nfs: ds1}]
+targets: {store01: {testbed_address: 192.0.2.11}}
+clients: {client01: {testbed_address: 192.0.2.21}}
+"""
 # Without a guest on the datastore.
 ALONE = re.sub(r"    guests: .*?hypervisor: kvm01}]\n", "", LAB, flags=re.S)
 RAID = "kind: raid, raid: {level: 1, members: [{serial: S1}, {serial: S2}]}"
@@ -217,6 +226,13 @@ CHANGES = {
         "hosts: [kvm02],",
         "testbed.datastores has lost the datastore store on kvm01",
     ),
+    "testbed.datastores[].nfs": (
+        NFS,
+        "nfs: ds1",
+        "nfs: ds2",
+        "testbed.datastores has changed export of the datastore share",
+    ),
+    "testbed.datastores[].nfs_version": (NFS, "nfs: ds1", "nfs: ds1, nfs_version: '3'", FOLLOWS),
     "testbed.datastores[].version": (
         ESXI,
         "version: 6",

@@ -95,6 +95,36 @@ WRONG = {
         [("disk: ds1", "disk: dsl")],
         ["testbed.datastores[0].disk is 'dsl', which is no disk: did you mean ds1?"],
     ),
+    "nfs_of_no_datastore": (
+        TWO_LINUX,
+        [("512MiB}", "512MiB}, {nfs: ds2}")],
+        [
+            "testbed.datastores[1].nfs is 'ds2', which is no datastore of a target: there is none yet; describe one first."
+        ],
+    ),
+    "nfs_of_a_datastore_without_a_file": (
+        TWO_LINUX,
+        [(", benchmark_file: 512MiB}", "}, {nfs: ds1}")],
+        [
+            "testbed.datastores[0].benchmark_file is not set, but ds1-nfs is measured on it: "
+            "write the size of the file on it that clients measure, such as 2GiB."
+        ],
+    ),
+    "nfs_said_twice": (
+        TWO_LINUX,
+        [("512MiB}", "512MiB}, {nfs: ds1, benchmark_file: 1GiB}, {nfs: ds1, name: again}")],
+        [
+            "testbed.datastores[1].benchmark_file is 1024, is set beside nfs: leave it out: that is said of the datastore ds1.",
+            "testbed.datastores[2].nfs is 'ds1', as ds1-nfs has it: write it once, with all its hosts.",
+        ],
+    ),
+    "nfs_to_a_name": (
+        TWO_LINUX,
+        [("512MiB}", "512MiB}, {nfs: ds1}"), ("192.0.2.21", "client01.example")],
+        [
+            "testbed_address of client01 is 'client01.example': write its address in the storage network: NFS is exported from address to address."
+        ],
+    ),
     "duplicate_names": (
         TWO_LINUX,
         [("name: ds1", "name: bench"), ("disk: ds1", "disk: bench")],

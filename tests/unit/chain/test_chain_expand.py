@@ -16,6 +16,73 @@ from chain_lab import ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "chain"
 
 
+NFS = TWO_LINUX.replace("benchmark_file: 512MiB}", "benchmark_file: 512MiB, benchmark_files: 3}, {nfs: ds1}").replace(
+    "client01: {ansible_host: 192.0.2.21}",
+    "client01: {ansible_host: 192.0.2.21}\n  client02: {ansible_host: 192.0.2.22}",
+)
+
+
+def test_a_datastore_over_nfs_is_mounted_on_the_target_and_exported_to_the_clients_alone():
+    lab = expanded(NFS)
+    target, first, second = (lab.hosts[name] for name in ("store01", "client01", "client02"))
+    assert target.variables["nfs_export_exports"] == [
+        {"name": "ds1-nfs", "layer": "datastore-ds1", "clients": ["192.0.2.21", "192.0.2.22"]}
+    ]
+    assert (target.variables["nfs_export_addresses"], target.variables["nfs_export_versions"]) == (
+        ["192.0.2.11"],
+        ["4.2"],
+    )
+    below = target.variables["datastore_datastores"]
+    assert [(store["name"], store["layer"]) for store in below] == [("ds1", "backing-ds1")]
+    # Nobody logs in to a disk that is mounted on the target.
+    exported = target.variables["iscsi_target_targets"]
+    assert [lun["name"] for export in exported for lun in export["luns"]] == ["bench"]
+    assert first.variables["datastore_datastores"] == [
+        {
+            "name": "ds1-nfs",
+            "layer": "target-ds1-nfs",
+            "filesystem": "nfs",
+            "mount_point": "/srv/storlab/ds1-nfs",
+            "server": "192.0.2.11",
+            "export": "/srv/storlab/ds1",
+            "nfs_version": "4.2",
+            "benchmark_file_mib": 512,
+            "benchmark_files": 3,
+        }
+    ]
+    assert target.stages.index("datastore") < target.stages.index("nfs_export") and "nfs_export" not in first.stages
+    assert first.depends_on == ["store01"]
+    layers = {layer["name"]: (layer["host"], layer["parent"]) for layer in lab.layers}
+    assert layers["target-ds1-nfs"] == ("store01", "datastore-ds1")
+    assert layers["datastore-ds1-nfs"] == ("client01", "target-ds1-nfs")
+    assert layers["datastore-ds1-nfs-client02"] == ("client02", "target-ds1-nfs")
+    assert second.variables["datastore_layer_suffix"] == "-client02"
+
+
+def test_a_testbed_without_nfs_has_nothing_of_it():
+    lab = expanded(TWO_LINUX)
+    assert lab.hosts["store01"].variables["nfs_export_exports"] == []
+    assert "nfs_export" not in lab.hosts["store01"].stages
+    # One that was built before is still taken down.
+    share = {
+        "name": "datastore-ds1-nfs",
+        "kind": "datastore",
+        "host": "client01",
+        "purpose": "scratch",
+        "provider": "nfs",
+    }
+    assert "nfs_export" in expanded(TWO_LINUX, published={"client01": [share]}).hosts["store01"].stages
+
+
+def test_the_check_of_the_hosts_asks_for_what_nfs_needs():
+    lab = expanded(NFS.replace("{nfs: ds1}", "{nfs: ds1, nfs_version: '3'}"))
+    target, client = doctor.needs(lab, "store01"), doctor.needs(lab, "client01")
+    assert {"exportfs", "rpc.nfsd", "rpc.mountd", "rpcbind", "mkfs.ext4"} <= set(target["commands"])
+    assert "nfsd" in target["modules"]
+    assert "mount.nfs" in client["commands"] and "mkfs.ext4" not in client["commands"]
+    assert "rpcbind" not in doctor.needs(expanded(NFS), "store01")["commands"]
+
+
 def test_a_guest_of_the_embedded_lab_that_nobody_describes_is_not_measured():
     own = "\n  embedded_lab_dir: /l\n  embedded_lab_image_dir: /i\n  embedded_lab_netns: n1"
     text = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab{own}") + "guests: {g1: }\n"

@@ -368,6 +368,23 @@ def test_verdict_names_the_step_and_its_share(run):
     assert f"{step.share:.0%}".replace("%", " %") in report.verdict
 
 
+def test_the_words_of_a_step_follow_who_provides_its_layer(run):
+    run.results = results_of(run, "backing-bench") + results_of(run, "target-bench")
+    layer = run.layers["target-bench"]
+    for provider, words in {"nfs": "the export over NFS", "lio": "the export over iSCSI"}.items():
+        layer["detail"] = {**layer.get("detail", {}), "provider": provider}
+        assert f"The most expensive step is {words}: backing-bench → target-bench" in model.build(run).verdict
+    assert [model.step_words("datastore", provider) for provider in ("nfs", "filesystem", None)] == [
+        "the export over NFS and the network",
+        "the file system",
+        "the file system",
+    ]
+    assert [model.step_words("backing", provider) for provider in ("raid", "brd")] == [
+        "the RAID array itself",
+        "the RAM disk itself",
+    ]
+
+
 def test_verdict_without_comparable_layers(run):
     run.results = results_of(run, "ceiling-target01")
     assert "cannot be set against each other" in model.build(run).verdict
