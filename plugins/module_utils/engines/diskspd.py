@@ -265,7 +265,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
             "randseed": None if profile is None else _number(profile, "RandSeed"),
         }
     )
-    found = {
+    found: dict[str, Any] = {
         "schema": schema.SCHEMA,
         "engine": engine,
         "host": root.findtext("System/ComputerName") or None,
@@ -349,18 +349,18 @@ def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
     return found
 
 
-def _started(root: Any) -> Any:
+def _started(root: Any) -> str | None:
     match = re.fullmatch(
         r"(\d{4})/(\d\d?)/(\d\d?) (\d\d?):(\d\d):(\d\d) UTC", (root.findtext("System/RunTime") or "").strip()
     )
+    if not match:
+        return None
+    year, month, day, hour, minute, second = map(int, match.groups())
     try:
-        return (
-            datetime.datetime(*map(int, match.groups()), tzinfo=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            if match
-            else None
-        )
+        moment = datetime.datetime(year, month, day, hour, minute, second)
     except ValueError as error:
         raise _unreadable(f"RunTime is {root.findtext('System/RunTime')!r}") from error
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _latency(span: Any, title: str, ios: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import csv
 import datetime
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Optional
 
 from ..core.failure import Failure, bad_value
 
@@ -25,13 +25,14 @@ _MS, _MIB = 1_000_000, 1 << 20
 # Differences of counters that began anew are negative, or like 2^64; nothing real is so large.
 _LARGEST = 1e15
 # Counter: (key, factor, the counter that a mean is weighted by; None for rates and shares)
-_DISK = {
+_Counters = dict[str, tuple[str, int, Optional[str]]]
+_DISK: _Counters = {
     "Reads/sec": ("read_iops", 1, None),
     "Writes/sec": ("write_iops", 1, None),
     "MBytes Read/sec": ("read_bandwidth_bytes_s", _MIB, None),
     "MBytes Written/sec": ("write_bandwidth_bytes_s", _MIB, None),
 }
-_COMMANDS = {
+_COMMANDS: _Counters = {
     **_DISK,
     "Commands/sec": ("iops", 1, None),
     "Average Driver MilliSec/Command": ("davg_ns", _MS, "Commands/sec"),
@@ -39,7 +40,7 @@ _COMMANDS = {
     "Average Guest MilliSec/Command": ("gavg_ns", _MS, "Commands/sec"),
     "Average Queue MilliSec/Command": ("qavg_ns", _MS, "Commands/sec"),
 }
-_GROUPS = {
+_GROUPS: dict[str, tuple[str, _Counters]] = {
     "Physical Disk SCSI Device": ("devices", _COMMANDS),
     "Physical Disk Adapter": ("adapters", _COMMANDS),
     "Virtual Disk": (
@@ -58,7 +59,7 @@ _GROUPS = {
 }
 
 
-def read(lines: str | Iterable[Any], started_utc: str | None = None, finished_utc: str | None = None) -> dict[str, Any]:
+def read(lines: str | Iterable[str], started_utc: str | None = None, finished_utc: str | None = None) -> dict[str, Any]:
     """What was counted, from the lines of the file, or its text.
 
     {host, samples, sample_s, interval_s, started_utc, finished_utc, devices, adapters, virtual_disks, groups, processors}, the last five
@@ -76,7 +77,10 @@ def read(lines: str | Iterable[Any], started_utc: str | None = None, finished_ut
             "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).",
             "Run esxtop -b and keep its whole output.",
         )
-    means, previous, began, ended, truncated = _Means(names), None, None, None, False
+    means, truncated = _Means(names), False
+    previous: datetime.datetime | None = None
+    began: datetime.datetime | None = None
+    ended: datetime.datetime | None = None
     for number, row in _rows(lines, len(names)):
         if row is None:
             truncated = True
@@ -89,7 +93,7 @@ def read(lines: str | Iterable[Any], started_utc: str | None = None, finished_ut
             means.add(row, number)
             began, ended = began or previous, at
         previous = at
-    if began is None:
+    if began is None or ended is None:
         where = " in the time that was asked for" if since or until else ""
         raise Failure(
             "no_result",
@@ -115,16 +119,17 @@ def read(lines: str | Iterable[Any], started_utc: str | None = None, finished_ut
 class _Means:
     """Sums of the columns that are read. Of thousands only some are."""
 
-    def __init__(self, names: list[Any]) -> None:
+    def __init__(self, names: list[str]) -> None:
         self.samples = self.resets = 0
-        self.hosts, places = set(), {}
+        self.hosts: set[str] = set()
+        places: dict[tuple[str, str], dict[str, int]] = {}
         for position, name in enumerate(names[1:], 1):
             match = _COLUMN.fullmatch(name)
             if match and match["counter"] in _GROUPS.get(match["group"], ("", {}))[1]:
                 self.hosts.add(match["host"])
                 places.setdefault((match["group"], match["instance"] or ""), {})[match["counter"]] = position
         # [section, instance, key, factor, position, position of the weight or None, sum, sum of weights]
-        self.wanted = [
+        self.wanted: list[list[Any]] = [
             [
                 _GROUPS[group][0],
                 instance,
@@ -141,7 +146,7 @@ class _Means:
         ]
         self.positions = sorted({position for counters in places.values() for position in counters.values()})
 
-    def add(self, row: list[Any], number: int) -> None:
+    def add(self, row: list[str], number: int) -> None:
         values = {position: self._value(row[position], number) for position in self.positions}
         for column in self.wanted:
             value, weight = values[column[4]], 1 if column[5] is None else values[column[5]]
@@ -166,14 +171,14 @@ class _Means:
         return {"host": next(iter(self.hosts))} if len(self.hosts) == 1 else {}
 
     def figures(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for section, instance, key, factor, _position, _weight, total, weights in self.wanted:
             if weights:
-                found.setdefault(section, {}).setdefault(instance, {})[key] = total / weights * factor
-        return found
+                figures.setdefault(section, {}).setdefault(instance, {})[key] = total / weights * factor
+        return figures
 
 
-def _rows(lines: Any, width: int) -> Iterator[Any]:
+def _rows(lines: Iterable[str], width: int) -> Iterator[tuple[int, list[str] | None]]:
     """(number, cells) of each line; (number, None) for the last one when it breaks off: esxtop was ended while it wrote."""
     broken = None
     for number, line in enumerate(lines, 2):
@@ -185,15 +190,15 @@ def _rows(lines: Any, width: int) -> Iterator[Any]:
         if row is not None and len(row) == width:
             yield number, row
             continue
-        said = "is no CSV" if row is None else f"has {len(row)} fields, but the first has {width}"
-        broken = (number, _unreadable(f"line {number} {said}; perhaps a spreadsheet saved it"))
+        what = "is no CSV" if row is None else f"has {len(row)} fields, but the first has {width}"
+        broken = (number, _unreadable(f"line {number} {what}; perhaps a spreadsheet saved it"))
         if row is not None and len(row) > width:
             raise broken[1]
     if broken:
         yield broken[0], None
 
 
-def _cells(line: str) -> list[Any] | None:
+def _cells(line: str) -> list[str] | None:
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:

@@ -13,6 +13,7 @@ import json
 import math
 import re
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure
@@ -52,7 +53,7 @@ _OPTION_LISTS = ("job options", "global options")
 _PADDING = "0.00"
 
 
-def parse(text: str) -> list[Any]:
+def parse(text: str) -> list[dict[str, Any]]:
     """Every fio document in the text, in order; what stands between them is skipped.
 
     Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
@@ -61,26 +62,28 @@ def parse(text: str) -> list[Any]:
     return _read(text)[0]
 
 
-def _read(text: str) -> tuple[Any, ...]:
+def _read(text: str) -> tuple[list[dict[str, Any]], str]:
     """(documents, what is said in plain words before, between and after them)."""
-    documents, said, position, repeated = [], [], 0, {}
+    documents: list[dict[str, Any]] = []
+    between: list[str] = []
+    position = 0
+    repeated: dict[int, tuple[str, dict[str, Any]]] = {}
 
-    def mapping(pairs: list[Any]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            seen: set[Any] = set()
-            # With the mapping itself, or its id could become another's.
-            key = next((key for key, _value in pairs if key != _PADDING and (key in seen or seen.add(key))), None)
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            key = _first_repeated(key for key, _value in pairs if key != _PADDING)
             if key is not None:
-                repeated[id(found)] = (key, found)
-        return found
+                # With the mapping itself, or its id could become another's.
+                repeated[id(values)] = (key, values)
+        return values
 
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=mapping)
     while True:
         match = _START.search(text, position)
         if not match:
             break
-        said.append(text[position : match.start()])
+        between.append(text[position : match.start()])
         document, position = _document(decoder, text, match.start(), bool(documents))
         if "fio version" in document:
             where = _repeated(document, repeated) if repeated else None
@@ -99,10 +102,19 @@ def _read(text: str) -> tuple[Any, ...]:
             f"fio left no result: {_first_line(text)}",
             "Look at what fio says; its output must be of --output-format=json or json+.",
         )
-    return documents, "\n".join([*said, text[position:]])
+    return documents, "\n".join([*between, text[position:]])
 
 
-def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple[Any, ...]:
+def _first_repeated(keys: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
+
+
+def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) -> tuple[dict[str, Any], int]:
     """(document, position after it) of the JSON that starts there; others: there are documents before it."""
     try:
         return decoder.raw_decode(text, start)
@@ -132,9 +144,9 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _repeated(document: dict[str, Any], repeated: dict[str, Any]) -> str | None:
+def _repeated(document: dict[str, Any], repeated: dict[int, tuple[str, dict[str, Any]]]) -> str | None:
     """The path of a key that a document gives twice, None when only the options of a job do. repeated: {id of a mapping: (its first such key, it)}."""
-    todo = [("", document)]
+    todo: list[tuple[str, Any]] = [("", document)]
     while todo:
         where, value = todo.pop()
         if id(value) in repeated:
@@ -203,9 +215,10 @@ def results(text: str) -> list[Any]:
         )
     # A run that was ended early has a sound document and error 0; only this line tells.
     ended = _ENDED.search(said)
-    for one in found[-1] if ended else ():
-        _fail(one, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
-    return [one for row in found for one in row] + _lost(said, last[-1])
+    if ended:
+        for result in found[-1]:
+            _fail(result, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
+    return [result for row in found for result in row] + _lost(said, last[-1])
 
 
 def _when(document: dict[str, Any]) -> dict[str, Any]:
@@ -236,7 +249,7 @@ def _lost(said: str, document: dict[str, Any]) -> list[Any]:
 def _same_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether the other document tells of the same run, some time later."""
 
-    def told(document: Any) -> Any:
+    def progress(document: dict[str, Any]) -> tuple[list[str | None], float, float]:
         rows = records(document)
         moved = sum(_number(row.get(name) or {}, "io_bytes") or 0 for row in rows for name in schema.DIRECTIONS)
         return (
@@ -245,12 +258,12 @@ def _same_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
             moved,
         )
 
-    (names, elapsed, moved), (other_names, other_elapsed, other_moved) = told(one), told(other)
+    (names, elapsed, moved), (other_names, other_elapsed, other_moved) = progress(one), progress(other)
     if names != other_names or other_moved < moved or other_elapsed < elapsed:
         return False
     if "client_stats" in other:
         # There the time stamp is that of the start.
-        return _number(one, "timestamp") == _number(other, "timestamp")
+        return bool(_number(one, "timestamp") == _number(other, "timestamp"))
     if "timestamp_ms" in one and "timestamp_ms" in other:
         passed_s = ((_number(other, "timestamp_ms") or 0) - (_number(one, "timestamp_ms") or 0)) / 1000
         # elapsed is cut to whole seconds. In another run, be it one second long, time goes on and elapsed begins anew.
@@ -352,7 +365,7 @@ def together(found: list[Any], concurrent: bool | None = None) -> dict[str, Any]
 def _overlapped(found: list[Any]) -> bool:
     spans = [one.get("span_ms") for one in found]
     if all(spans):
-        return max(start for start, _end in spans) < min(end for _start, end in spans)
+        return bool(max(start for start, _end in spans) < min(end for _start, end in spans))
     # Older fio does not say when. Jobs of another group may have waited for the one before (stonewall), which is not among the options it tells.
     return len({one.get("group") for one in found}) == 1
 
@@ -367,7 +380,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         # What it reads back to compare with what it wrote is no read of the workload.
         record = {key: value for key, value in record.items() if key != "read"}
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
-    found = {
+    found: dict[str, Any] = {
         "schema": schema.SCHEMA,
         "engine": schema.without_none(engine),
         "job_name": _text(record, "jobname"),
@@ -410,7 +423,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         {"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")}
     )
     found["errors"] = _errors(record)
-    known = fio_options.workload(options)
+    known = fio_options.workload(options) or {}
     if known:
         found["workload"] = known
     found["flags"] = _flags(record, options)
@@ -560,7 +573,7 @@ def _samples(values: dict[str, Any]) -> Any:
     return _number(values, "N") if "N" in values else _number(values, "max")
 
 
-def _percentiles(values: dict[str, Any], scale: int) -> dict[str, Any]:
+def _percentiles(values: dict[str, Any], scale: int) -> dict[float, Any]:
     told = values.get("percentile")
     if not isinstance(told, dict):
         return {}
@@ -631,7 +644,7 @@ def _submits_slowly(raw: Any) -> bool:
     return submission > completion
 
 
-def _number(mapping: dict[str, Any], key: str) -> Any:
+def _number(mapping: dict[str, Any], key: str) -> float | None:
     """The number under the key, None when there is none. NaN and infinity are what fio writes for 'not measured'.
 
     Everything read here is a count, a time or a rate, so what is negative or beyond 64 bits is damage.
@@ -639,7 +652,7 @@ def _number(mapping: dict[str, Any], key: str) -> Any:
     if not isinstance(mapping, dict):
         raise _unreadable(key, mapping)
     value = mapping.get(key)
-    if type(value) in (int, float) and 0 <= value < 1 << 64:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1 << 64:
         return value
     if value is None:
         return None

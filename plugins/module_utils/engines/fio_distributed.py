@@ -142,7 +142,8 @@ def fill_files(point: dict[str, Any], layers: dict[str, Any], **how: Any) -> lis
 def layer_of(server: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
     if server["layer"] not in layers:
         raise bad_value("servers layer", server["layer"], "Name a layer that was published.")
-    return layers[server["layer"]]
+    layer: dict[str, Any] = layers[server["layer"]]
+    return layer
 
 
 def _at(point: dict[str, Any], layer: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:

@@ -178,12 +178,14 @@ def ioengine(path: Any, workload: dict[str, Any] | None = None) -> str:
 
 
 def passed_through(workload: dict[str, Any]) -> dict[str, Any]:
-    return workload.get("engine_options", {}).get("fio", {})
+    options: dict[str, Any] = workload.get("engine_options", {}).get("fio", {})
+    return options
 
 
 def _asked(path: Any, workload: dict[str, Any]) -> str:
     """The engine for a layer's device. For the ceiling: the one that it stands in for."""
-    return passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
+    engine: str = passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
+    return engine
 
 
 def _of_windows(path: Any) -> bool:

@@ -58,18 +58,21 @@ _USUAL = {
 _OF_THE_POINT = ("name", "description", "filename", "randseed")
 
 
-def workload(options: dict[str, Any]) -> dict[str, Any] | None:
+def workload(options: dict[str, str]) -> dict[str, Any] | None:
     """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was.
 
     The order of the options counts as it does in fio: of two that mean the same the later one wins, and kb_base holds for what follows it.
     """
     if not options:
         return None
-    return json.loads(_told(tuple((name, text) for name, text in options.items() if name not in _OF_THE_POINT)))
+    normalised: dict[str, Any] | None = json.loads(
+        _as_json(tuple((name, text) for name, text in options.items() if name not in _OF_THE_POINT))
+    )
+    return normalised
 
 
 @functools.lru_cache(maxsize=256)
-def _told(options: tuple[Any, ...]) -> str:
+def _as_json(options: tuple[tuple[str, str], ...]) -> str:
     """The workload of (name, text) pairs, as JSON, so that every result gets one of its own.
 
     Many results are of few workloads, and to understand one takes a fifth of the time that reading its figures does.
@@ -77,7 +80,7 @@ def _told(options: tuple[Any, ...]) -> str:
     return json.dumps(_understood(dict(options)))
 
 
-def _understood(options: dict[str, Any]) -> dict[str, Any] | None:
+def _understood(options: dict[str, str]) -> dict[str, Any] | None:
     mode = re.fullmatch(r"(rand)?(read|write|rw|readwrite)", options.get("rw") or options.get("readwrite") or "read")
     sizes = _sizes(options)
     numbers = {
@@ -139,29 +142,29 @@ def place(options: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in {**found, "working_set": said}.items() if value}
 
 
-def _last(options: dict[str, Any], *names: str) -> str | None:
+def _last(options: dict[str, str], *names: str) -> str | None:
     """Which of the names was given last, None when none was."""
     return next((name for name in reversed(options) if name in names), None)
 
 
-def _yes(options: dict[str, Any], name: str) -> bool:
+def _yes(options: dict[str, str], name: str) -> bool:
     """A yes-or-no option: given bare it means yes."""
     return options.get(name, "0") != "0"
 
 
-def _number(options: dict[str, Any], name: str, default: Any) -> Any:
+def _number(options: dict[str, str], name: str, default: int) -> int | None:
     """A whole number; None when it is something else, such as one for each direction."""
     text = options.get(name, str(default))
     return int(text) if re.fullmatch(r"\d{1,9}", text) else None
 
 
-def _seconds(text: Any) -> Any:
+def _seconds(text: str | None) -> int | None:
     """Whole seconds of fio's time, which is in seconds unless it says otherwise; None when it is not given or no whole second."""
     match = re.fullmatch(r"(\d{1,9})([smhd]?)", text or "")
-    return int(match.group(1)) * _TIME_S[match.group(2)] if match else None
+    return int(match[1]) * _TIME_S[match[2]] if match else None
 
 
-def _sizes(options: dict[str, Any]) -> Any:
+def _sizes(options: dict[str, str]) -> Any:
     """block_size as a workload takes it; None when it is not one of sizes, range or whole percents."""
     if "bssplit" in options:
         parts = [_split(part) for part in options["bssplit"].split(",")]
@@ -194,10 +197,11 @@ def _size_bytes(text: str, kb_base: str) -> int | None:
         return None
     number, unit, suffix = match.groups()
     binary = (suffix == "ib") == (kb_base == "1000")
-    return int(number) * (1024 if binary else 1000) ** (" kmg".index(unit) if unit else 0)
+    factor: int = (1024 if binary else 1000) ** (" kmg".index(unit) if unit else 0)
+    return int(number) * factor
 
 
-def _split(text: str) -> Any:
+def _split(text: str) -> dict[str, int] | None:
     """{size: percent} of '4k/60:64k/40'; sizes without a share divide what is left."""
     found = dict(entry.partition("/")[::2] for entry in text.split(":"))
     shares = {size: int(share) for size, share in found.items() if re.fullmatch(r"\d{1,3}", share)}
@@ -212,7 +216,7 @@ def _split(text: str) -> Any:
     }
 
 
-def _optional(options: dict[str, Any], direction: str) -> dict[str, Any]:
+def _optional(options: dict[str, str], direction: str) -> dict[str, Any]:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
     found: dict[str, Any] = {}
     rest = {
@@ -221,10 +225,10 @@ def _optional(options: dict[str, Any], direction: str) -> dict[str, Any]:
         if options.get(name, "0") != "0" and (name, options[name]) not in _USUAL
     }
     writes = direction != "read"
-    sync = {
+    counts = {
         key: _number(options, option, 0) for key, option in (("fsync_every", "fsync"), ("fdatasync_every", "fdatasync"))
     }
-    sync = {key: number for key, number in sync.items() if number}
+    sync: dict[str, Any] = {key: number for key, number in counts.items() if number}
     if rest.get("sync") in ("1", "sync", "dsync"):
         sync["mode"] = "dsync" if rest.pop("sync") == "dsync" else "sync"
     if _yes(options, "end_fsync"):

@@ -214,7 +214,8 @@ def read(text: str) -> dict[str, Any]:
         "specs": {},
         "workers": [],
     }
-    key = manager = spec = None
+    key = manager = None
+    spec: list[dict[str, Any]] | None = None
     waiting = None
     if not re.match(r"\s*Version \d", text):
         raise _unreadable("line 1", "it does not start with a line 'Version …'")
@@ -476,7 +477,7 @@ def _of_file(one: dict[str, Any]) -> tuple[Any, ...]:
     return one["workers"], one["runtime_s"], one["ramp_s"], one["range"]["offset_bytes"], one["range"]["size_bytes"]
 
 
-def _depth_cycle(members: list[Any]) -> Any:
+def _depth_cycle(members: list[dict[str, Any]]) -> tuple[int, int, int, str] | None:
     """(start, end, step, kind) when all run at one depth, or one access specification after the other at the same depths of a cycle; else None."""
     if len({one["queue_depth"] for one in members}) == 1:
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
@@ -566,7 +567,7 @@ def target_of(path: str) -> str:
     return f'{drive[1] or drive[2].upper()}: "storlab"'
 
 
-def _checked(normalised: list[Any]) -> tuple[Any, ...]:
+def _checked(normalised: list[dict[str, Any]]) -> tuple[int, int, int, str]:
     """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
     if not normalised:
         raise bad_value("workloads", normalised, "Give at least one.")

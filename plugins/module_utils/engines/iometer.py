@@ -147,14 +147,14 @@ def _new_run(announced: bool = True, closes: bool = False) -> dict[str, Any]:
     }
 
 
-def _current(runs: list[Any]) -> dict[str, Any]:
+def _current(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """The run that a line belongs to. A file may start in the middle of one."""
     if not runs:
         runs.append(_new_run(announced=False))
     return runs[-1]
 
 
-def _cells(line: str, number: int) -> list[Any]:
+def _cells(line: str, number: int) -> list[str]:
     try:
         return next(csv.reader([line]))
     except (csv.Error, StopIteration) as error:
@@ -173,7 +173,7 @@ def _unreadable(number: int, why: str) -> Failure:
 class _Row:
     """One row, its cells by the names of the header."""
 
-    def __init__(self, header: list[Any], number: int, cells: list[Any]) -> None:
+    def __init__(self, header: list[str], number: int, cells: list[str]) -> None:
         if len(cells) > len(header) + 1 or (len(cells) == len(header) + 1 and cells[-1]):
             raise _unreadable(number, f"it has {len(cells)} fields, but its header names {len(header)}")
         self.number = number
@@ -317,7 +317,7 @@ def _figures(row: _Row) -> tuple[Any, ...]:
         }
         # From the bytes, because MBps is binary in some releases and decimal in others.
         parts[name] = schema.direction(ios, row.count(size), rate, row.count(size) / runtimes[-1], latency)
-    found = dict(parts)
+    found: dict[str, Any] = dict(parts)
     if not parts:
         return found, []
     found["runtime_s"] = max(runtimes)
@@ -463,7 +463,9 @@ def _seconds(row: _Row) -> float:
     """Seconds of an update's time stamp, for differences: 'YYYY-MM-DD hh:mm:ss:mmm' in local time."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d):(\d{1,3})", row.text("TimeStamp"))
     try:
-        parts = [int(part) for part in match.groups()]
-        return datetime.datetime(*parts[:6]).timestamp() + parts[6] / 1000
-    except (AttributeError, ValueError) as error:
+        if match is None:
+            raise ValueError("another form")
+        year, month, day, hour, minute, second, thousandths = (int(part) for part in match.groups())
+        return datetime.datetime(year, month, day, hour, minute, second).timestamp() + thousandths / 1000
+    except ValueError as error:
         raise _unreadable(row.number, f"TimeStamp is {row.text('TimeStamp')[:40]!r}") from error

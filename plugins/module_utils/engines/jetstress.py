@@ -18,7 +18,7 @@ from ..core.failure import Failure
 _OVERALL, _ACHIEVED = "Overall Test Result", "Achieved Transactional I/O per Second"
 
 
-def results(text: str) -> list[Any]:
+def results(text: str) -> list[dict[str, Any]]:
     """{engine: {name}, status, failures: [{code, message}], transactional_iops} for every report in the text; what it does not say is absent.
 
     Failure 'no_result' when the text is no report, 'jetstress_output_unreadable' when a value is none.
@@ -41,7 +41,7 @@ def results(text: str) -> list[Any]:
 
 def _result(report: dict[str, Any]) -> dict[str, Any]:
     values, failures = report["values"], []
-    found: dict[str, Any] = {"engine": {"name": "jetstress"}}
+    result: dict[str, Any] = {"engine": {"name": "jetstress"}}
     if not report["whole"] or _OVERALL not in values:
         failures.append({"code": "no_result", "message": "The report breaks off."})
     else:
@@ -52,10 +52,10 @@ def _result(report: dict[str, Any]) -> dict[str, Any]:
             failures.append({"code": "test_failed", "message": f"JetStress says {_OVERALL}: {values[_OVERALL]}."})
         # Tests of backup and recovery have no such figure.
         if values.get(_ACHIEVED):
-            found["transactional_iops"] = _number(values[_ACHIEVED])
-            if not found["transactional_iops"]:
+            result["transactional_iops"] = _number(values[_ACHIEVED])
+            if not result["transactional_iops"]:
                 failures.append({"code": "no_io", "message": "No I/O was done."})
-    return {**found, "status": "failed" if failures else "measured", "failures": failures}
+    return {**result, "status": "failed" if failures else "measured", "failures": failures}
 
 
 def _number(cell: str) -> float:
@@ -77,11 +77,11 @@ class _Reports(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reports: list[Any] = []
-        self._header = None
-        self._cell: Any = None
+        self.reports: list[dict[str, Any]] = []
+        self._header: str | None = None
+        self._cell: dict[str, Any] | None = None
 
-    def handle_starttag(self, tag: Any, attrs: Any) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "html":
             self._end_cell()
             self.reports.append({"values": {}, "whole": False})
@@ -89,7 +89,7 @@ class _Reports(HTMLParser):
             self._end_cell()
             self._cell = {"header": "grid_row_header" in (dict(attrs).get("class") or "").split(), "text": []}
 
-    def handle_endtag(self, tag: Any) -> None:
+    def handle_endtag(self, tag: str) -> None:
         if tag in ("td", "tr", "table", "html"):
             self._end_cell()
         if tag in ("tr", "table", "html"):
@@ -97,7 +97,7 @@ class _Reports(HTMLParser):
         if tag == "html" and self.reports:
             self.reports[-1]["whole"] = True
 
-    def handle_data(self, data: Any) -> None:
+    def handle_data(self, data: str) -> None:
         if self._cell:
             self._cell["text"].append(data)
 

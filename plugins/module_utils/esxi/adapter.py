@@ -146,10 +146,10 @@ def _host_option(session: Session, host: Any, key: str) -> Any:
     return values[0]
 
 
-def luns(session: Session, info: Any) -> list[Any]:
+def luns(session: Session, info: Any) -> list[dict[str, Any]]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
     devices = {lun.key: lun for lun in info.scsiLun or []}
-    found: dict[str, Any] = {}
+    luns: dict[tuple[str, int, str], dict[str, Any]] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
         for target in face.target or []:
             if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
@@ -160,7 +160,7 @@ def luns(session: Session, info: Any) -> list[Any]:
                     continue
                 name = device.canonicalName
                 # A target with several portals shows its LUNs once for each.
-                found[target.transport.iScsiName, entry.lun, name] = {
+                luns[target.transport.iScsiName, entry.lun, name] = {
                     "iqn": target.transport.iScsiName,
                     "lun": entry.lun,
                     "naa": name[4:] if name.startswith("naa.") else None,
@@ -171,7 +171,7 @@ def luns(session: Session, info: Any) -> list[Any]:
                     "adapter": face.key.rpartition("-")[2],
                     "state": ",".join(device.operationalState or []),
                 }
-    return sorted(found.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
+    return sorted(luns.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
 
 
 def serial(value: Any) -> str | None:
@@ -272,7 +272,7 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
                 f"The adapter {state['device']} logs in with CHAP as {state['chap']['name']} already, for others.",
                 "Give the CHAP settings at the targets instead of iscsi_initiator_esxi_adapter_chap.",
             )
-        names = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
+        names: dict[str, Any] | None = {"name": own["chap_user"], "mutual_name": own["mutual_chap_user"]}
         if state["chap"] != names or not _known(own, memory.get("secrets", {}).get(ADAPTER, {})):
             step("chap", ADAPTER, (state["chap"] or {}).get("name"), own["chap_user"], entry={"method": ADAPTER, **own})
     configured = {entry_key(target): target for target in state["targets"]}
@@ -608,13 +608,13 @@ class Adapter:
             self.storage.RescanHba(self.device())
             self.storage.RescanVmfs()
 
-    def wait(self, targets: list[Any]) -> list[Any]:
+    def wait(self, targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """The LUNs, once all that are wanted are there and proven. A host answers a rescan before slow targets have, and goes on showing the old disk
         behind a number for a while."""
         deadline = time.monotonic() + self.wait_s
         while True:
             with self.session.doing("look for the LUNs"):
-                found = self.session.until(
+                found: list[dict[str, Any]] = self.session.until(
                     lambda: luns(self.session, self.storage.storageDeviceInfo),
                     lambda seen: unproven(targets, seen) is None,
                     min(RESCAN_EVERY_S, max(deadline - time.monotonic(), 0)),
@@ -670,7 +670,7 @@ def lun_missing(lost: list[Any], found: list[Any]) -> Failure:
     )
 
 
-def prove(targets: list[Any], found: list[Any]) -> dict[str, Any]:
+def prove(targets: list[dict[str, Any]], found: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
     """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
 
     An NAA identifier proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
@@ -693,7 +693,7 @@ def prove(targets: list[Any], found: list[Any]) -> dict[str, Any]:
     return proven
 
 
-def odd_serials(targets: list[Any], proven: dict[str, Any]) -> list[Any]:
+def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], dict[str, Any]]) -> list[str]:
     """What to tell of LUNs whose NAA identifier is right and whose serial the host writes in another way."""
     return [
         f"LUN {lun['lun']} of {target['iqn']} has the serial {proven[target['iqn'], lun['lun']]['serial']} by the host, not {lun['serial']}; "

@@ -142,9 +142,10 @@ def stamp_of(session: Session, host: Any, name: str) -> str | None:
     if content is None:
         return None
     try:
-        return json.loads(content)[STAMP_KEY]
+        testbed_id: str | None = json.loads(content)[STAMP_KEY]
     except (ValueError, KeyError, TypeError):
         return None
+    return testbed_id
 
 
 # ---------------------------------------------------------------- planning
@@ -211,7 +212,10 @@ def rescanned(session: Session, host: Any, names: list[Any], wait_s: float) -> d
     def any_behind(state: dict[str, Any]) -> bool:
         return any(behind(state, {"type": "vmfs", "name": name, "naa": None}) for name in names)
 
-    return session.until(lambda: read(session, host, names), lambda state: not any_behind(state), wait_s)
+    state: dict[str, Any] = session.until(
+        lambda: read(session, host, names), lambda state: not any_behind(state), wait_s
+    )
+    return state
 
 
 def visible(state: dict[str, Any], want: dict[str, Any]) -> bool:
@@ -220,13 +224,14 @@ def visible(state: dict[str, Any], want: dict[str, Any]) -> bool:
         (volume for volume in state["volumes"] if volume["name"] == want["name"] and fits(volume, want)), None
     )
     if want["state"] == "present":
-        return volume is not None and volume["mounted"] and volume["accessible"]
+        return volume is not None and bool(volume["mounted"] and volume["accessible"])
     return volume is None or (want["state"] == "unmounted" and volume["type"] == "VMFS" and not volume["mounted"])
 
 
 def fits(volume: dict[str, Any], want: dict[str, Any]) -> bool:
     if want["type"] == "nfs":
-        return volume["remote"] == f"{want['server']}:{want['path']}"
+        remote: str = volume["remote"]
+        return remote == f"{want['server']}:{want['path']}"
     return want["naa"] is None or want["naa"] in volume["naa"]
 
 

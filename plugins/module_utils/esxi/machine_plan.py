@@ -410,7 +410,7 @@ def _disks(
             ),
             None,
         )
-        if now is not None:
+        if now is not None and record:
             _same(want, disk, now, record)
             continue
         if disk["rdm"]:
@@ -465,7 +465,7 @@ def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], recor
 
 def _free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     naa = disk["rdm"]["naa"]
-    lun = facts["luns"].get(naa)
+    lun: dict[str, Any] | None = facts["luns"].get(naa)
     if lun is None:
         raise Failure(
             "lun_missing",

@@ -248,7 +248,10 @@ class Ova:
         if self.members[name].size > DESCRIPTOR_BYTES:
             raise damaged(self.path, f"{name} is too large")
         try:
-            return self.tar.extractfile(self.members[name]).read()
+            member = self.tar.extractfile(self.members[name])
+            if member is None:
+                raise tarfile.TarError(f"{name} is no file")
+            return member.read()
         except (OSError, tarfile.TarError) as error:
             raise damaged(self.path, str(error)) from None
 
@@ -275,7 +278,7 @@ class _Stream:
         )
 
     def read(self, size: int = -1) -> bytes:
-        block = self.source.read(size)
+        block: bytes = self.source.read(size)
         self.hash.update(block)
         self.count += len(block)
         if time.monotonic() > self.next:
@@ -398,15 +401,15 @@ class Import:
 def _line(session: Session, address: str, port: int, thumbprint: str | None) -> http.client.HTTPSConnection:
     """A connection to the host that takes the files; a vCenter vouches for another host's certificate by its thumbprint."""
     params = session.params
-    vouched = bool(thumbprint) and address != params["hostname"] and params["validate_certs"]
+    vouched_for = thumbprint if address != params["hostname"] and params["validate_certs"] else None
     context = session.context
-    if vouched:
+    if vouched_for:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     line = http.client.HTTPSConnection(
         address, port, context=context, timeout=params["timeout_s"], blocksize=BLOCK_BYTES
     )
-    if vouched:
+    if vouched_for:
         try:
             line.connect()
         except OSError as error:
@@ -415,8 +418,9 @@ def _line(session: Session, address: str, port: int, thumbprint: str | None) -> 
                 f"{address}:{port}, which takes the files, cannot be reached: {said(error)}.",
                 "Check the network.",
             ) from None
-        seen = hashlib.sha1(line.sock.getpeercert(True), usedforsecurity=False).hexdigest()
-        if seen != re.sub(r"[^0-9a-f]", "", thumbprint.lower()):
+        # Without a certificate, which TLS never is, this is the digest of nothing.
+        seen = hashlib.sha1(line.sock.getpeercert(True) or b"", usedforsecurity=False).hexdigest()
+        if seen != re.sub(r"[^0-9a-f]", "", vouched_for.lower()):
             line.close()
             raise Failure(
                 "certificate_untrusted",

@@ -35,7 +35,8 @@ class PinnedContext(ssl.SSLContext):
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> Any:
         line = super().wrap_socket(*args, **kwargs)
-        if fingerprint_of(line.getpeercert(True)) != self.fingerprint:
+        certificate = line.getpeercert(True)
+        if certificate is None or fingerprint_of(certificate) != self.fingerprint:
             line.close()
             raise OtherCertificate("another certificate")
         return line
@@ -63,10 +64,10 @@ def context_for(params: dict[str, Any]) -> ssl.SSLContext:
                 thumbprint,
                 "Give the SHA-256 fingerprint of the host's certificate, 64 hexadecimal digits with or without colons.",
             )
-        context: ssl.SSLContext = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        context.fingerprint = fingerprint
-        return context
+        pinned = PinnedContext(ssl.PROTOCOL_TLS_CLIENT)
+        pinned.check_hostname, pinned.verify_mode = False, ssl.CERT_NONE
+        pinned.fingerprint = fingerprint
+        return pinned
     try:
         context = ssl.create_default_context(cafile=ca_path)
     except OSError as error:
@@ -79,7 +80,7 @@ def context_for(params: dict[str, Any]) -> ssl.SSLContext:
 # ---------------------------------------------------------------- what is refused
 
 
-def untrusted(error: ssl.SSLError, params: dict[str, Any]) -> Failure:
+def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: dict[str, Any]) -> Failure:
     """Why the certificate is refused, and whether ``thumbprint`` or ``ca_path`` or another ``hostname`` helps."""
     where = f"{params['hostname']}:{params['port']}"
     shown = _shown(params)
@@ -104,10 +105,9 @@ def untrusted(error: ssl.SSLError, params: dict[str, Any]) -> Failure:
         )
     else:
         what = f"The certificate of {where} is not trusted: {error.verify_message}."
-        signed = shown and not shown["own"]
         remedy = (
             f"{shown['issuer']} has signed it: name the file of this authority in ca_path."
-            if signed
+            if shown and not shown["own"]
             else f"The host has made it itself: set {pin}, {compare}."
         )
     return Failure("certificate_untrusted", what, remedy, fingerprint=shown["fingerprint"] if shown else None)

@@ -38,7 +38,7 @@ def mount_point(path: str) -> str:
 def observe(path: str) -> dict[str, Any]:
     """What is at the path. ``mount_point`` is None when the folder is not there."""
     folder = os.path.dirname(path)
-    seen = {
+    seen: dict[str, Any] = {
         "mount_point": mount_point(folder) if os.path.isdir(folder) else None,
         "size_bytes": None,
         "allocated_bytes": None,
@@ -57,7 +57,7 @@ def observe(path: str) -> dict[str, Any]:
     return seen
 
 
-def plan(path: str, seen: dict[str, Any], size_bytes: int | None) -> list[Any]:
+def plan(path: str, seen: dict[str, Any], size_bytes: int | None) -> list[str]:
     """Steps to an image of that size (None: to no image); refuses what would write over something or beside the datastore."""
     if size_bytes is None:
         return ["remove"] if seen["size_bytes"] is not None else []
@@ -110,11 +110,11 @@ def create(path: str, size_bytes: int) -> None:
     os.rename(part, path)
 
 
-def apply(path: str, steps: list[Any], size_bytes: int | None) -> None:
+def apply(path: str, steps: list[str], size_bytes: int | None) -> None:
     for step in steps:
-        if step == "create":
+        if step == "create" and size_bytes is not None:
             create(path, size_bytes)
-        else:
+        elif step == "remove":
             os.unlink(path)
     if size_bytes is None and os.path.exists(f"{path}.part"):
         os.unlink(f"{path}.part")

@@ -258,7 +258,7 @@ def run(argv: list[Any], log_path: str, lock_fd: int, on_line: Any = None, env: 
                 "Install it on the controller.",
                 argv=argv,
             ) from error
-        for line in process.stdout:
+        for line in process.stdout or ():
             log.write(line)
             log.flush()
             tail = [*tail[-14:], line.rstrip()]
@@ -430,7 +430,7 @@ def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     image_dir = params["image_dir"]
     identity = recipe_hash(read_recipe(params["recipe_dir"]))
     folder = os.path.join(image_dir, identity)
-    result = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
+    result: dict[str, Any] = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
     problem = image_problem(folder)
     result["diff"] = {"before": "" if problem else f"{folder}\n", "after": f"{folder}\n"}
     if problem and check_mode:

@@ -415,8 +415,9 @@ class Datastores:
     def _detach(self, wanted: dict[str, Any]) -> None:
         """Take away a mount whose device was replaced, with what still holds it: its pages must never reach the new device."""
         point = wanted["mount_point"]
-        if (self.mount_of(point) or {}).get("filesystem", "").startswith("nfs"):
-            server = self.mount_of(point)["source"].rpartition(":/")[0].strip("[]")
+        there = self.mount_of(point)
+        if there and there.get("filesystem", "").startswith("nfs"):
+            server = there["source"].rpartition(":/")[0].strip("[]")
             if nfs_mount.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
                 return
             # A server that does not answer must not be asked, and of one that was made anew nothing is left there to be written.
@@ -425,8 +426,7 @@ class Datastores:
                 what=f"The mount on {point} cannot be detached",
             )
             return
-        while self.mount_of(point):
-            mount = self.mount_of(point)
+        while mount := self.mount_of(point):
             try:
                 handle = os.open(point, os.O_RDONLY | os.O_DIRECTORY)
                 try:

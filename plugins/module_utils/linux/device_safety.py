@@ -101,7 +101,7 @@ class System:
         try:
             os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError as error:
-            return errno.errorcode.get(error.errno, str(error.errno))
+            return _error_name(error)
         return None
 
     def listens(self, path: str) -> bool:
@@ -116,7 +116,7 @@ class System:
                 return True
         return True
 
-    def run(self, argv: list[Any]) -> Any:
+    def run(self, argv: list[str]) -> tuple[int, str, str] | None:
         """(exit code, stdout, stderr), or None when the tool is not installed."""
         tool = shutil.which(argv[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin")
         if tool is None:
@@ -136,6 +136,10 @@ class System:
         return done.returncode, done.stdout, done.stderr
 
 
+def _error_name(error: OSError) -> str:
+    return errno.errorcode.get(error.errno or 0, str(error.errno))
+
+
 # ---------------------------------------------------------------- reading
 
 
@@ -149,12 +153,12 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     """
     system = system or System()
     resolved = system.resolve(path)
-    facts = {"path": path, "resolved": resolved, "type": "missing"}
+    facts: dict[str, Any] = {"path": path, "resolved": resolved, "type": "missing"}
     try:
         status = system.stat(resolved)
     except OSError as error:
         if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            facts.update(type="unknown", claim=errno.errorcode.get(error.errno, str(error.errno)))
+            facts.update(type="unknown", claim=_error_name(error))
         return facts
     facts["type"] = _type(status.st_mode)
     if facts["type"] not in ("block", "file"):
@@ -501,7 +505,7 @@ def refusals(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> list[Any]:
+) -> list[dict[str, Any]]:
     """Why the path must not be written to as this layer: [{code, message}], empty when it is proven to be the testbed's own.
 
     allow: paths the user named to override what may be overridden.
@@ -518,7 +522,7 @@ def judge(
     testbed_id: str = "",
     layers: Any = (),
     overwrite: bool = True,
-) -> tuple[Any, ...]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(refusals, overridden): the second are refusals that were lifted because ``allow`` names the device."""
     reasons = purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
@@ -555,7 +559,7 @@ def guard(
     layers: Any = (),
     overwrite: bool = True,
     system: System | None = None,
-) -> tuple[Any, ...]:
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Inspect and judge in one: (facts, overridden); raises the first refusal as a Failure with all of them in its details."""
     facts = inspect(layer["path"], system=system)
     reasons, overridden = judge(facts, layer, allow, testbed_id, layers, overwrite)

@@ -128,11 +128,13 @@ def _iscsi(whole: str, system: System) -> dict[str, Any]:
     return {key: system.read(f"{place}/{key}") for place, keys in places for key in keys}
 
 
-def _known(value: Any) -> Any:
+def _known(facts: dict[str, Any]) -> dict[str, Any]:
     """Without what the host did not tell, at every depth."""
-    if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items() if item not in (None, "", {})}
-    return value
+    return {
+        key: _known(value) if isinstance(value, dict) else value
+        for key, value in facts.items()
+        if value not in (None, "", {})
+    }
 
 
 def _cpu(system: System) -> dict[str, Any]:

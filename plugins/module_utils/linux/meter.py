@@ -64,7 +64,8 @@ class Meter:
             self.sample(pid)
         elif whole is False:
             begun = self.elapsed_s()
-            self._count(counters.device_counts(self.device), begun)
+            # Only a device is read at the edges of the ramp.
+            self._count(counters.device_counts(self.device) if self.device else None, begun)
 
     def sample(self, pid: int) -> dict[str, Any]:
         reading = counters.sample(self.device, pid)
@@ -78,13 +79,15 @@ class Meter:
         if device and self.counts:
             self.counts.append((begun, self.elapsed_s(), device["counts"]))
 
-    def span_unix_s(self) -> tuple[Any, ...] | None:
+    def span_unix_s(self) -> tuple[float, float] | None:
         """(begin, end) of what ``changed`` is of, in seconds since 1970; other hosts' counters are cut to it."""
-        return None if self.first is None else (self.first["unix_s"], self.last["unix_s"])
+        return None if self.first is None or self.last is None else (self.first["unix_s"], self.last["unix_s"])
 
     def changed(self) -> dict[str, Any] | None:
         """What the host counted in measured time, as a difference of two samples; None when it was too short to say."""
-        if self.first is None or self.last["monotonic_s"] - self.first["monotonic_s"] < LEAST_INTERVAL_S:
+        if self.first is None or self.last is None:
+            return None
+        if self.last["monotonic_s"] - self.first["monotonic_s"] < LEAST_INTERVAL_S:
             return None
         return counters.difference(self.first, self.last)
 
@@ -95,17 +98,19 @@ class Meter:
         its start, and at the latest so long before its end as it measured.
         """
         after, ended_s = counters.device_counts(self.device) if self.device else None, self.elapsed_s()
-        if not after or not self.counts or (self.ramp_s and self.runtime_s is None):
+        if not after or not self.counts:
             return None
         earliest = latest = self.counts[0][2]
         if self.ramp_s:
+            if self.runtime_s is None:
+                return None
             later = [counts for begun, _ended, counts in self.counts if begun >= ended_s - self.runtime_s]
             earliest = [counts for _begun, ended, counts in self.counts if ended <= self.ramp_s][-1]
             latest = later[0] if later else after["counts"]
         return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}
 
 
-def _between(before: list[Any], after: list[Any]) -> dict[str, Any]:
+def _between(before: list[int], after: list[int]) -> dict[str, Any]:
     """{read: {ios, bytes}, write: …}; requests that the kernel merged into others count as the I/Os that they were."""
     moved = [late - early for early, late in zip(before, after)]
     counts = counters.direction_counts(moved)
@@ -114,7 +119,7 @@ def _between(before: list[Any], after: list[Any]) -> dict[str, Any]:
     return counts
 
 
-def added(seen: list[Any]) -> dict[str, Any]:
+def added(seen: list[dict[str, Any]]) -> dict[str, Any]:
     """What the device saw in several runs of the engine."""
     return {
         bound: {
@@ -134,16 +139,17 @@ class Series:
     """
 
     def __init__(self, on_device: bool = False, ios_too: bool = False) -> None:
-        self.rows: list[Any] = []
+        self.rows: list[list[Any]] = []
         self.on_device, self.ios_too = on_device, ios_too
         self.begun = time.monotonic()
-        self.step, self.ticks, self.previous = 1, 0, None
+        self.step, self.ticks = 1, 0
+        self.previous: dict[str, Any] = {}
 
     def started(self, sample: dict[str, Any]) -> None:
         """The engine was started: the next row is of the time since this sample."""
         self.previous = sample
 
-    def add(self, phase: str, sample: dict[str, Any], iops: Any, bandwidth_bytes_s: Any) -> None:
+    def add(self, phase: str, sample: dict[str, Any], iops: float | None, bandwidth_bytes_s: float | None) -> None:
         """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
         moved, latency = counters.difference(self.previous, sample), None
         figures, self.previous = counters.told(moved), sample

@@ -75,7 +75,7 @@ def node_settings(target: dict[str, Any], tuning: dict[str, Any]) -> dict[str, A
     }
 
 
-def parse_record(text: str) -> dict[str, Any]:
+def parse_record(text: str) -> dict[str, str]:
     return {
         key.strip(): value.strip()
         for key, equals, value in (line.partition("=") for line in text.splitlines() if not line.startswith("#"))
@@ -93,8 +93,8 @@ def edit_record(text: str, settings: dict[str, Any]) -> str:
             left = {}
         if key in settings and not line.startswith("#"):
             value = left.pop(key, "")
-            line = f"{key} = {value}" if value else None
-        if line is not None:
+            lines += [f"{key} = {value}"] if value else []
+        else:
             lines.append(line)
     return "\n".join(lines + [f"{name} = {value}" for name, value in left.items() if value]) + "\n"
 
@@ -242,7 +242,7 @@ class OpenIscsi:
             None,
         )
 
-    def luns(self, session: dict[str, Any] | None) -> dict[str, Any]:
+    def luns(self, session: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
         """{lun: {path, queue_depth, state, folder}} found by session and LUN, whatever the disks are called."""
         found = {}
         for folder in glob.glob(f"{SESSIONS}/session{session['sid']}/device/target*/*:*:*:*") if session else []:
@@ -428,7 +428,8 @@ class OpenIscsi:
             ok=(0, 5, 19, 21, 24),
             what=f"Discovery at the portal {portal} failed",
         )
-        tags = dict(reversed(line.split()[:2]) for line in done.stdout.splitlines() if line.startswith(f"{portal},"))
+        answers = [line.split() for line in done.stdout.splitlines() if line.startswith(f"{portal},")]
+        tags = {iqn: tag for tag, iqn in (answer[:2] for answer in answers)}
         if target["iqn"] not in tags:
             raise Failure(
                 "target_missing",
@@ -592,7 +593,7 @@ class OpenIscsi:
         return {key: self._as_used(its_paths) for key, its_paths in found.items()}
 
     @staticmethod
-    def _as_used(paths: list[Any]) -> dict[str, Any]:
+    def _as_used(paths: list[dict[str, Any]]) -> dict[str, Any]:
         first, above = paths[0], multipath.map_of(paths[0]["path"])
         if not above and len(paths) == 1:
             return first
@@ -610,9 +611,9 @@ class OpenIscsi:
         self,
         target: dict[str, Any],
         lun: dict[str, Any],
-        paths: list[Any],
-        steps: list[Any],
-        warnings: list[Any],
+        paths: list[dict[str, Any]],
+        steps: list[dict[str, Any]],
+        warnings: list[str],
     ) -> dict[str, Any]:
         """The disk that a LUN is used as. paths: what disks() says of it, one for each of the target's portals.
 

@@ -77,12 +77,15 @@ def check_targets(targets: list[Any]) -> dict[str, Any]:
     return accounts
 
 
-def parse_targets(text: str) -> dict[str, Any]:
+def parse_targets(text: str) -> dict[str, dict[str, Any]]:
     """{iqn: {tid, luns: {lun: {scsi_id, serial, device, flags, block_bytes}}, incoming, outgoing, acl, sessions}} from ``tgtadm --mode target --op show``.
 
     sessions: {initiator: address} of who is logged in.
     """
-    targets, target, lun, section, initiator = {}, {}, {}, "", ""
+    targets: dict[str, dict[str, Any]] = {}
+    target: dict[str, Any] = {}
+    lun: dict[str, Any] = {}
+    section = initiator = ""
     for line in text.splitlines():
         head = re.match(r"Target (\d+): (\S+)", line)
         if head:
@@ -121,7 +124,7 @@ def parse_targets(text: str) -> dict[str, Any]:
     return targets
 
 
-def parse_portals(text: str) -> list[Any]:
+def parse_portals(text: str) -> list[str]:
     return [line.partition(": ")[2].rpartition(",")[0] for line in text.splitlines() if line.startswith("Portal: ")]
 
 
@@ -313,8 +316,8 @@ def _plan_target(
             add("bind_account", name, None, user, "--mode", "account", "--op", "bind", *tid, "--user", user, *flag)
     initiators = {initiator["iqn"] for initiator in target["initiators"]}
     for entry in sorted(known["acl"] - initiators):
-        flag = "--initiator-name" if ":" in entry and entry[:4] in ("iqn.", "eui.", "naa.") else "--initiator-address"
-        add("refuse_initiator", name, entry, None, "--mode", "target", "--op", "unbind", *tid, flag, entry)
+        option = "--initiator-name" if ":" in entry and entry[:4] in ("iqn.", "eui.", "naa.") else "--initiator-address"
+        add("refuse_initiator", name, entry, None, "--mode", "target", "--op", "unbind", *tid, option, entry)
     for entry in sorted(initiators - known["acl"]):
         add("admit_initiator", name, None, entry, "--mode", "target", "--op", "bind", *tid, "--initiator-name", entry)
 

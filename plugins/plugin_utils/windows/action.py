@@ -9,6 +9,7 @@ The plans are made on the controller, so a Windows host needs nothing but PowerS
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -57,6 +58,9 @@ def _said(answer: dict[str, Any]) -> str:
 class WindowsScripts:
     """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
 
+    task_vars: dict[str, Any]
+    _execute_module: Callable[..., dict[str, Any]]
+
     def module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
@@ -72,7 +76,7 @@ class WindowsScripts:
         return answer
 
     def script(
-        self, name: str, parameters: dict[str, Any] | None = None, secret: tuple[Any, ...] | None = None
+        self, name: str, parameters: dict[str, Any] | None = None, secret: tuple[str, str] | None = None
     ) -> dict[str, Any]:
         """Run a script of plugin_utils/windows/scripts; returns its $Ansible.Result."""
         arguments = {
@@ -102,7 +106,8 @@ class WindowsScripts:
                 "Look at the message, and at the host's event log.",
                 script=name,
             )
-        return answer.get("result") or {}
+        result: dict[str, Any] = answer.get("result") or {}
+        return result
 
     def state(self, files: list[Any] | None = None) -> dict[str, Any]:
         found = self.script("state", {"Files": files or []})

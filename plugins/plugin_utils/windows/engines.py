@@ -131,6 +131,9 @@ class Fio(_AnyDisk):
 class _ByTime:
     """What cannot be told how much to write."""
 
+    def run(self, points: list[dict[str, Any]], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
     def fill(
         self, job: dict[str, Any], block_bytes: int, position: int, bytes_s: Any, settings: dict[str, Any]
     ) -> tuple[Any, ...]:
@@ -286,7 +289,7 @@ class Iometer(_ByTime):
         """({point_id: position of its test in the output, None when it has none}, failures of no test in particular)."""
         found = list(enumerate(iometer.results(text))) if text else []
         done = [(position, one) for position, one in found if "job_name" in one or "total" in one]
-        places = {point["point_id"]: None for point in points}
+        places: dict[str, int | None] = {point["point_id"]: None for point in points}
         for point, (name, depth), (position, one) in zip(points, icf.steps(self._workloads(points)), done):
             if (one.get("job_name", name), one.get("workload", {}).get("queue_depth", depth)) != (name, depth):
                 break

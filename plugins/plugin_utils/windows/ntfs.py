@@ -105,7 +105,7 @@ def _disk(state: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | Non
     if layer["path"] is None:
         return None
     number = int(layer["path"].rpartition("PhysicalDrive")[2])
-    disk = next((disk for disk in state["disks"] if disk["number"] == number), None)
+    disk: dict[str, Any] | None = next((disk for disk in state["disks"] if disk["number"] == number), None)
     if disk is None:
         raise Failure(
             "device_missing",
@@ -121,41 +121,41 @@ def volume_of(state: dict[str, Any], letter: str) -> dict[str, Any] | None:
     return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
 
 
-def plan(state: dict[str, Any], wanted: list[Any], memory: dict[str, Any]) -> list[Any]:
+def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, Any]) -> list[dict[str, Any]]:
     """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
     steps = []
-    for one in wanted:
-        disk, volume = _disk(state, one), volume_of(state, one["letter"])
+    for datastore in wanted:
+        disk, volume = _disk(state, datastore), volume_of(state, datastore["letter"])
         number = disk["number"] if disk else None
-        where = f"disk {number}" if disk else f"layer {one['layer']}"
+        where = f"disk {number}" if disk else f"layer {datastore['layer']}"
         parts = [part for part in (disk["partitions"] if disk else []) if part["type"] != RESERVED]
-        mounted = next((part for part in parts if part["letter"].upper() == one["letter"]), None)
+        mounted = next((part for part in parts if part["letter"].upper() == datastore["letter"]), None)
         if volume and not mounted:
             raise Failure(
                 "mount_point_taken",
-                f"The drive letter {one['letter']}: of datastore {one['name']} is in use on this host.",
+                f"The drive letter {datastore['letter']}: of datastore {datastore['name']} is in use on this host.",
                 "Use another drive letter.",
-                mount_point=f"{one['letter']}:",
+                mount_point=f"{datastore['letter']}:",
             )
-        done = bool(volume) and volume["label"] == one["label"] and volume["filesystem"] == "NTFS"
-        begun = bool(disk) and memory.get("disks", {}).get(one["name"]) == disk["unique_id"]
+        done = volume is not None and volume["label"] == datastore["label"] and volume["filesystem"] == "NTFS"
+        begun = disk is not None and memory.get("disks", {}).get(datastore["name"]) == disk["unique_id"]
         if not done and not begun and disk and (parts or disk["style"] != "RAW"):
             raise Failure(
                 "signature_present",
-                f"Datastore {one['name']} would overwrite disk {number}, which has {'partitions' if parts else disk['style']}.",
+                f"Datastore {datastore['name']} would overwrite disk {number}, which has {'partitions' if parts else disk['style']}.",
                 "Use a blank LUN, or clear that one by hand.",
                 number=number,
             )
         if begun and len(parts) == 1 and parts[0]["letter"] and not mounted:
             raise bad_value(
-                f"datastore_datastores {one['name']} mount_point",
-                one["mount_point"],
+                f"datastore_datastores {datastore['name']} mount_point",
+                datastore["mount_point"],
                 f"It is mounted as {parts[0]['letter']}:; tear it down before you change that.",
             )
         if len(parts) > 1 or (parts and not mounted):
             raise Failure(
                 "signature_present",
-                f"Disk {number} of datastore {one['name']} has partitions that this testbed did not make.",
+                f"Disk {number} of datastore {datastore['name']} has partitions that this testbed did not make.",
                 "Clear the disk by hand.",
                 number=number,
             )
@@ -164,39 +164,45 @@ def plan(state: dict[str, Any], wanted: list[Any], memory: dict[str, Any]) -> li
         if not parts:
             steps.append(
                 step(
-                    "partition", where, None, f"{one['letter']}:", "partition_new", Number=number, Letter=one["letter"]
+                    "partition",
+                    where,
+                    None,
+                    f"{datastore['letter']}:",
+                    "partition_new",
+                    Number=number,
+                    Letter=datastore["letter"],
                 )
             )
         if not done:
             steps.append(
                 step(
                     "format",
-                    f"{one['letter']}:",
+                    f"{datastore['letter']}:",
                     None,
-                    f"NTFS {one['label']}",
+                    f"NTFS {datastore['label']}",
                     "volume_format",
-                    Letter=one["letter"],
-                    Label=one["label"],
+                    Letter=datastore["letter"],
+                    Label=datastore["label"],
                 )
             )
         size = next(
             (
                 entry["size_bytes"]
-                for entry in (volume["entries"] if done else [])
+                for entry in (volume["entries"] if volume and done else [])
                 if entry["name"].lower() == BENCHMARK_FILE
             ),
             None,
         )
-        if one["benchmark_bytes"] and size != one["benchmark_bytes"]:
+        if datastore["benchmark_bytes"] and size != datastore["benchmark_bytes"]:
             steps.append(
                 step(
                     "write_file",
-                    file_path(one),
+                    file_path(datastore),
                     None if size is None else f"{size} bytes",
-                    f"{one['benchmark_bytes']} bytes",
+                    f"{datastore['benchmark_bytes']} bytes",
                     "file_write",
-                    Path=file_path(one),
-                    SizeBytes=one["benchmark_bytes"],
+                    Path=file_path(datastore),
+                    SizeBytes=datastore["benchmark_bytes"],
                 )
             )
     return steps
@@ -240,11 +246,12 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents:
     return steps
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[Any]) -> dict[str, Any]:
+def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[dict[str, Any]]) -> dict[str, Any]:
     """The record with the disks that will carry datastores; kept before they are changed."""
+    disks = ((datastore["name"], _disk(state, datastore)) for datastore in wanted)
     return {
-        "disks": {**memory.get("disks", {}), **{one["name"]: _disk(state, one)["unique_id"] for one in wanted}},
-        "labels": {**memory.get("labels", {}), **{one["name"]: one["label"] for one in wanted}},
+        "disks": {**memory.get("disks", {}), **{name: disk["unique_id"] for name, disk in disks if disk}},
+        "labels": {**memory.get("labels", {}), **{datastore["name"]: datastore["label"] for datastore in wanted}},
     }
 
 
@@ -252,15 +259,15 @@ def layers_of(wanted: list[Any]) -> list[Any]:
     """The benchmark files as layers, without their host."""
     return [
         {
-            "name": f"datastore-{one['name']}",
+            "name": f"datastore-{datastore['name']}",
             "kind": "datastore",
-            "path": file_path(one),
-            "parent": one["layer"],
+            "path": file_path(datastore),
+            "parent": datastore["layer"],
             "purpose": "scratch",
-            "size_bytes": one["benchmark_bytes"],
-            "identity": {"mount_point": f"{one['letter']}:\\", "stamp": one["label"]},
-            "detail": {"provider": "ntfs", "filesystem": "ntfs", "device": one["expected"]["path"]},
+            "size_bytes": datastore["benchmark_bytes"],
+            "identity": {"mount_point": f"{datastore['letter']}:\\", "stamp": datastore["label"]},
+            "detail": {"provider": "ntfs", "filesystem": "ntfs", "device": datastore["expected"]["path"]},
         }
-        for one in wanted
-        if one["benchmark_bytes"]
+        for datastore in wanted
+        if datastore["benchmark_bytes"]
     ]

@@ -86,7 +86,7 @@ def check(params: dict[str, Any]) -> list[Any]:
                 target["mutual_chap_user"],
                 "Leave mutual CHAP out on Windows: its secret is the host's own, and could not be given back.",
             )
-        portal = {
+        portal: dict[str, Any] = {
             "address": portal_address(f"{variable} portal", target["portal"]["address"]),
             "port": check_port(f"{variable} portal", target["portal"]["port"]),
         }
@@ -120,7 +120,7 @@ def _running(state: dict[str, Any]) -> bool:
             "Set its start type to manual or automatic.",
             service=INITIATOR_SERVICE,
         )
-    return found["state"] == "Running"
+    return bool(found["state"] == "Running")
 
 
 def _started() -> dict[str, Any]:
@@ -248,7 +248,7 @@ def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = 
     ]
 
 
-def found_disks(state: dict[str, Any], targets: list[Any]) -> dict[str, Any]:
+def found_disks(state: dict[str, Any], targets: list[Any]) -> dict[tuple[str, int], dict[str, Any]]:
     """{(iqn, lun): disk} of the wanted LUNs that are there."""
     sessions = {session["iqn"]: session for session in state["initiator"]["sessions"]}
     found = {}
@@ -260,7 +260,7 @@ def found_disks(state: dict[str, Any], targets: list[Any]) -> dict[str, Any]:
     return found
 
 
-def missing(disks: dict[str, Any], targets: list[Any]) -> list[Any]:
+def missing(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -269,7 +269,7 @@ def missing(disks: dict[str, Any], targets: list[Any]) -> list[Any]:
     ]
 
 
-def lun_missing(lost: list[Any], disks: dict[str, Any]) -> Failure:
+def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], dict[str, Any]]) -> Failure:
     iqn, number = lost[0]
     there = sorted(lun for name, lun in disks if name == iqn)
     return Failure(
@@ -282,7 +282,7 @@ def lun_missing(lost: list[Any], disks: dict[str, Any]) -> Failure:
     )
 
 
-def disk_steps(disks: dict[str, Any], targets: list[Any]) -> list[Any]:
+def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Disks are proven, then brought online: the host's SAN policy may keep new ones offline."""
     steps = []
     for target in targets:
@@ -341,10 +341,10 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: lis
 
 def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
     """The record with what the teardown needs of these steps; kept before the first of them."""
-    made = {one["target"] for one in steps if one["op"] == "portal"}
+    made = {step["target"] for step in steps if step["op"] == "portal"}
     return {
         **memory,
-        "service_was": memory.get("service_was") or service(state, INITIATOR_SERVICE)["state"],
+        "service_was": memory.get("service_was") or (service(state, INITIATOR_SERVICE) or {})["state"],
         "sessions": sorted(set(memory.get("sessions", [])) | {target["iqn"] for target in targets}),
         "portals": memory.get("portals", [])
         + [
@@ -362,7 +362,7 @@ def note_login(memory: dict[str, Any], done: dict[str, Any]) -> None:
         memory.setdefault("logins", {})[done["target"]] = {"user": user, "secret": keep_secret(secret)}
 
 
-def layers_of(targets: list[Any], disks: dict[str, Any]) -> list[Any]:
+def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
     """The LUNs as layers, without their host; without a path where the disk is not there yet, in check mode."""
     layers = []
     for target in targets:
