@@ -23,8 +23,8 @@ class CollectionAction(ActionBase):
     RULES: ClassVar[dict[str, Any]] = {}  # mutually_exclusive, required_one_of …, as AnsibleModule takes them
     UNWRITABLE: ClassVar[tuple[Any, ...]] = ()  # (code, what cannot be written) of an OSError that perform lets through
 
-    def run(self, tmp: Any = None, task_vars: Any = None) -> Any:
-        result = super().run(tmp, task_vars)
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
         try:
             result.update(self.perform(self.parameters()))
@@ -35,8 +35,8 @@ class CollectionAction(ActionBase):
                 raise
             code, what = self.UNWRITABLE
             remedy = "Give the controller's user the right to write there."
-            failure = Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
-            result.update(failed=True, **failure.as_result())
+            unwritable = Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
+            result.update(failed=True, **unwritable.as_result())
         return result
 
     def perform(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -57,4 +57,5 @@ class CollectionAction(ActionBase):
                 for error in checked.errors
             )
             raise Failure("bad_value", f"{self._task.action}: {reasons}.", "Correct the arguments.")
-        return checked.validated_parameters
+        parameters: dict[str, Any] = checked.validated_parameters
+        return parameters

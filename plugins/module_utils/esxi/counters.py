@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ..core import layers
@@ -147,7 +148,7 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
     }
 
 
-def complete(ask: Any, finished_s: float, until_s: float) -> dict[str, Any]:
+def complete(ask: Callable[[], dict[str, Any]], finished_s: float, until_s: float) -> dict[str, Any]:
     """What ask() says when its newest sample is of finished_s (the host's clock) or later, or of until_s (this machine's)."""
     while True:
         tables = ask()
@@ -206,11 +207,13 @@ def _adapters(session: Any, host: Any) -> dict[str, Any]:
     """{device: [vmhba]} of the devices that are reached through adapters."""
     with session.doing("read the devices"):
         info = host.configManager.storageSystem.storageDeviceInfo
-    devices, found = {lun.key: lun.canonicalName for lun in info.scsiLun or []}, {}
+    devices = {lun.key: lun.canonicalName for lun in info.scsiLun or []}
+    adapters: dict[str, list[str]] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
-        for name in {devices.get(entry.scsiLun) for target in face.target or [] for entry in target.lun or []} - {None}:
-            found.setdefault(name, []).append(face.key.rpartition("-")[2])
-    return {name: sorted(adapters) for name, adapters in found.items()}
+        luns = [entry.scsiLun for target in face.target or [] for entry in target.lun or []]
+        for name in {devices[lun] for lun in luns if lun in devices} - {None}:
+            adapters.setdefault(name, []).append(face.key.rpartition("-")[2])
+    return {name: sorted(faces) for name, faces in adapters.items()}
 
 
 def _disks(vim: Any, hardware: Any) -> dict[str, Any]:
@@ -256,7 +259,7 @@ def merge(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]
 
 def _merged(older: dict[str, Any] | None, newer: dict[str, Any] | None) -> dict[str, Any]:
     if not older or not newer:
-        return newer or older
+        return newer or older or {}
     columns = [
         list(column)
         for column in dict.fromkeys(tuple(column) for table in (older, newer) for column in table["columns"])
@@ -303,7 +306,7 @@ def _cut(table: dict[str, Any], started_s: float, finished_s: float, instances: 
 
 
 def _overlap_s(row: list[Any], started_s: float, finished_s: float) -> float:
-    return min(row[0], finished_s) - max(row[0] - row[1], started_s)
+    return float(min(row[0], finished_s) - max(row[0] - row[1], started_s))
 
 
 # ---------------------------------------------------------------- figures, pure
@@ -332,7 +335,7 @@ def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dic
             f"In the measured {finished_s - started_s:.1f} s there is no whole sample of {sample_s} s.",
             f"Measure for at least {2 * sample_s} s.",
         )
-    found = {
+    found: dict[str, Any] = {
         "interval_s": round(finished_s - started_s, 3),
         "samples": whole,
         "partial_samples": sum(1 for row in rows if 0 < _overlap_s(row, started_s, finished_s) < row[1]),
@@ -374,16 +377,18 @@ def _gap_s(rows: list[Any], started_s: float, finished_s: float) -> float:
     return gap_s if gap_s > TIMESTAMP_S else 0
 
 
-def _columns(table: dict[str, Any], started_s: float, finished_s: float) -> dict[str, Any]:
+def _columns(
+    table: dict[str, Any], started_s: float, finished_s: float
+) -> dict[tuple[str, str], list[tuple[float, float]]]:
     """{(counter, instance): [(value, seconds)]} of the samples that have to do with this time."""
     rows = [(row, _overlap_s(row, started_s, finished_s)) for row in table["rows"]]
     return {
-        tuple(column): [(row[2 + position], seconds) for row, seconds in rows if seconds > 0]
-        for position, column in enumerate(table["columns"])
+        (counter, instance): [(row[2 + position], seconds) for row, seconds in rows if seconds > 0]
+        for position, (counter, instance) in enumerate(table["columns"])
     }
 
 
-def _sections(sections: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
+def _sections(sections: dict[str, Any], columns: dict[tuple[str, str], list[tuple[float, float]]]) -> dict[str, Any]:
     found = {}
     for section, (group, rates, latencies) in sections.items():
         instances = dict.fromkeys(instance for counter, instance in columns if counter.split(".", 1)[0] == group)

@@ -78,7 +78,7 @@ def record_of(state: dict[str, Any]) -> dict[str, Any]:
     if not text:
         return {}
     try:
-        record = json.loads(text)
+        record: dict[str, Any] = json.loads(text)
         record["run_id"]
         return record
     except (ValueError, KeyError, TypeError):
@@ -398,7 +398,7 @@ class Installation:
         with session.doing("find the host"):
             host = session.host()
         vm, here = find(session, host, self.want["name"])
-        state = read(session, host, vm) if vm is not None else None
+        state: Any = read(session, host, vm) if vm is not None else None
         if state is None and self.check_mode:
             # A playbook in check mode would have made it before.
             return {**shown(fresh(self.want)), "about": session.about}
@@ -473,7 +473,7 @@ class Installation:
 
     def told(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         disk = state["disks"][0]
-        found = {
+        found: dict[str, Any] = {
             key: record[key] for key in ("started_utc", "finished_utc", "ended_by", "uncertain_s") if key in record
         }
         duration_s = unix_s(record["finished_utc"]) - unix_s(record["started_utc"])
@@ -513,7 +513,7 @@ class Installation:
 
     def now(self, session: Any) -> float:
         with session.doing("read its clock"):
-            return session.instance.CurrentTime().timestamp()
+            return float(session.instance.CurrentTime().timestamp())
 
     def see(self, session: Any, vm: Any) -> dict[str, Any]:
         """One look at the machine, with the host's time before and after it."""
@@ -542,7 +542,8 @@ class Installation:
 
     def properties(self, session: Any, vm: Any, *names: str) -> dict[str, Any]:
         with session.doing(f"look at the virtual machine {self.want['name']}"):
-            return session.properties(vm, *names)
+            values: dict[str, Any] = session.properties(vm, *names)
+            return values
 
     def events(self, session: Any, vm: Any) -> list[Any]:
         """[(on|off, moment)] of the machine. Hosts on their own know no QueryEvents, but collectors.

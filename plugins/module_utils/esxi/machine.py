@@ -198,7 +198,11 @@ def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
             for store, values in session.all(vim.Datastore, "name", "summary.freeSpace", "summary.accessible")
             if store in mine
         }
-        facts = {"datastores": stores, "networks": [network.name for network in host.network], "luns": {}}
+        facts: dict[str, Any] = {
+            "datastores": stores,
+            "networks": [network.name for network in host.network],
+            "luns": {},
+        }
         if not naas:
             return facts
         volumes = {
@@ -473,7 +477,7 @@ class Machine:
         with self.session.doing(f"read the virtual machine {self.name}"):
             return next(device for device in self.vm.config.hardware.device if device.key == key)
 
-    def _controller(self, keys: dict[str, Any], spot: dict[str, Any], spec: Any) -> int:
+    def _controller(self, keys: dict[tuple[str, int], int], spot: dict[str, Any], spec: Any) -> int:
         """Key of the controller, which is added when it is not there yet."""
         kind, bus = spot["controller"], spot["bus"]
         if (kind, bus) not in keys:

@@ -65,7 +65,10 @@ class Session:
                 "The Python library pyVmomi is not installed where this task runs.",
                 "Install it there: pip install pyvmomi.",
             ) from None
-        self.vim, self.vmodl, self._connect = vim, vmodl, connect
+        # Untyped: pyVmomi makes most of its classes when they are first asked for.
+        self.vim: Any = vim
+        self.vmodl: Any = vmodl
+        self._connect: Any = connect
 
     def __enter__(self) -> Session:
         where = f"{self.params['hostname']}:{self.params['port']}"
@@ -274,7 +277,8 @@ class Session:
             request.add_header("Content-Length", str(os.fstat(content.fileno()).st_size))
         try:
             with self._opener().open(request, timeout=self.params["timeout_s"]) as answer:
-                return answer.read()
+                body: bytes = answer.read()
+                return body
         except urllib.error.HTTPError as error:
             if error.code == 404 and method != "PUT":
                 return None

@@ -461,10 +461,10 @@ class OpenIscsi:
         self._update_record(target, _step)
 
     def _update_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
-        self._write_record(
-            self.record_file(target),
-            edit_record(read_text(self.record_file(target)), node_settings(target, self.tuning)),
-        )
+        path = self.record_file(target)
+        if path is None:
+            raise FileNotFoundError(f"iscsiadm made no record of {target['iqn']}")
+        self._write_record(path, edit_record(read_text(path), node_settings(target, self.tuning)))
 
     @staticmethod
     def _write_record(path: str, text: str) -> None:
@@ -516,7 +516,7 @@ class OpenIscsi:
             self._relogin(target, step)
 
     def _set_replacement_timeout(self, target: dict[str, Any], step: dict[str, Any]) -> None:
-        write_text(f"{SESSIONS}/session{self.session(target)['sid']}/recovery_tmo", step["will"])
+        write_text(f"{SESSIONS}/session{(self.session(target) or {})['sid']}/recovery_tmo", step["will"])
 
     def _set_queue_depth(self, target: dict[str, Any], step: dict[str, Any]) -> None:
         write_text(f"{self.luns(self.session(target))[step['lun']]['folder']}/queue_depth", step["will"])
@@ -535,7 +535,7 @@ class OpenIscsi:
     def disks(self, target: dict[str, Any]) -> dict[str, Any]:
         """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…"""
         wanted = {lun["lun"] for lun in target["luns"]}
-        session = self.session(target)
+        session = self.session(target) or {}
 
         def ready() -> Any:
             found = self.luns(session)

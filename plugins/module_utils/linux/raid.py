@@ -13,6 +13,8 @@ import hashlib
 import os
 import re
 import uuid
+from collections.abc import Iterable
+from typing import Any
 
 from ..core import steps as step_words
 from ..core.failure import Failure, bad_value
@@ -28,8 +30,8 @@ HIGHEST_NUMBER = 127
 COMMAND_S = 600
 IDLE = "idle"
 
-MEMBER: dict = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
-ARRAY: dict = {
+MEMBER: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
+ARRAY: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "level": {"type": "int", "choices": sorted(FEWEST), "required": True},
     "members": {"type": "list", "elements": "dict", "required": True, "options": MEMBER},
@@ -41,7 +43,7 @@ ARRAY: dict = {
     "purpose": {"type": "str", "choices": ["scratch", "data"], "default": "data"},
     "emulated_delay": {"type": "dict"},
 }
-SPEC: dict = {
+SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "resync_timeout_s": {"type": "int", "default": 3600},
@@ -67,9 +69,9 @@ def _colons(digits: str) -> str:
     return ":".join(digits[place : place + 8] for place in range(0, 32, 8))
 
 
-def check_arrays(arrays: list) -> list:
+def check_arrays(arrays: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The arrays in the given order; raises bad_value for the first thing that is wrong with them."""
-    names: set = set()
+    names: set[Any] = set()
     for array in arrays:
         name = check_name("raid_arrays name", array["name"])
         if name in names:
@@ -77,7 +79,7 @@ def check_arrays(arrays: list) -> list:
         names.add(name)
         for key, value, why, remedy in faults(array, len(array["members"])):
             raise bad_value(f"raid_arrays {name} {key}", value, f"{why[:1].upper()}{why[1:]}: {remedy}.")
-        seen: set = set()
+        seen: set[Any] = set()
         for member in array["members"]:
             keys = {(key, member[key]) for key in ("device", *device_safety.PROOFS) if member.get(key)}
             if not keys:
@@ -93,12 +95,12 @@ def check_arrays(arrays: list) -> list:
 # ---------------------------------------------------------------- reading
 
 
-def parse_export(text: str) -> dict:
+def parse_export(text: str) -> dict[str, Any]:
     """{key: value} of what ``mdadm --detail --export`` or ``mdadm --examine --export`` prints."""
     return dict(line.strip().partition("=")[::2] for line in text.splitlines() if "=" in line)
 
 
-def examine(path: str, system: device_safety.System) -> dict | None:
+def examine(path: str, system: device_safety.System) -> dict[str, Any] | None:
     """{uuid, stamp} of the superblock on a device, None without one."""
     done = system.run(["mdadm", "--examine", "--export", path])
     if done is None:
@@ -109,7 +111,7 @@ def examine(path: str, system: device_safety.System) -> dict | None:
     return {"uuid": found["MD_UUID"], "stamp": found.get("MD_NAME", "")} if found.get("MD_UUID") else None
 
 
-def read_array(name: str, system: device_safety.System) -> dict:
+def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
     """One array of the host by its kernel name (md127): what it is made of, and what the kernel does with it."""
     folder = f"/sys/block/{name}/md"
 
@@ -157,26 +159,26 @@ def read_array(name: str, system: device_safety.System) -> dict:
     }
 
 
-def read_arrays(system: device_safety.System) -> list:
+def read_arrays(system: device_safety.System) -> list[dict[str, Any]]:
     """All arrays of the host, whoever made them."""
     return [read_array(name, system) for name in system.names("/sys/block") if system.names(f"/sys/block/{name}/md")]
 
 
-def runs(array: dict) -> bool:
+def runs(array: dict[str, Any]) -> bool:
     return array["array_state"] not in ("", "clear", "inactive")
 
 
-def synchronising(array: dict) -> bool:
+def synchronising(array: dict[str, Any]) -> bool:
     """Whether members do not hold the same data yet: the kernel is at it, or has it before itself."""
     return array["sync_action"] not in (IDLE, "frozen") or array["resync_start"] != "none"
 
 
-def settled(array: dict) -> bool:
+def settled(array: dict[str, Any]) -> bool:
     """Whether all members are there and hold the same data. RAID 5 is born with one missing, which the kernel then fills."""
     return not synchronising(array) and not array["degraded"]
 
 
-def proven(given: dict, facts: dict) -> bool:
+def proven(given: dict[str, Any], facts: dict[str, Any]) -> bool:
     """Whether a device shows everything that is said of it, and something is."""
     wanted = {key: given[key] for key in device_safety.PROOFS if given.get(key)}
     plain = {key: value for key, value in wanted.items() if key != "uuid"}
@@ -186,13 +188,13 @@ def proven(given: dict, facts: dict) -> bool:
     return bool(wanted) and facts.get("type") == "block" and not refused and not strange
 
 
-def find(member: dict, system: device_safety.System) -> list:
+def find(member: dict[str, Any], system: device_safety.System) -> list[str]:
     """Paths of the host's whole disks that show what is said of the member."""
     facts = [device_safety.identity(f"/dev/{name.replace('!', '/')}", system) for name in system.names("/sys/block")]
     return [item["path"] for item in facts if proven(member, item)]
 
 
-def locate(array: dict, system: device_safety.System) -> list:
+def locate(array: dict[str, Any], system: device_safety.System) -> list[str]:
     """The path of every member of a wanted array; raises member_missing or serial_twice."""
     paths = []
     for member in array["members"]:
@@ -220,24 +222,24 @@ def locate(array: dict, system: device_safety.System) -> list:
 # ---------------------------------------------------------------- planning
 
 
-def words(level, members: list, chunk_bytes: int, bitmap: str) -> str:
+def words(level: int | str, members: list[str], chunk_bytes: int, bitmap: str) -> str:
     """An array in one line of a diff or message."""
     chunks = f" in chunks of {chunk_bytes // 1024} KiB" if chunk_bytes else ""
     kept = " with a bitmap" if bitmap == "internal" else ""
     return f"RAID {level} of {len(members)} members ({', '.join(members)}){chunks}{kept}"
 
 
-def _words_of(array: dict) -> str:
+def _words_of(array: dict[str, Any]) -> str:
     paths = [member["path"] for member in array["members"]]
     return words(array["level"], paths, array["chunk_bytes"], array["bitmap"])
 
 
-def chunk_bytes(wanted: dict) -> int:
+def chunk_bytes(wanted: dict[str, Any]) -> int:
     """Of a wanted array; a mirror of two whole disks (RAID 1) has no chunks, and the kernel says 0."""
     return 0 if wanted["level"] == 1 else (wanted["chunk_kib"] or CHUNK_KIB) * 1024
 
 
-def differences(active: dict, wanted: dict, paths: list) -> list:
+def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]) -> list[str]:
     """What the array is instead of what is wanted, in words; empty when it is that."""
     found = []
     if active["level"] != wanted["level"]:
@@ -257,7 +259,7 @@ def differences(active: dict, wanted: dict, paths: list) -> list:
     return found
 
 
-def plan(current: dict, wanted: list) -> list:
+def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Steps from what is to the wanted arrays, removals first; raises array_differs, array_incomplete or array_degraded.
 
     current: {name: {active, found, paths}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of this testbed's own
@@ -275,15 +277,15 @@ def plan(current: dict, wanted: list) -> list:
     return removals + sorted(steps, key=lambda step: step["op"] == "wait")
 
 
-def _step(op: str, name: str, was, will) -> dict:
+def _step(op: str, name: str, was: str | None, will: str | None) -> dict[str, Any]:
     return {"op": op, "target": f"RAID {name}", "array": name, "was": was, "will": will}
 
 
-def _left(state: dict) -> str:
+def _left(state: dict[str, Any]) -> str:
     return f"superblocks on {', '.join(path for path, found in state['found'].items() if found)}"
 
 
-def _steps(state: dict, wanted: dict) -> list:
+def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
     name, active, paths = wanted["name"], state["active"], state["paths"]
     text = words(wanted["level"], paths, chunk_bytes(wanted), wanted["bitmap"])
     cache = wanted.get("stripe_cache")
@@ -337,21 +339,22 @@ def _steps(state: dict, wanted: dict) -> list:
 class Arrays:
     """The arrays of one testbed on this host."""
 
-    def __init__(self, testbed_id: str, system: device_safety.System | None = None):
+    def __init__(self, testbed_id: str, system: device_safety.System | None = None) -> None:
         self.testbed_id = testbed_id
         self.system = system or device_safety.System()
         self.record = Record(testbed_id, "raid")
 
     @property
-    def recorded(self) -> dict:
-        return self.record.data.get("arrays", {})
+    def recorded(self) -> dict[str, Any]:
+        arrays: dict[str, Any] = self.record.data.get("arrays", {})
+        return arrays
 
-    def _ours(self, name: str, found: dict | None) -> bool:
+    def _ours(self, name: str, found: dict[str, Any] | None) -> bool:
         """Whether an array or superblock is this testbed's array of that name."""
         kept = self.recorded.get(name, {}).get("uuid")
-        return bool(found) and found["stamp"] == stamp(self.testbed_id, name) and kept in (None, found["uuid"])
+        return found is not None and found["stamp"] == stamp(self.testbed_id, name) and kept in (None, found["uuid"])
 
-    def current(self, described: list, wanted: bool = True) -> dict:
+    def current(self, described: list[dict[str, Any]], wanted: bool = True) -> dict[str, Any]:
         """What ``plan`` starts from. wanted: whether the described arrays shall be there, so that each of their members must be."""
         if not wanted and not self.recorded and self.system.run(["mdadm", "--version"]) is None:
             return {}  # nothing was made here, and nothing could have been
@@ -371,10 +374,10 @@ class Arrays:
             }
         return result
 
-    def _members(self, name: str, array: dict | None) -> list:
+    def _members(self, name: str, array: dict[str, Any] | None) -> list[dict[str, Any]]:
         return [*self.recorded.get(name, {}).get("members", []), *(array["members"] if array else [])]
 
-    def _proven_paths(self, member: dict) -> list:
+    def _proven_paths(self, member: dict[str, Any]) -> list[str]:
         """Where a member is that shows what is said of it; a name alone proves nothing."""
         if not member.get("device"):
             return find(member, self.system)
@@ -383,7 +386,7 @@ class Arrays:
 
     # -- refusing
 
-    def refuse_used(self, steps: list, current: dict) -> None:
+    def refuse_used(self, steps: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """Raises device_mounted or device_in_use when an array that is to go has users."""
         for step in steps:
             active = current[step["array"]]["active"]
@@ -393,7 +396,7 @@ class Arrays:
                     what = f"RAID {step['array']} ({active['device']}) cannot be removed"
                     raise block_device.in_use(what, active["device"], found)
 
-    def refuse_unsafe(self, steps: list, wanted: list, current: dict) -> None:
+    def refuse_unsafe(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant."""
         for step in steps:
             if step["op"] != "create":
@@ -411,7 +414,9 @@ class Arrays:
 
     # -- changing
 
-    def apply(self, steps: list, wanted: list, current: dict, timeout_s: float) -> None:
+    def apply(
+        self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float
+    ) -> None:
         """Carry out the steps. timeout_s: how long each array may take to synchronise."""
         before = loaded_modules()
         arrays = {array["name"]: array for array in wanted}
@@ -432,14 +437,14 @@ class Arrays:
             if self.recorded:
                 self.record.note_modules(before)
 
-    def _adopt(self, arrays: dict, current: dict) -> None:
+    def _adopt(self, arrays: dict[str, Any], current: dict[str, Any]) -> None:
         """Record an array of ours that an earlier boot has left: what a teardown needs is then known without a description, too."""
         for name, array in arrays.items():
             active = current[name]["active"]
             if active and name not in self.recorded:
                 self._keep(array, active["uuid"], current[name]["paths"])
 
-    def _keep(self, array: dict, array_uuid: str, paths: list, **more) -> None:
+    def _keep(self, array: dict[str, Any], array_uuid: str, paths: list[str], **more: Any) -> None:
         members = [
             {"device": path, **{key: member[key] for key in device_safety.PROOFS if member.get(key)}}
             for member, path in zip(array["members"], paths)
@@ -448,7 +453,7 @@ class Arrays:
         self.record.data.setdefault("arrays", {})[array["name"]] = entry
         self.record.save()
 
-    def _active(self, name: str) -> dict:
+    def _active(self, name: str) -> dict[str, Any]:
         found = next((array for array in read_arrays(self.system) if self._ours(name, array) and runs(array)), None)
         if not found:
             raise Failure(
@@ -459,12 +464,12 @@ class Arrays:
             )
         return found
 
-    def _free_device(self, promised=()) -> str:
+    def _free_device(self, promised: Iterable[str] = ()) -> str:
         taken = {*self.system.names("/sys/block"), *(os.path.basename(path) for path in promised)}
         number = next(number for number in range(HIGHEST_NUMBER, -1, -1) if f"md{number}" not in taken)
         return f"/dev/md{number}"
 
-    def _create(self, array: dict, state: dict) -> None:
+    def _create(self, array: dict[str, Any], state: dict[str, Any]) -> None:
         device, array_uuid, paths = self._free_device(), new_uuid(), state["paths"]
         home, _colon, name = stamp(self.testbed_id, array["name"]).partition(":")
         self._keep(array, array_uuid, paths, device=device, assume_clean=array["assume_clean"])
@@ -492,7 +497,7 @@ class Arrays:
         )
         self._expect(array, paths)
 
-    def _assemble(self, array: dict, state: dict) -> None:
+    def _assemble(self, array: dict[str, Any], state: dict[str, Any]) -> None:
         paths = state["paths"]
         array_uuid = state["found"][paths[0]]["uuid"]
         kept = self.recorded.get(array["name"], {})
@@ -510,7 +515,7 @@ class Arrays:
         )
         self._expect(array, paths)
 
-    def _expect(self, array: dict, paths: list) -> None:
+    def _expect(self, array: dict[str, Any], paths: list[str]) -> None:
         found = differences(self._active(array["name"]), array, paths)
         if found:
             raise Failure(
@@ -538,7 +543,7 @@ class Arrays:
                 sync_percent=active["sync_percent"],
             )
 
-    def _stop(self, active: dict) -> None:
+    def _stop(self, active: dict[str, Any]) -> None:
         run(
             ["mdadm", "--stop", active["device"]],
             timeout_s=COMMAND_S,
@@ -548,7 +553,7 @@ class Arrays:
         folder = f"/sys/block/{os.path.basename(active['device'])}"
         wait_for(lambda: not os.path.isdir(f"{folder}/md"), timeout_s=10)
 
-    def _remove(self, name: str, state: dict) -> None:
+    def _remove(self, name: str, state: dict[str, Any]) -> None:
         if state["active"]:
             self._stop(state["active"])
         for path, found in state["found"].items():
@@ -575,16 +580,16 @@ class Arrays:
 
     # -- what to publish
 
-    def layers(self, wanted: list, current: dict) -> list:
+    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
         """The arrays as layers, without their host; of one that is not there yet its path is predicted, and its size unknown."""
-        found: list = []
+        found: list[dict[str, Any]] = []
         for array in wanted:
             active = current[array["name"]]["active"]
             path = active["device"] if active else self._free_device([layer["path"] for layer in found])
             found.append(self._layer(array, active, path))
         return found
 
-    def _layer(self, array: dict, active: dict | None, path: str) -> dict:
+    def _layer(self, array: dict[str, Any], active: dict[str, Any] | None, path: str) -> dict[str, Any]:
         name = array["name"]
         kept = self.recorded.get(name, {})
         identity = {"stamp": f"{self.testbed_id}/{name}"}
@@ -609,7 +614,7 @@ class Arrays:
             "detail": detail,
         }
 
-    def _facts(self, array: dict, active: dict | None, kept: dict) -> dict:
+    def _facts(self, array: dict[str, Any], active: dict[str, Any] | None, kept: dict[str, Any]) -> dict[str, Any]:
         """What figures of the array depend on."""
         facts = {
             "level": array["level"],
@@ -633,7 +638,7 @@ class Arrays:
                     facts["resync"] = "skipped"
         return {key: value for key, value in facts.items() if value is not None}
 
-    def _member(self, member: dict) -> dict:
+    def _member(self, member: dict[str, Any]) -> dict[str, Any]:
         shown = device_safety.identity(member["path"], self.system)
         size = self.system.read(f"/sys/class/block/{os.path.basename(member['path'])}/size")
         return {
@@ -646,7 +651,7 @@ class Arrays:
 # ---------------------------------------------------------------- the module
 
 
-def ensure(params: dict, check_mode: bool) -> dict:
+def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     arrays, present = Arrays(check_testbed_id("raid_testbed_id", params["testbed_id"])), params["state"] == "present"
     described = check_arrays(params["arrays"])
     wanted = described if present else []

@@ -89,7 +89,7 @@ def direction(
     Flushes have neither size nor rates.
     """
     latency = latency or {}
-    values = {"ios": ios, "bytes": size_bytes, "iops": iops, "bandwidth_bytes_s": bandwidth_bytes_s}
+    values: dict[str, Any] = {"ios": ios, "bytes": size_bytes, "iops": iops, "bandwidth_bytes_s": bandwidth_bytes_s}
     if latency.get("samples"):
         values.update({f"latency_{key}_ns": latency.get(key) for key in ("mean", "min", "max", "stddev")})
         known = latency.get("percentiles", {})
@@ -142,7 +142,7 @@ def merge_directions(parts: list[Any], concurrent: bool = True, runtime_s: float
     return merged
 
 
-def in_a_row(rounds: list[Any]) -> dict[str, Any]:
+def in_a_row(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
     if len(rounds) == 1:
         return rounds[0]
@@ -271,7 +271,7 @@ def of_point(
             result["failures"].append(
                 {
                     "code": "no_result",
-                    "message": f"{name} left {len(measured)} results and {exit_words(meta.get('exit_code'))}.",
+                    "message": f"{name} left {len(measured)} results and {exit_words(meta['exit_code'])}.",
                 }
             )
         # What a host counts that only coordinates others says nothing of their I/O.
@@ -299,14 +299,14 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
     """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
     workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
-    checks = []
+    checks: list[dict[str, Any]] = []
     for one, windows in zip(window, meta.get("windows", [None] * len(window))):
         for part in one.get("clients", [one]):
             if part.get("runtime_s"):
                 total = part.get("total", {})
                 check = standstill.of_windows(windows, part["runtime_s"], total.get("ios", 0) / in_flight, pause_s)
-                checks.append(check or standstill.of_latency(total, part["runtime_s"], in_flight))
-    checks = [check for check in checks if check]
+                check = check or standstill.of_latency(total, part["runtime_s"], in_flight)
+                checks += [check] if check else []
     if not checks:
         return
     worst = min(checks, key=lambda check: (check["ok"], -check["longest_s"]))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..core.layers import parts
 from ..result import steady_state
 from ..workload.workload import expected_s
@@ -14,13 +16,13 @@ from . import preparation
 WRITE_BYTES_S = 500e6
 
 
-def point_s(workload: dict, steady: dict | None = None) -> float:
+def point_s(workload: dict[str, Any], steady: dict[str, Any] | None = None) -> float:
     """One point; at most, when it is to become steady."""
     if steady is None:
         return expected_s(workload)
-    return (
-        expected_s(workload) - workload["runtime_s"] + steady_state.normalise(steady, workload["runtime_s"])["budget_s"]
-    )
+    runtime_s: float = workload["runtime_s"]
+    budget_s: float = steady_state.normalise(steady, runtime_s)["budget_s"]
+    return expected_s(workload) - runtime_s + budget_s
 
 
 class _Estimate:
@@ -28,24 +30,25 @@ class _Estimate:
 
     remedy = ""
 
-    def __init__(self, earlier: dict):
+    def __init__(self, earlier: dict[str, Any]) -> None:
         self.earlier, self.seconds = earlier, 0.0
 
-    def instance(self, job: dict) -> str | None:
+    def instance(self, job: dict[str, Any]) -> str | None:
         """The device that was written earlier, as far as anybody can say without looking."""
-        return self.earlier.get(job["layer"], {}).get("instance")
+        instance: str | None = self.earlier.get(job["layer"], {}).get("instance")
+        return instance
 
-    def write(self, job: dict, writing: preparation.Writing, _instance: str | None) -> None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> None:
         self.seconds += writing.passes * len(job["parts"]) * (job["size_bytes"] or 0) / WRITE_BYTES_S
 
-    def warm_up(self, job: dict, seconds: float) -> None:
+    def warm_up(self, job: dict[str, Any], seconds: float) -> None:
         self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})
 
-    def drop_page_cache(self, _job: dict) -> bool:
+    def drop_page_cache(self, _job: dict[str, Any]) -> bool:
         return True
 
 
-def steps_s(plan: dict) -> list:
+def steps_s(plan: dict[str, Any]) -> list[float]:
     """Seconds of each point of a plan in its order, each with the preparation that is done just before it."""
     layers, estimate = {layer["name"]: layer for layer in plan["layers"]}, _Estimate(plan.get("prepared", {}))
     prepared, steps = preparation.Preparation(plan, estimate), []
@@ -57,11 +60,11 @@ def steps_s(plan: dict) -> list:
     return steps
 
 
-def plan_s(plan: dict) -> float:
+def plan_s(plan: dict[str, Any]) -> float:
     return sum(steps_s(plan))
 
 
-def remaining_s(steps: list, number: int, gone_s: float, before_s: float) -> float:
+def remaining_s(steps: list[float], number: int, gone_s: float, before_s: float) -> float:
     """Seconds that are left. steps: as of steps_s; number: of the point that runs, from 1, for ``gone_s``; before_s: what those before it took.
 
     A host that took twice as long for the first points takes twice as long for the rest.

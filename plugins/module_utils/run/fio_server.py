@@ -20,6 +20,8 @@ import signal
 import socket
 import subprocess
 import time
+from types import FrameType
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
@@ -41,7 +43,7 @@ def servers_dir(testbed_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's states
 
 
-def start(asked: dict, engine: str, base: str | None = None, dry_run: bool = False) -> dict:
+def start(asked: dict[str, Any], engine: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
     """A server for one layer: {changed, server: {host, address, port, version, layer, pid}}.
 
     asked: {testbed_id, layer, layers (known ones, for the guard), allow_device, address, port, allow_any_address, deadline_s}.
@@ -80,7 +82,7 @@ def start(asked: dict, engine: str, base: str | None = None, dry_run: bool = Fal
     return {"changed": True, "server": _listening(folder)}
 
 
-def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_run: bool = False) -> dict:
+def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
     """End one server of the testbed, or all of them, with everything they started, and remove their folders."""
     above = servers_dir(testbed_id, base)
     names = sorted(os.listdir(above)) if os.path.isdir(above) else []
@@ -94,12 +96,12 @@ def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_
     return {"changed": bool(folders), "stopped": [int(os.path.basename(folder)) for folder in folders]}
 
 
-def running(testbed_id: str, base: str | None = None) -> list:
+def running(testbed_id: str, base: str | None = None) -> list[dict[str, Any]]:
     """The testbed's servers on this host, by port."""
     above = servers_dir(testbed_id, base)
     folders = [os.path.join(above, name) for name in sorted(os.listdir(above), key=int)] if os.path.isdir(above) else []
-    found = [read_json(os.path.join(folder, "server.json")) for folder in folders if alive(folder)]
-    return [server for server in found if server]
+    servers = [read_json(os.path.join(folder, "server.json")) for folder in folders if alive(folder)]
+    return [server for server in servers if server]
 
 
 # ---------------------------------------------------------------- before it listens
@@ -150,7 +152,7 @@ def _family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def guarded(asked: dict) -> dict:
+def guarded(asked: dict[str, Any]) -> dict[str, Any]:
     """What the device guard knows about the layer; its refusal as a Failure."""
     if asked["layer"]["path"] is None:
         raise bad_value(
@@ -159,21 +161,22 @@ def guarded(asked: dict) -> dict:
     return device_safety.guard(asked["layer"], asked["allow_device"], asked["testbed_id"], asked["layers"])[0]
 
 
-def _listening(folder: str) -> dict:
+def _listening(folder: str) -> dict[str, Any]:
     """The server's record, once the kernel says that somebody listens there."""
     deadline = time.monotonic() + START_PATIENCE_S
     while alive(folder) and time.monotonic() < deadline:
         known = read_json(os.path.join(folder, "server.json"))
         if known and is_listening(known["address"], known["port"]):
-            return known
+            server: dict[str, Any] = known
+            return server
         time.sleep(0.02)
-    said = log_tail(folder)
+    words = log_tail(folder)
     if alive(folder):
         end(folder)
     _end_leftovers(folder)
     raise Failure(
         "server_not_started",
-        f"fio's server did not start: {said or 'it said nothing.'}",
+        f"fio's server did not start: {words or 'it said nothing.'}",
         "Try fio --server on the host.",
     )
 
@@ -195,12 +198,12 @@ def _set_deadline(folder: str, deadline_s: float) -> None:
 # ---------------------------------------------------------------- processes
 
 
-def session(number: int, argv: list) -> list:
+def session(number: int, argv: list[str]) -> list[int]:
     """Processes of a session with this command line: the server, what it forked for each connection and for each job.
 
     The command line tells them from a later session of the same number.
     """
-    found, wanted = [], "\0".join(argv).encode() + b"\0"
+    processes, wanted = [], "\0".join(argv).encode() + b"\0"
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -210,11 +213,11 @@ def session(number: int, argv: list) -> list:
             if int(fields[3]) == number and fields[0] not in "ZX":
                 with open(f"/proc/{name}/cmdline", "rb") as handle:
                     if handle.read() == wanted:
-                        found.append(int(name))
-    return found
+                        processes.append(int(name))
+    return processes
 
 
-def _end_session(number: int, argv: list) -> None:
+def _end_session(number: int, argv: list[str]) -> None:
     for signal_number, patience_s in ((signal.SIGTERM, 3), (signal.SIGKILL, 10)):
         deadline = time.monotonic() + patience_s
         members = session(number, argv)
@@ -242,7 +245,7 @@ def _end_leftovers(folder: str) -> None:
         shutil.rmtree(folder)
 
 
-def children() -> list:
+def children() -> list[int]:
     """Children of this process. Empty where the kernel does not list them (it is built without CONFIG_PROC_CHILDREN)."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as handle:
@@ -254,7 +257,7 @@ def children() -> list:
 class Supervisor:
     """Holds the layer and keeps the server until it is told to stop or its deadline has come."""
 
-    def __init__(self, folder: str, asked: dict, engine: str, record: dict):
+    def __init__(self, folder: str, asked: dict[str, Any], engine: str, record: dict[str, Any]) -> None:
         self.folder, self.asked, self.record = folder, asked, record
         self.argv = fio_distributed.server_command(engine, record["address"], record["port"])
         self.prctl = ctypes.CDLL(None).prctl
@@ -290,7 +293,7 @@ class Supervisor:
     def _die_with_me(self) -> None:
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
-    def _on_signal(self, _number, _frame) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
 
     def _end_orphans(self, server: int) -> None:

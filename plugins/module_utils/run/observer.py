@@ -16,6 +16,8 @@ import os
 import shutil
 import signal
 import time
+from types import FrameType
+from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
@@ -44,7 +46,9 @@ def observer_dir(testbed_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's actions
 
 
-def start(testbed_id: str, path: str | None, deadline_s: float, base: str | None = None, dry_run: bool = False) -> dict:
+def start(
+    testbed_id: str, path: str | None, deadline_s: float, base: str | None = None, dry_run: bool = False
+) -> dict[str, Any]:
     """Observe this host, and the device that ``path`` is or lies on; one that observes the same goes on, with the new deadline."""
     folder = observer_dir(testbed_id, base)
     try:
@@ -68,7 +72,9 @@ def start(testbed_id: str, path: str | None, deadline_s: float, base: str | None
     return {"changed": True}
 
 
-def collect(testbed_id: str, intervals: dict, clock_offset_s: float, base: str | None = None) -> dict:
+def collect(
+    testbed_id: str, intervals: dict[str, Any], clock_offset_s: float, base: str | None = None
+) -> dict[str, Any]:
     """{observed: {name: figures}, missed: {name: reason}} of the intervals {name: [started_s, finished_s]}, seconds since 1970 by a clock that this
     host's is ``clock_offset_s`` ahead of."""
     folder = observer_dir(testbed_id, base)
@@ -91,7 +97,7 @@ def collect(testbed_id: str, intervals: dict, clock_offset_s: float, base: str |
     return {"observed": observed, "missed": missed}
 
 
-def stop(testbed_id: str, base: str | None = None, dry_run: bool = False) -> dict:
+def stop(testbed_id: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
     folder = observer_dir(testbed_id, base)
     there = os.path.isdir(folder)
     if there and not dry_run:
@@ -111,7 +117,7 @@ def _remove(folder: str) -> None:
 
 
 class Observer:
-    def __init__(self, folder: str, device: str | None):
+    def __init__(self, folder: str, device: str | None) -> None:
         self.folder, self.device, self.stopping = folder, device, False
         self.path = os.path.join(folder, "samples.jsonl")
         # Below the testbed's own folder, beside the observer's.
@@ -141,25 +147,27 @@ class Observer:
         with open(self.path, "a", encoding="ascii") as handle:
             handle.write(f"{line}\n")
 
-    def _on_signal(self, _number, _frame) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
 
 
-def read_samples(folder: str) -> list:
+def read_samples(folder: str) -> list[dict[str, Any]]:
     """All samples that are kept, oldest first; a last line that is still being written is left out."""
-    found = []
+    samples = []
     for name in ("samples.older.jsonl", "samples.jsonl"):
         path = os.path.join(folder, name)
         if os.path.exists(path):
             with open(path, encoding="ascii", errors="replace") as handle:
-                found += [json.loads(line) for line in handle if line.endswith("}\n")]
-    return found
+                samples += [json.loads(line) for line in handle if line.endswith("}\n")]
+    return samples
 
 
 # ---------------------------------------------------------------- pure
 
 
-def cut(samples: list, started_s: float, finished_s: float, clock_offset_s: float = 0.0) -> dict:
+def cut(
+    samples: list[dict[str, Any]], started_s: float, finished_s: float, clock_offset_s: float = 0.0
+) -> dict[str, Any]:
     """The figures (see ``counters.told``) of exactly this time, out of samples that were taken about once a second.
 
     started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. What was counted at either edge is
@@ -186,7 +194,7 @@ def cut(samples: list, started_s: float, finished_s: float, clock_offset_s: floa
     return {**counters.delta(first, last), "edges": "interpolated"}
 
 
-def at(samples: list, moment_s: float) -> dict:
+def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
     """The sample that would have been taken then, by its own clock: interpolated between the last one before and the first one after."""
     before = [sample for sample in samples if sample["unix_s"] <= moment_s]
     after = [sample for sample in samples if sample["unix_s"] >= moment_s]
@@ -196,18 +204,19 @@ def at(samples: list, moment_s: float) -> dict:
             "Nobody observed all of the measured time.",
             "Start the observer before the benchmark and stop it afterwards.",
         )
-    one, other = before[-1], after[0]
-    width_s = other["unix_s"] - one["unix_s"]
-    share = (moment_s - one["unix_s"]) / width_s if width_s else 0
+    last, following = before[-1], after[0]
+    width_s = following["unix_s"] - last["unix_s"]
+    share = (moment_s - last["unix_s"]) / width_s if width_s else 0
 
-    def between(first, second):
+    def between(first: float, second: float) -> float:
         value = first + (second - first) * share
         return round(value) if isinstance(first, int) else value
 
-    return counters.combine(one, other, between)
+    interpolated: dict[str, Any] = counters.combine(last, following, between)
+    return interpolated
 
 
-def measured_interval(result: dict) -> tuple | None:
+def measured_interval(result: dict[str, Any]) -> tuple[float, float] | None:
     """(started_s, finished_s) of time that certainly was measured, by the clock of the result's host; None where none is certain.
 
     It is what that host counted itself, so that what others counted is of the same I/O. Of many hosts it is only known when their client was
@@ -218,24 +227,24 @@ def measured_interval(result: dict) -> tuple | None:
         latest_s = unix_s(result["finished_utc"]) - runtime_s
         earliest_s = unix_s(result["started_utc"]) + result["workload"]["ramp_s"] + runtime_s
         return (latest_s, earliest_s) if earliest_s - latest_s >= LEAST_INTERVAL_S else None
-    told = result.get("counters", {})
-    if not {"started_utc", "finished_utc", "interval_s"} <= set(told):
+    counted = result.get("counters", {})
+    if not {"started_utc", "finished_utc", "interval_s"} <= set(counted):
         return None
-    started_s, finished_s = unix_s(told["started_utc"]), unix_s(told["finished_utc"])
+    started_s, finished_s = unix_s(counted["started_utc"]), unix_s(counted["finished_utc"])
     # Rounds have pauses between them, and the clock may have been set.
-    if abs(finished_s - started_s - told["interval_s"]) > MOST_PAUSE_SHARE * told["interval_s"]:
+    if abs(finished_s - started_s - counted["interval_s"]) > MOST_PAUSE_SHARE * counted["interval_s"]:
         return None
     return started_s, finished_s
 
 
-def clock_offset(exchanges: list) -> tuple:
+def clock_offset(exchanges: list[tuple[float, float, float]]) -> tuple[float, float]:
     """(offset_s, uncertain_s): how far a host's clock is ahead of ours, from exchanges (sent, its time, received).
 
     Its time was read after sending and before receiving, so each exchange bounds the difference from both sides, and all of them hold (the
     intersection algorithm of Marzullo and Owicki, 1983, without the part for liars). Failure 'clock_set' when they contradict each other.
     """
-    least = max(told - received for _sent, told, received in exchanges)
-    most = min(told - sent for sent, told, _received in exchanges)
+    least = max(theirs - received for _sent, theirs, received in exchanges)
+    most = min(theirs - sent for sent, theirs, _received in exchanges)
     if least > most:
         raise Failure(
             "clock_set",
@@ -245,7 +254,7 @@ def clock_offset(exchanges: list) -> tuple:
     return (least + most) / 2, (most - least) / 2
 
 
-def addition(result: dict, host: str, figures: dict) -> dict:
+def addition(result: dict[str, Any], host: str, figures: dict[str, Any]) -> dict[str, Any]:
     """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O."""
     cpu = figures["cpu"]
     cost = cpu_cost(cpu, figures["interval_s"], result["total"].get("iops"), cpu.get("mhz"))

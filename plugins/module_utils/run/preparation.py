@@ -17,14 +17,14 @@ same instance of the device is still there.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..core.failure import Failure
 from ..core.times import utc
 from ..workload.workload import directions
 
 # As argument specs have them.
-OPTIONS: dict = {
+OPTIONS: dict[str, Any] = {
     "fill": {"type": "bool", "default": True},
     "precondition_passes": {"type": "int", "default": 0},
     "precondition_block_bytes": {"type": "raw", "default": 128 << 10},  # or a size such as 1m
@@ -47,29 +47,31 @@ class Executor(Protocol):
 
     remedy: str  # what the user should look at when a preparation fails, one sentence
 
-    def instance(self, job: dict) -> str | None:
+    def instance(self, job: dict[str, Any]) -> str | None:
         """What tells this very device from one of the same name that came after it; None when nothing does."""
 
-    def write(self, job: dict, writing: Writing, instance: str | None) -> str | None:
+    def write(self, job: dict[str, Any], writing: Writing, instance: str | None) -> str | None:
         """Write every block of the layer; why that failed, or None."""
 
-    def warm_up(self, job: dict, seconds: float) -> str | None:
+    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         """Run the job's workload for so long; why that failed, or None."""
 
-    def drop_page_cache(self, job: dict) -> bool:
+    def drop_page_cache(self, job: dict[str, Any]) -> bool:
         """Empty the page cache; whether nothing of the layer is left in it."""
 
 
 class Preparation:
     """Prepares the layers of one plan, point after point, by the hands of an executor, and remembers what has been done."""
 
-    def __init__(self, plan: dict, executor: Executor):
+    def __init__(self, plan: dict[str, Any], executor: Executor) -> None:
         self.prepare, self.earlier = of_plan(plan), plan.get("prepared", {})
         self.executor = executor
-        self.written: dict = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
-        self.warmed: set = set()  # (layer, workload_id)
+        self.written: dict[
+            str, dict[str, Any] | Failure
+        ] = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
+        self.warmed: set[tuple[str, str]] = set()  # (layer, workload_id)
 
-    def before(self, jobs: list, meta: dict) -> None:
+    def before(self, jobs: list[dict[str, Any]], meta: dict[str, Any]) -> None:
         """Do what precedes these jobs, which one run of the engine measures on one layer.
 
         Adds ``preparation``, ``prepared`` and flags to meta, the notes on the jobs, as far as it comes; raises Failure fill_failed or warmup_failed.
@@ -91,7 +93,7 @@ class Preparation:
             if meta["preparation"]["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
                 meta["flags"].append("page_cache_not_dropped")
 
-    def _written(self, job: dict, wanted: dict) -> dict:
+    def _written(self, job: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
         name = job["layer"]
         if name not in self.written:
             try:
@@ -99,11 +101,12 @@ class Preparation:
             except Failure as failure:
                 # Tried once: the layer's other points fail for the same reason.
                 self.written[name] = failure
-        if isinstance(self.written[name], Failure):
-            raise self.written[name]
-        return self.written[name]
+        written = self.written[name]
+        if isinstance(written, Failure):
+            raise written
+        return written
 
-    def _write(self, job: dict, wanted: dict) -> dict:
+    def _write(self, job: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
         """Write the layer unless this very device was written earlier; {utc, instance?} of when that was and of which device."""
         instance, earlier = self.executor.instance(job), self.earlier.get(job["layer"], {})
         if instance and earlier.get("instance") == instance and covers(earlier, wanted):
@@ -117,7 +120,7 @@ class Preparation:
             )
         return {"utc": utc(), **({"instance": instance} if instance else {})}
 
-    def _warm_up(self, job: dict) -> None:
+    def _warm_up(self, job: dict[str, Any]) -> None:
         if (job["layer"], job["workload_id"]) in self.warmed:
             return
         error = self.executor.warm_up(job, self.prepare["warmup_s"])
@@ -125,7 +128,7 @@ class Preparation:
             raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", self.executor.remedy)
         self.warmed.add((job["layer"], job["workload_id"]))
 
-    def _page_cache(self, jobs: list) -> str:
+    def _page_cache(self, jobs: list[dict[str, Any]]) -> str:
         buffered = [job for job in jobs if not job["workload"]["direct"]]
         if not buffered:
             return "not_used"
@@ -134,12 +137,12 @@ class Preparation:
         )
 
 
-def of_plan(plan: dict) -> dict:
+def of_plan(plan: dict[str, Any]) -> dict[str, Any]:
     """What a plan wants done before its points, with every key of DEFAULTS."""
     return {**DEFAULTS, **plan.get("prepare", {})}
 
 
-def of_layer(prepare: dict) -> dict:
+def of_layer(prepare: dict[str, Any]) -> dict[str, Any]:
     """The ``preparation`` of a result, as far as it is about writing the layer: empty when it is not written."""
     passes = prepare["precondition_passes"]
     return {
@@ -148,20 +151,20 @@ def of_layer(prepare: dict) -> dict:
     }
 
 
-def writing(prepare: dict, wanted: dict) -> Writing:
+def writing(prepare: dict[str, Any], wanted: dict[str, Any]) -> Writing:
     """wanted: as of_layer makes it, not empty."""
     if "preconditioned_passes" in wanted:
         return Writing("precondition", wanted["preconditioned_passes"], prepare["precondition_block_bytes"])
     return Writing("fill", 1, None)
 
 
-def covers(earlier: dict, wanted: dict) -> bool:
+def covers(earlier: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether a layer that was prepared so earlier need not be prepared as wanted."""
     return bool(earlier.get("filled")) and earlier.get("preconditioned_passes", 0) >= wanted.get(
         "preconditioned_passes", 0
     )
 
 
-def reads_unwritten(workload: dict, meta: dict) -> bool:
+def reads_unwritten(workload: dict[str, Any], meta: dict[str, Any]) -> bool:
     """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them."""
     return "preparation" in meta and not meta["preparation"].get("filled") and "read" in directions(workload)

@@ -30,6 +30,8 @@ import subprocess
 import tarfile
 import time
 import traceback
+from types import FrameType
+from typing import IO, Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json, write_whole
@@ -75,7 +77,7 @@ def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's actions
 
 
-def start(plan: dict, base: str | None = None) -> dict:
+def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
     """Prove every layer safe, then leave a supervisor running: {state_dir, pid, joined, alive, boot_id}.
 
     A run that is measuring these very points already is joined. So is one that has ended and left points which no controller has taken, whatever they
@@ -102,7 +104,7 @@ def start(plan: dict, base: str | None = None) -> dict:
     return {"state_dir": folder, "pid": pid, "joined": False, "alive": True, "boot_id": boot_id()}
 
 
-def status(testbed_id: str, run_id: str, base: str | None = None) -> dict:
+def status(testbed_id: str, run_id: str, base: str | None = None) -> dict[str, Any]:
     folder = state_dir(testbed_id, run_id, base)
     return {
         "state_dir": folder,
@@ -119,7 +121,7 @@ def stop(
     base: str | None = None,
     dry_run: bool = False,
     discard: bool = False,
-) -> dict:
+) -> dict[str, Any]:
     """End one run, or all runs of the testbed, and everything they started; with ``remove`` their folders go as well.
 
     Failure 'run_uncollected', and nothing is ended, when that would delete finished points that no controller has; ``discard`` deletes them.
@@ -147,13 +149,13 @@ def stop(
     )
 
 
-def _held(folders: list) -> dict:
+def _held(folders: list[str]) -> dict[str, Any]:
     """{run_id: how many finished points of it are nowhere else}"""
     held = {os.path.basename(folder): len(uncollected(folder)) for folder in folders}
     return {run: number for run, number in held.items() if number}
 
 
-def _refuse_uncollected(folders: list) -> None:
+def _refuse_uncollected(folders: list[str]) -> None:
     held = _held(folders)
     if held:
         run, number = next(iter(held.items()))
@@ -165,7 +167,7 @@ def _refuse_uncollected(folders: list) -> None:
         )
 
 
-def uncollected(folder: str) -> list:
+def uncollected(folder: str) -> list[int]:
     """Numbers of the finished points of a run that are nowhere else."""
     path = os.path.join(folder, DONE)
     return sorted(int(name) for name in os.listdir(path) if name.isdigit()) if os.path.isdir(path) else []
@@ -176,7 +178,7 @@ def boot_id() -> str:
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 
-def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict:
+def collect(testbed_id: str, run_id: str, offset: int = 0, base: str | None = None) -> dict[str, Any]:
     """A piece of the archive of a run that has ended; ``next_offset`` is absent in the last one."""
     folder = state_dir(testbed_id, run_id, base)
     if alive(folder):
@@ -219,7 +221,7 @@ def find_engine() -> str:
     return os.path.realpath(path)
 
 
-def check_layers(plan: dict) -> None:
+def check_layers(plan: dict[str, Any]) -> None:
     """The guard for every layer before the first byte of I/O. What an engine cannot express was refused when the points were made."""
     layers = {layer["name"]: layer for layer in plan["layers"]}
     for name in dict.fromkeys(point["layer"] for point in plan["points"]):
@@ -236,7 +238,7 @@ def check_layers(plan: dict) -> None:
         )
 
 
-def _refuse_short_memory(plan: dict) -> None:
+def _refuse_short_memory(plan: dict[str, Any]) -> None:
     """The engine takes its buffers at once: without them it fails in the middle, or pushes the RAM disks' own host out of memory."""
     needed, arithmetic = greatest_buffers([point["workload"] for point in plan["points"] if "servers" not in point])
     available_mib = memory_mib(read_text("/proc/meminfo", default=""))[1]
@@ -250,7 +252,7 @@ def _refuse_short_memory(plan: dict) -> None:
         )
 
 
-def _existing(folder: str, plan: dict) -> dict | None:
+def _existing(folder: str, plan: dict[str, Any]) -> dict[str, Any] | None:
     known = read_json(os.path.join(folder, "plan.json"))
     if known is None:
         return None
@@ -275,7 +277,7 @@ def _existing(folder: str, plan: dict) -> dict | None:
     return None
 
 
-def covers(known: dict, wanted: dict) -> bool:
+def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether one plan measures every point of another in the same way. The controller asks for fewer points the more of them it has."""
     for name in ("points", "layers"):
         if not all(one in known[name] for one in wanted[name]):
@@ -305,17 +307,17 @@ def _refuse_second_run(folder: str) -> None:
 
 
 class Supervisor:
-    def __init__(self, folder: str, plan: dict, engine: str):
+    def __init__(self, folder: str, plan: dict[str, Any], engine: str) -> None:
         self.folder, self.plan, self.engine = folder, plan, engine
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.preparation = preparation.Preparation(plan, self)
-        self.flags: list = []
-        self.unpacked: list = []  # what was prepared since the last point
+        self.flags: list[Any] = []
+        self.unpacked: list[Any] = []  # what was prepared since the last point
         self.mhz = counters.nominal_mhz()
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
-        self.state: dict = {"status": "running", "points": len(plan["points"]), "failed": 0}
+        self.state: dict[str, Any] = {"status": "running", "points": len(plan["points"]), "failed": 0}
         self.steps_s = duration.steps_s(plan)
         self.begun = self.points_begun = self.point_begun = time.monotonic()
 
@@ -356,10 +358,10 @@ class Supervisor:
         """Runs in the new process: a supervisor that is killed takes fio with it."""
         self.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
-    def _on_signal(self, _number, _frame) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
 
-    def _tell(self, **news) -> None:
+    def _tell(self, **news: Any) -> None:
         self.state.update(news)
         self.state["updated"] = round(time.monotonic() - self.begun, 1)
         write_json(os.path.join(self.folder, "state.json"), self.state)
@@ -379,14 +381,19 @@ class Supervisor:
 
     # ------------------------------------------------------------ one point
 
-    def _point(self, point: dict) -> None:
+    def _point(self, point: dict[str, Any]) -> None:
         folder = os.path.join(self.folder, "points", point["point_id"])
         os.makedirs(folder)
         layer, held = self.layers[point["layer"]], []
-        meta: dict = {"point_id": point["point_id"], "failures": [], "flags": list(self.flags), "overridden": []}
+        meta: dict[str, Any] = {
+            "point_id": point["point_id"],
+            "failures": [],
+            "flags": list(self.flags),
+            "overridden": [],
+        }
         clock_ahead_s = _clock_ahead_s()
         try:
-            files: list = []
+            files: list[Any] = []
             for part in parts(layer) if layer["path"] is not None else []:
                 facts, overridden = device_safety.guard(
                     part, self.plan["allow_device"], self.plan["testbed_id"], self.plan["known_layers"]
@@ -430,10 +437,10 @@ class Supervisor:
 
     remedy = "Look at the device and the host's kernel log."
 
-    def instance(self, job: dict) -> str | None:
+    def instance(self, job: dict[str, Any]) -> str | None:
         return block_device.instance(job["path"]) if job["path"] is not None else None
 
-    def write(self, job: dict, writing: preparation.Writing, _instance: str | None) -> str | None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> str | None:
         fill = {
             "passes": writing.passes,
             **({"block_bytes": writing.block_bytes} if writing.block_bytes is not None else {}),
@@ -448,12 +455,12 @@ class Supervisor:
         # Of many hosts, the one that failed.
         return (error and _of_servers(output, job.get("servers", []))) or error
 
-    def warm_up(self, job: dict, seconds: float) -> str | None:
+    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
         folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
         return _exit_error(self._fio(folder, {**job, "workload": workload}, phase="warmup"), folder)
 
-    def drop_page_cache(self, job: dict) -> bool:
+    def drop_page_cache(self, job: dict[str, Any]) -> bool:
         if not memory.drop_page_cache():
             return False
         limit = max(RESIDENT_BYTES, RESIDENT_SHARE * extent(job["workload"], job["size_bytes"])[1])
@@ -468,7 +475,7 @@ class Supervisor:
             self.unpacked.append(f"preparation/{name}")
         return folder
 
-    def _measure(self, folder: str, job: dict, meta: dict) -> None:
+    def _measure(self, folder: str, job: dict[str, Any], meta: dict[str, Any]) -> None:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
         device = counters.device_number(job["path"])
         seen_by_device = _seen_by_device(job, device)
@@ -497,7 +504,9 @@ class Supervisor:
                 with open(os.path.join(folder, name), "rb") as handle:
                     meta[key] = hashlib.sha256(handle.read()).hexdigest()
 
-    def _rounds(self, folder: str, job: dict, limits: dict, device: str | None, series) -> tuple:
+    def _rounds(
+        self, folder: str, job: dict[str, Any], limits: dict[str, Any], device: str | None, series: Series | None
+    ) -> tuple[list[dict[str, Any]], list[float]]:
         """(runs, values of the metric). Only the first round has a ramp; what the rounds leave is kept one after another, byte for byte."""
         runs, values = [], []
         below = os.path.join(folder, "round")
@@ -521,7 +530,7 @@ class Supervisor:
                 break
         return runs, values
 
-    def _counted(self, runs: list, seen_by_device: tuple) -> dict:
+    def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
         """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
         found = {}
         if all(run["changed"] for run in runs):
@@ -539,7 +548,9 @@ class Supervisor:
 
     # ------------------------------------------------------------ one run of the engine
 
-    def _job(self, job: dict, folder: str, fill: dict | None, log_ms: int | None) -> tuple:
+    def _job(
+        self, job: dict[str, Any], folder: str, fill: dict[str, Any] | None, log_ms: int | None
+    ) -> tuple[str, list[str]]:
         """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
         if "servers" not in job:
             return fio.fill_file(job, **fill) if fill else fio.job_file(job, log_ms), ["job.fio"]
@@ -551,8 +562,14 @@ class Supervisor:
         return fio_distributed.joined(job["servers"], texts), fio_distributed.arguments(folder, job["servers"], texts)
 
     def _fio(
-        self, folder: str, job: dict, phase: str = "", fill: dict | None = None, device: str | None = None, series=None
-    ) -> dict:
+        self,
+        folder: str,
+        job: dict[str, Any],
+        phase: str = "",
+        fill: dict[str, Any] | None = None,
+        device: str | None = None,
+        series: Series | None = None,
+    ) -> dict[str, Any]:
         """Run one job to its end and say how it went. Never raises for what fio does."""
         workload = job["workload"]
         # Servers of many hosts leave their logs there.
@@ -601,9 +618,17 @@ class Supervisor:
             "windows": _windows(os.path.join(folder, fio.WINDOWS_LOG), log_ms) if log_ms else None,
         }
 
-    def _watch(self, process, meter: Meter, lengths: tuple, phase: str, series) -> bool:
+    def _watch(
+        self,
+        process: subprocess.Popen[bytes],
+        meter: Meter,
+        lengths: tuple[float, float],
+        phase: str,
+        series: Series | None,
+    ) -> bool:
         """Keep state.json true and the meter reading until the process ends; end it, and its whole group, at the deadline or when told to stop."""
-        pipe, recent, heard_s, tick_s, (ramp_s, runtime_s) = process.stdout.fileno(), b"", 0.0, 0.0, lengths
+        pipe: int = process.stdout.fileno()  # type: ignore[union-attr] # it was started with a pipe
+        recent, heard_s, tick_s, (ramp_s, runtime_s) = b"", 0.0, 0.0, lengths
         deadline_s = ramp_s + runtime_s + self.plan.get("grace_s", GRACE_S)
         while True:
             meter.look(process.pid)
@@ -631,7 +656,7 @@ class Supervisor:
                 tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
             if elapsed > deadline_s or self.stopping:
                 _end_group(process)
-                return elapsed > deadline_s
+                return bool(elapsed > deadline_s)
             wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
             if select.select([pipe], [], [], max(wait_s, 0))[0]:
                 chunk = os.read(pipe, 65536)
@@ -641,7 +666,7 @@ class Supervisor:
                 recent, heard_s = (recent + chunk)[-4096:], meter.elapsed_s()
 
 
-def _of_servers(output: str, servers: list) -> str:
+def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
     """What is said of the hosts that failed in a job of many; empty when nothing is known of any."""
     with contextlib.suppress(Failure):
         results = fio_distributed.results(_text(output), servers) if servers else []
@@ -649,7 +674,7 @@ def _of_servers(output: str, servers: list) -> str:
     return ""
 
 
-def _memory(job: dict) -> dict:
+def _memory(job: dict[str, Any]) -> dict[str, Any]:
     """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
     found = {"available_bytes": memory_mib(read_text("/proc/meminfo"))[1] << 20}
     if job["path"] is not None and not job["workload"]["direct"]:
@@ -657,13 +682,13 @@ def _memory(job: dict) -> dict:
     return found
 
 
-def _cached_bytes(job: dict) -> list:
+def _cached_bytes(job: dict[str, Any]) -> list[Any]:
     """How much of what a point uses is in the page cache, of each file."""
     offset, size = extent(job["workload"], job["size_bytes"])
     return [memory.resident_bytes(path, offset, size) for path in job.get("files", [job["path"]])]
 
 
-def _whole_bytes(job: dict) -> int:
+def _whole_bytes(job: dict[str, Any]) -> int:
     """All bytes of a job's layer, of every file."""
     return int(job["size_bytes"]) * len(job.get("files", [job["path"]]))
 
@@ -673,7 +698,7 @@ def _clock_ahead_s() -> float:
     return time.time() - time.monotonic()
 
 
-def _seen_by_device(job: dict, device: str | None) -> tuple:
+def _seen_by_device(job: dict[str, Any], device: str | None) -> tuple[bool, bool]:
     """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
     # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
     if (
@@ -687,7 +712,7 @@ def _seen_by_device(job: dict, device: str | None) -> tuple:
     return True, whole is not None and block_bounds(job["workload"])[1] <= whole
 
 
-def _windows(path: str, log_ms: int) -> dict | None:
+def _windows(path: str, log_ms: int) -> dict[str, Any] | None:
     """In which windows of its measured time a run of fio completed I/O, as standstill.seen tells it. The log is not kept."""
     try:
         found = standstill.seen(fio.log_moments_ms(_text(path)), log_ms)
@@ -702,23 +727,24 @@ def _text(path: str) -> str:
         return handle.read()
 
 
-def _exit_error(done: dict, folder: str) -> str | None:
+def _exit_error(done: dict[str, Any], folder: str) -> str | None:
     """Why a preparation failed, with fio's own words, which it puts before the JSON; None when it did not."""
     if not done["timed_out"] and not done["exit_code"]:
         return None
     paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
     words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
-    said = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
-    return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{said}"
+    reason = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
+    return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{reason}"
 
 
-def _metric(path: str, metric: str):
+def _metric(path: str, metric: str) -> float | None:
     """The figure of a round that has just ended, None when fio left none."""
     try:
-        found = fio.results(_text(path))
+        results = fio.results(_text(path))
     except (FileNotFoundError, Failure):
         return None
-    return found[0].get("total", {}).get(metric) if len(found) == 1 else None
+    figure: float | None = results[0].get("total", {}).get(metric) if len(results) == 1 else None
+    return figure
 
 
 def _append(source: str, target: str, mark: str) -> None:
@@ -726,11 +752,11 @@ def _append(source: str, target: str, mark: str) -> None:
     for name in ("job.fio", "fio.json", "stderr.txt"):
         path = os.path.join(source, name)
         if os.path.exists(path):
-            with open(path, "rb") as one, open(os.path.join(target, name), "ab") as whole:
-                whole.write((mark.encode() if name == "job.fio" else b"") + one.read())
+            with open(path, "rb") as piece, open(os.path.join(target, name), "ab") as whole:
+                whole.write((mark.encode() if name == "job.fio" else b"") + piece.read())
 
 
-def _end_group(process) -> None:
+def _end_group(process: subprocess.Popen[bytes]) -> None:
     for number, patience in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, number)
@@ -743,7 +769,7 @@ def _end_group(process) -> None:
             continue  # the next, harder signal; after the last one it is stuck in the kernel, and the guard refuses its device
 
 
-def pack(target, folder: str, names: list, level: int = 6) -> None:
+def pack(target: IO[bytes], folder: str, names: list[str], level: int = 6) -> None:
     """Write a tar.gz of these parts of a run's folder to a binary stream."""
     with tarfile.open(fileobj=target, mode="w:gz", compresslevel=level) as archive:
         for name in names:

@@ -187,8 +187,9 @@ def block_bounds(workload: dict[str, Any]) -> tuple[Any, ...]:
 def mean_block_bytes(workload: dict[str, Any], direction: str) -> float:
     """The mean size of an I/O of one direction. The sizes of a range are multiples of its smallest, all equally likely."""
     if "block_sizes" in workload:
-        return sum(part["size_bytes"] * part["percent"] for part in workload["block_sizes"][direction]) / 100
-    return sum(block_bounds(workload)) / 2
+        return float(sum(part["size_bytes"] * part["percent"] for part in workload["block_sizes"][direction]) / 100)
+    smallest, largest = block_bounds(workload)
+    return float(smallest + largest) / 2
 
 
 def natural_alignment(workload: dict[str, Any]) -> int:
@@ -205,7 +206,8 @@ def by_time(workload: dict[str, Any]) -> bool:
 
 def expected_s(workload: dict[str, Any]) -> float:
     """How long a point takes, as far as can be said before; at most, when it ends after an amount."""
-    return workload["ramp_s"] + workload["runtime_s"] + OVERHEAD_S
+    seconds: float = workload["ramp_s"] + workload["runtime_s"] + OVERHEAD_S
+    return seconds
 
 
 def extent(workload: dict[str, Any], size_bytes: int, variable: str = "workload") -> tuple[Any, ...]:
@@ -262,7 +264,8 @@ def _size_words(workload: dict[str, Any]) -> str:
 def _optional_words(workload: dict[str, Any]) -> list[Any]:
     said, words = workload.get, []
     if said("distribution"):
-        zones = said("distribution")["zoned"] if isinstance(said("distribution"), dict) else None
+        distribution: Any = said("distribution")
+        zones = distribution["zoned"] if isinstance(distribution, dict) else None
         words.append(
             f"hot spots {said('distribution')}"
             if zones is None
@@ -294,7 +297,7 @@ def _optional_words(workload: dict[str, Any]) -> list[Any]:
         f"{key[:-6]} after {_count(sync[key], 'write')}" for key in ("fsync_every", "fdatasync_every") if key in sync
     ]
     words += ["fsync at the end"] if "end_fsync" in sync else []
-    words += [f"{_count(said('loops'), 'pass', 'es')} over the range"] if said("loops") else []
+    words += [f"{_count(workload['loops'], 'pass', 'es')} over the range"] if said("loops") else []
     words += [f"{units.size(said('io_bytes'))} in all"] if said("io_bytes") else []
     words += [f"verified by {said('verify')}"] if said("verify") else []
     for engine, options in said("engine_options", {}).items():
@@ -407,7 +410,7 @@ def _boolean(value: Any, variable: str) -> bool:
 def _choice(value: Any, variable: str, choices: tuple[Any, ...]) -> str:
     if value not in choices:
         raise bad_value(variable, value, f"Use one of {', '.join(choices)}.")
-    return value
+    return str(value)
 
 
 def _keys(value: Any, allowed: tuple[Any, ...], variable: str) -> dict[str, Any]:
@@ -471,22 +474,22 @@ def _distribution(value: Any, variable: str) -> Any:
                 raise bad_value(f"{variable}.zoned", zones, f"The {name} of all zones must add up to 100.")
         return {"zoned": found} if len(found) > 1 else None
     match = re.fullmatch(r"(zipf|pareto):(\d{1,3}(?:\.\d{1,6})?)", value) if isinstance(value, str) else None
-    number = float(match.group(2)) if match else 0
+    law, number = (match[1], float(match[2])) if match else ("", 0.0)
     # At 1 the series that a Zipf law sums does not converge, and a Pareto law's parameter is a share.
-    if not number or number == 1 or (match.group(1) == "pareto" and number > 1):
+    if not number or number == 1 or (law == "pareto" and number > 1):
         raise bad_value(
             variable,
             value,
             "Use zipf:<more than 0, not 1>, pareto:<between 0 and 1> or {zoned: [{access_percent, space_percent}, …]}; "
             "leave it out for an even distribution.",
         )
-    return f"{match.group(1)}:{number:g}"
+    return f"{law}:{number:g}"
 
 
 def _data(value: Any, variable: str) -> Any:
     _keys(value, ("pattern", "hex", "compress_percent", "dedupe_percent", "refill"), variable)
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
-    data = {"pattern": pattern}
+    data: dict[str, Any] = {"pattern": pattern}
     if (pattern == "repeat") != (value.get("hex") is not None):
         raise bad_value(
             variable, value, "Give hex, the bytes that are repeated, with pattern repeat and with no other."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
@@ -26,7 +27,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ORDERS = ("interleaved", "random", "as_listed")
 
 
-def validate(args: dict, profile: dict | None = None) -> dict:
+def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dict[str, Any]:
     """What is asked for, complete and in one shape, out of the arguments of the task. profile: as module_utils/workload/profile.py returns it."""
     for key in ("testbed_id", "run_id"):
         if not NAME.fullmatch(args[key]) or args[key] == "latest":
@@ -92,7 +93,7 @@ def validate(args: dict, profile: dict | None = None) -> dict:
     return asked
 
 
-def validate_prepare(given: dict) -> dict:
+def validate_prepare(given: dict[str, Any]) -> dict[str, Any]:
     """What precedes the measurement, out of the argument of that name: preparation.DEFAULTS with other values, sizes in bytes."""
     prepare = {**preparation.DEFAULTS, **plain(given)}
     prepare["precondition_block_bytes"] = parse_size(
@@ -110,7 +111,7 @@ def validate_prepare(given: dict) -> dict:
     return prepare
 
 
-def steady_argument(given) -> dict | None:
+def steady_argument(given: Any) -> dict[str, Any] | None:
     """The argument steady_state as a mapping: true means the limits of the specification, which are those of an empty one, and false means none."""
     if given is None or isinstance(given, dict):
         return given
@@ -123,7 +124,7 @@ def steady_argument(given) -> dict | None:
         ) from error
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Without what was not given, and whole numbers as whole numbers: 5.0 and 5 are the same measurement."""
     if isinstance(value, dict):
         return {key: plain(part) for key, part in value.items() if part is not None}
@@ -132,7 +133,7 @@ def plain(value):
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _steady(asked: dict, workload: dict) -> dict | None:
+def _steady(asked: dict[str, Any], workload: dict[str, Any]) -> dict[str, Any] | None:
     if asked["steady_state"] is None:
         return None
     if not by_time(workload):
@@ -148,7 +149,7 @@ def _steady(asked: dict, workload: dict) -> dict | None:
 # ---------------------------------------------------------------- layers
 
 
-def choose_layers(given, known: dict, host: str, ceiling: bool = True) -> dict:
+def choose_layers(given: Any, known: dict[str, Any], host: str, ceiling: bool = True) -> dict[str, Any]:
     """{measured, skipped, known} of the layers that were given (a list or a mapping; None means the known ones) and are on this host.
 
     ceiling: whether the engine can measure itself.
@@ -171,7 +172,9 @@ def choose_layers(given, known: dict, host: str, ceiling: bool = True) -> dict:
     }
 
 
-def choose_servers(servers: list, name: str | None, given, known: dict, host: str) -> dict:
+def choose_servers(
+    servers: list[dict[str, Any]], name: str | None, given: Any, known: dict[str, Any], host: str
+) -> dict[str, Any]:
     """What choose_layers returns, for one layer that stands for the layers of all servers and is coordinated by this host."""
     found = choose_layers(given, known, host)
     layers = {layer["name"]: layer for layer in found["known"]}
@@ -188,7 +191,7 @@ def choose_servers(servers: list, name: str | None, given, known: dict, host: st
 # ---------------------------------------------------------------- points
 
 
-def planned(asked: dict, layers: list) -> list:
+def planned(asked: dict[str, Any], layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """All points of a plan without a search, in the order they are measured."""
     points = in_order(
         asked,
@@ -202,13 +205,13 @@ def planned(asked: dict, layers: list) -> list:
     return [point for point in numbered(points, 1) if point["repetition"] in asked["only_repetitions"]]
 
 
-def turned(layers: list, seed: int, repetition: int) -> list:
+def turned(layers: list[dict[str, Any]], seed: int, repetition: int) -> list[dict[str, Any]]:
     """The layers of a round: another one begins in each, by the seed, so that what drifts within a round falls on all alike."""
     first = _number(f"{seed}/{repetition}") % len(layers) if layers else 0
     return layers[first:] + layers[:first]
 
 
-def searched(asked: dict, layers: list, results: dict) -> list:
+def searched(asked: dict[str, Any], layers: list[dict[str, Any]], results: dict[str, Any]) -> list[dict[str, Any]]:
     """All points that a search wants by now, given the results that it has, {point_id: result}."""
     points = []
     for base in asked["workloads"]:
@@ -223,16 +226,16 @@ def searched(asked: dict, layers: list, results: dict) -> list:
     return in_order(asked, sorted(points, key=lambda point: point["repetition"]))
 
 
-def measured_on(layer: dict, results: dict) -> dict:
+def measured_on(layer: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     """{workload_id: [results]} of one layer."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     for result in results.values():
         if result["layer"] == layer["name"]:
             found.setdefault(result["workload_id"], []).append(result)
     return found
 
 
-def in_order(asked: dict, points: list) -> list:
+def in_order(asked: dict[str, Any], points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Points that come by repetition, in the order of the plan.
 
     interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads, and another layer first in
@@ -243,7 +246,7 @@ def in_order(asked: dict, points: list) -> list:
         # A hash, because it is the same with every version of Python.
         return sorted(points, key=lambda point: (point["repetition"], _number(f"{asked['seed']}/{point['point_id']}")))
     if asked["order"] == "as_listed":
-        places: dict = {}
+        places: dict[tuple[str, str], int] = {}
         for point in points:
             places.setdefault((point["layer"], point["workload_id"]), len(places))
         return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
@@ -256,11 +259,13 @@ def in_order(asked: dict, points: list) -> list:
     return points
 
 
-def numbered(points: list, first: int) -> list:
+def numbered(points: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
     return [{**point, "order": number} for number, point in enumerate(points, start=first)]
 
 
-def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dict:
+def make_point(
+    asked: dict[str, Any], workload: dict[str, Any], layer: dict[str, Any], repetition: int
+) -> dict[str, Any]:
     short, variant = workload_id(workload), asked["variant"]
     point = {
         "point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]),
@@ -309,7 +314,9 @@ def make_point(asked: dict, workload: dict, layer: dict, repetition: int) -> dic
     return point
 
 
-def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
+def for_host(
+    asked: dict[str, Any], layers: dict[str, Any], points: list[dict[str, Any]], prepared: dict[str, Any]
+) -> dict[str, Any]:
     """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
     return {
@@ -323,9 +330,9 @@ def for_host(asked: dict, layers: dict, points: list, prepared: dict) -> dict:
     }
 
 
-def prepared_by(results: dict) -> dict:
+def prepared_by(results: dict[str, Any]) -> dict[str, Any]:
     """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     for result in sorted(
         (one for one in results.values() if "prepared" in one), key=lambda one: one["prepared"]["utc"]
     ):
@@ -336,7 +343,7 @@ def prepared_by(results: dict) -> dict:
     return found
 
 
-def shown(point: dict, asked: dict, status: str) -> dict:
+def shown(point: dict[str, Any], asked: dict[str, Any], status: str) -> dict[str, Any]:
     """A point as the task returns it."""
     return {
         **{
@@ -349,13 +356,13 @@ def shown(point: dict, asked: dict, status: str) -> dict:
     }
 
 
-def most_s(asked: dict, layers: list) -> float:
+def most_s(asked: dict[str, Any], layers: list[dict[str, Any]]) -> float:
     """How long a search may take from its beginning, unless a device contradicts itself."""
     each = searches.most_points(asked["search"], asked["repetitions"]) * len(layers)
     return sum(each * duration.point_s(workload, asked["steady_state"]) for workload in asked["workloads"])
 
 
-def request(asked: dict, profile: dict | None) -> dict:
+def request(asked: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
     """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
     kept = {
         key: asked[key]
@@ -386,9 +393,9 @@ def _number(text: str) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
 
 
-def _is_number(value) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _first_load(search: dict):
+def _first_load(search: dict[str, Any]) -> Any:
     return search["values"][0] if search["kind"] == "knee" else search.get("low")

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 BAR_CELLS = 20
 # Seconds between two lines of one host: at least, and at most when nothing changes.
 INTERVAL_S = {"bar": (5.0, 5.0), "line": (5.0, 5.0), "log": (5.0, 30.0)}
@@ -13,10 +16,11 @@ INTERVAL_S = {"bar": (5.0, 5.0), "line": (5.0, 5.0), "log": (5.0, 30.0)}
 class Lines:
     """Says how far a run is, through ``say``, not more often than its style allows. style: bar, line, log or none."""
 
-    def __init__(self, host: str, style: str, say):
-        self.host, self.style, self.say, self.seen, self.shown = host, style, say, None, float("-inf")
+    def __init__(self, host: str, style: str, say: Callable[[str], object]) -> None:
+        self.host, self.style, self.say, self.shown = host, style, say, float("-inf")
+        self.seen: tuple[int, str | None] | None = None
 
-    def show(self, state: dict, now: float) -> None:
+    def show(self, state: dict[str, Any], now: float) -> None:
         if self.style == "none" or not state.get("point"):
             return
         position = (state["point"], state.get("phase"))
@@ -31,7 +35,7 @@ def style(asked: str, terminal: bool) -> str:
     return {"auto": "bar" if terminal else "log"}.get(asked, asked)
 
 
-def line(host: str, state: dict) -> str:
+def line(host: str, state: dict[str, Any]) -> str:
     """[target01] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 41 s left"""
     return " ".join(
         [
@@ -43,7 +47,7 @@ def line(host: str, state: dict) -> str:
     )
 
 
-def bar(host: str, state: dict) -> str:
+def bar(host: str, state: dict[str, Any]) -> str:
     """[target01] [#####...............] 3/12 backing-bench 4k-r70-rnd100-qd8-w1 rep 1/3 measure 5/10 s 57.4k IOPS 14 s gone 41 s left"""
     elapsed, left = state.get("updated", 0), state.get("remaining_s", 0)
     # By time, not by points: the first one may have to write the whole layer.
@@ -68,7 +72,7 @@ def at_most(host: str, most_s: float) -> str:
     return f"[{host}] then what the search decides, about {duration(most_s)} altogether at most"
 
 
-def answered(host: str, one: dict) -> str:
+def answered(host: str, one: dict[str, Any]) -> str:
     """[target01] backing-bench 4k-r100-rnd100-qd1-w1: queue_depth 14 → 76.3k IOPS, p99 3.33 ms, found"""
     head, search, found = f"[{host}] {one['layer']} {one['workload_id']}:", one["search"], one.get("found")
     if found is None:
@@ -83,7 +87,7 @@ def answered(host: str, one: dict) -> str:
     return f"{head} {load} → {short_number(found['iops'])} IOPS{latency}, {one['outcome'].replace('_', ' ')}"
 
 
-def listed(host: str, points: list, repetitions: int) -> list:
+def listed(host: str, points: list[dict[str, Any]], repetitions: int) -> list[str]:
     """Lines that say in which order the points of a plan come, how long each takes, and which are there already."""
     lines = []
     for point in points:
@@ -94,7 +98,7 @@ def listed(host: str, points: list, repetitions: int) -> list:
     return lines
 
 
-def _doing(state: dict) -> list:
+def _doing(state: dict[str, Any]) -> list[str]:
     words = [state["layer"], state["workload_id"]]
     if state.get("repetitions", 1) > 1:
         words.append(f"rep {state['repetition']}/{state['repetitions']}")
@@ -113,7 +117,7 @@ def _doing(state: dict) -> list:
     return words
 
 
-def _failed(state: dict) -> list:
+def _failed(state: dict[str, Any]) -> list[str]:
     return [f"({state['failed']} failed)"] if state.get("failed") else []
 
 

@@ -16,6 +16,9 @@ taken as one: counts added, histograms merged, rates weighted by time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.derived import power
 from ...module_utils.result.result import PERCENTILES, merge_directions
@@ -29,7 +32,7 @@ REACHED_SHARE = 0.95
 # So many doublings in a row without more I/O end the search for the most: one alone may be chance.
 IN_VAIN = 2
 # As argument specs have them; one of the four is given.
-OPTIONS: dict = {
+OPTIONS: dict[str, Any] = {
     "max_iops": {
         "type": "dict",
         "options": {
@@ -70,7 +73,7 @@ OPTIONS: dict = {
 # ---------------------------------------------------------------- what is asked for
 
 
-def validate(asked) -> dict:
+def validate(asked: Any) -> dict[str, Any]:
     """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. What was validated validates to itself."""
     if isinstance(asked, dict) and asked.get("kind") in OPTIONS:
         asked = {asked["kind"]: {key: value for key, value in asked.items() if key != "kind"}}
@@ -97,7 +100,7 @@ def validate(asked) -> dict:
     }
 
 
-def _validate_most(options: dict) -> dict:
+def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
     name = "search.max_iops"
     if options["key"] == "rate_iops":
         raise bad_value(
@@ -107,7 +110,7 @@ def _validate_most(options: dict) -> dict:
     return {"key": options["key"], **_validate_reach(options, name)}
 
 
-def _validate_reach(options: dict, name: str) -> dict:
+def _validate_reach(options: dict[str, Any], name: str) -> dict[str, Any]:
     found = {
         "low": _whole(options["low"], f"{name}.low", 1),
         "high": _whole(options["high"], f"{name}.high", 1),
@@ -118,7 +121,7 @@ def _validate_reach(options: dict, name: str) -> dict:
     return found
 
 
-def _validate_limit(options: dict) -> dict:
+def _validate_limit(options: dict[str, Any]) -> dict[str, Any]:
     name = "search.max_iops_at"
     given = [key for key in LIMITS if options.get(key) is not None]
     if len(given) != 1:
@@ -137,7 +140,7 @@ def _validate_limit(options: dict) -> dict:
     return found
 
 
-def _validate_knee(options: dict) -> dict:
+def _validate_knee(options: dict[str, Any]) -> dict[str, Any]:
     name = "search.knee"
     values = options.get("values")
     if not isinstance(values, list) or len(set(map(str, values))) < 3:
@@ -151,7 +154,7 @@ def _validate_knee(options: dict) -> dict:
     return found
 
 
-def _validate_ladder(options: dict) -> dict:
+def _validate_ladder(options: dict[str, Any]) -> dict[str, Any]:
     name = "search.rate_ladder.percents"
     percents = options["percents"]
     if not isinstance(percents, list) or not percents:
@@ -162,19 +165,19 @@ def _validate_ladder(options: dict) -> dict:
     return {"percents": found}
 
 
-def _check_key(key, name: str) -> None:
+def _check_key(key: Any, name: str) -> None:
     if key not in LOADS:
         raise bad_value(f"{name}.key", key, f"Use one of {', '.join(LOADS)}.")
 
 
-def _whole(value, variable: str, least: int) -> int:
+def _whole(value: Any, variable: str, least: int) -> int:
     value = int(value) if isinstance(value, str) and value.isdigit() else value
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise bad_value(variable, value, f"Use a whole number of at least {least}.")
     return value
 
 
-def _positive(value, variable: str):
+def _positive(value: Any, variable: str) -> float:
     if isinstance(value, str):
         try:
             value = float(value)
@@ -188,7 +191,9 @@ def _positive(value, variable: str):
 # ---------------------------------------------------------------- what to measure
 
 
-def wanted(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+def wanted(
+    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+) -> list[tuple[dict[str, Any], int]]:
     """[(workload, repetitions)] to have, given what there is: when all of it is there, the search has ended.
 
     base: the normalised workload that is varied. measured: {workload_id: [results]}.
@@ -202,28 +207,30 @@ def wanted(search: dict, base: dict, repetitions: int, measured: dict) -> list:
     return [(at_load(search, base, load), count) for load, count in loads]
 
 
-def at_load(search: dict, base: dict, load) -> dict:
+def at_load(search: dict[str, Any], base: dict[str, Any], load: float | None) -> dict[str, Any]:
     """The workload at one load. The load None of a ladder is its peak: as fast as it goes."""
     if search["kind"] == "rate_ladder":
         return base if load is None else normalise({**base, "rate_iops": load, "rate_process": "poisson"})
     return normalise({**base, search["key"]: load})
 
 
-def most_points(search: dict, repetitions: int) -> int:
+def most_points(search: dict[str, Any], repetitions: int) -> int:
     """How many points a search of one workload on one layer may take, unless the device contradicts itself."""
     if search["kind"] == "knee":
-        return repetitions * (len(search["values"]) + search["refine"])
+        return repetitions * (len(search["values"]) + int(search["refine"]))
     if search["kind"] == "rate_ladder":
         return repetitions * (1 + len(search["percents"]))
     if search["kind"] == "max_iops":
         return repetitions * len(_doubled(search))
-    doublings = (search["high"] // search["low"]).bit_length() + 1
+    doublings: int = (search["high"] // search["low"]).bit_length() + 1
     # The last doubling leaves at most half of `high` to be halved, until the precision is reached or nothing is between.
-    halvings = min((search["high"] // 2).bit_length(), int(100 / search["precision_percent"]).bit_length() + 1)
+    halvings: int = min((search["high"] // 2).bit_length(), int(100 / search["precision_percent"]).bit_length() + 1)
     return 2 * repetitions * (doublings + halvings)
 
 
-def _steps(search: dict, base: dict, loads, measured: dict) -> list:
+def _steps(
+    search: dict[str, Any], base: dict[str, Any], loads: Iterable[float | None], measured: dict[str, Any]
+) -> list[dict[str, Any]]:
     """What is known of these loads, in their order; those without a result are left out."""
     found = []
     for load in loads:
@@ -233,7 +240,7 @@ def _steps(search: dict, base: dict, loads, measured: dict) -> list:
     return found
 
 
-def _known_loads(search: dict, base: dict, measured: dict) -> list:
+def _known_loads(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[float]:
     """The loads, ascending, of the measured workloads that are the base at another load."""
     loads = set()
     for results in measured.values():
@@ -243,7 +250,7 @@ def _known_loads(search: dict, base: dict, measured: dict) -> list:
     return sorted(load for load in loads if search["low"] <= load <= search["high"])
 
 
-def step(load, results: list) -> dict:
+def step(load: float | None, results: list[dict[str, Any]]) -> dict[str, Any]:
     """All repetitions of one load as one: {load, repetitions, iops, bandwidth_bytes_s, latency_…_ns, points}."""
     merged = merge_directions(
         [result["total"] for result in results],
@@ -257,7 +264,7 @@ def step(load, results: list) -> dict:
 # ---------------------------------------------------------------- the most I/Os per second
 
 
-def _doubled(search: dict) -> list:
+def _doubled(search: dict[str, Any]) -> list[int]:
     """The loads from low to high, each twice the one before; high is the last."""
     loads = [search["low"]]
     while loads[-1] < search["high"]:
@@ -265,8 +272,11 @@ def _doubled(search: dict) -> list:
     return loads
 
 
-def _wanted_most(search: dict, base: dict, repetitions: int, measured: dict) -> list:
-    loads, most, in_vain = [], 0.0, 0
+def _wanted_most(
+    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+) -> list[tuple[float | None, int]]:
+    loads: list[tuple[float | None, int]] = []
+    most, in_vain = 0.0, 0
     for load in _doubled(search):
         loads.append((load, repetitions))
         known = _steps(search, base, [load], measured)
@@ -282,7 +292,9 @@ def _wanted_most(search: dict, base: dict, repetitions: int, measured: dict) -> 
 # ---------------------------------------------------------------- the greatest load within a limit
 
 
-def _wanted_limit(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+def _wanted_limit(
+    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+) -> list[tuple[float | None, int]]:
     known = _judged(search, base, measured)
     if not known:
         return [(search["low"], repetitions)]
@@ -307,7 +319,7 @@ def _wanted_limit(search: dict, base: dict, repetitions: int, measured: dict) ->
     return sorted(counts.items())
 
 
-def _judged(search: dict, base: dict, measured: dict) -> list:
+def _judged(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Every measured load with the verdict on it: the step, `within`, and whether its repetitions `disagree`."""
     found = []
     for load in _known_loads(search, base, measured):
@@ -318,21 +330,21 @@ def _judged(search: dict, base: dict, measured: dict) -> list:
     return found
 
 
-def _within(search: dict, one: dict) -> bool:
-    if search["metric"] not in one:
+def _within(search: dict[str, Any], step: dict[str, Any]) -> bool:
+    if search["metric"] not in step:
         raise Failure(
             "metric_missing",
-            f"{one['points'][0]} was measured without {search['metric']}.",
+            f"{step['points'][0]} was measured without {search['metric']}.",
             "Search by a latency that the engine records.",
-            point_id=one["points"][0],
+            point_id=step["points"][0],
             metric=search["metric"],
         )
-    if search["key"] == "rate_iops" and one["iops"] < REACHED_SHARE * one["load"]:
+    if search["key"] == "rate_iops" and step["iops"] < REACHED_SHARE * step["load"]:
         return False
-    return one[search["metric"]] <= search["limit_ns"]
+    return bool(step[search["metric"]] <= search["limit_ns"])
 
 
-def cut(known: list) -> int:
+def cut(known: list[dict[str, Any]]) -> int:
     """How many of the loads, ascending, lie below the limit: the place that contradicts the fewest measured repetitions.
 
     Latency grows with load, but a single measurement may say otherwise. This is the least-deviation fit of a step function to
@@ -348,7 +360,9 @@ def cut(known: list) -> int:
 # ---------------------------------------------------------------- the knee
 
 
-def _wanted_knee(search: dict, base: dict, repetitions: int, measured: dict) -> list:
+def _wanted_knee(
+    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+) -> list[tuple[float | None, int]]:
     coarse = _steps(search, base, search["values"], measured)
     loads = list(search["values"])
     if len(coarse) == len(loads):
@@ -356,7 +370,7 @@ def _wanted_knee(search: dict, base: dict, repetitions: int, measured: dict) -> 
     return [(load, repetitions) for load in sorted(loads)]
 
 
-def _between(search: dict, coarse: list) -> list:
+def _between(search: dict[str, Any], coarse: list[dict[str, Any]]) -> list[Any]:
     """Loads between the neighbours of the coarse knee, spread evenly by ratio, without those that are there."""
     loads = [one["load"] for one in coarse]
     top = loads.index(max(coarse, key=power)["load"])
@@ -368,11 +382,14 @@ def _between(search: dict, coarse: list) -> list:
 # ---------------------------------------------------------------- the ladder
 
 
-def _wanted_ladder(search: dict, base: dict, repetitions: int, measured: dict) -> list:
-    return [(load, repetitions) for load in [None, *_rates(search, base, measured)]]
+def _wanted_ladder(
+    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+) -> list[tuple[float | None, int]]:
+    loads: list[float | None] = [None, *_rates(search, base, measured)]
+    return [(load, repetitions) for load in loads]
 
 
-def _rates(search: dict, base: dict, measured: dict) -> dict:
+def _rates(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[float, Any]:
     """{rate: percent of the peak}, empty before the peak is known."""
     peak = _steps(search, base, [None], measured)
     return {max(1, round(peak[0]["iops"] * percent / 100)): percent for percent in search["percents"]} if peak else {}
@@ -381,7 +398,7 @@ def _rates(search: dict, base: dict, measured: dict) -> dict:
 # ---------------------------------------------------------------- the answer
 
 
-def answer(search: dict, base: dict, measured: dict) -> dict:
+def answer(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
 
     max_iops: found, at_highest. max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
@@ -398,13 +415,13 @@ def answer(search: dict, base: dict, measured: dict) -> dict:
     }
 
 
-def _answer_most(search: dict, base: dict, measured: dict) -> dict:
+def _answer_most(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     steps = _steps(search, base, [load for load, _count in _wanted_most(search, base, 1, measured)], measured)
     found = max(steps, key=lambda one: one["iops"])
     return {"outcome": "at_highest" if found["load"] == search["high"] else "found", "found": found, "steps": steps}
 
 
-def _answer_limit(search: dict, base: dict, measured: dict) -> dict:
+def _answer_limit(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     known = _judged(search, base, measured)
     place = cut(known)
     steps = [{key: value for key, value in one.items() if key != "disagree"} for one in known]
@@ -417,7 +434,7 @@ def _answer_limit(search: dict, base: dict, measured: dict) -> dict:
     }
 
 
-def _answer_knee(search: dict, base: dict, measured: dict) -> dict:
+def _answer_knee(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     loads = [load for load, _count in _wanted_knee(search, base, 1, measured)]
     steps = [{**one, "power": power(one)} for one in _steps(search, base, loads, measured)]
     found = max(steps, key=lambda one: one["power"])
@@ -425,7 +442,7 @@ def _answer_knee(search: dict, base: dict, measured: dict) -> dict:
     return {"outcome": outcome, "found": found, "steps": steps}
 
 
-def _answer_ladder(search: dict, base: dict, measured: dict) -> dict:
+def _answer_ladder(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     rates = _rates(search, base, measured)
     steps = [
         {**one, "percent": rates[one["load"]], "reached": one["iops"] >= REACHED_SHARE * one["load"]}

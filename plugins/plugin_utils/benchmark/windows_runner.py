@@ -15,6 +15,8 @@ import json
 import math
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
@@ -48,7 +50,17 @@ class WindowsRun(WindowsScripts):
     tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then, warn(text) of what needs a look.
     """
 
-    def __init__(self, execute_module, reset, task_vars: dict, asked: dict, settings: dict, tell, say, warn):
+    def __init__(
+        self,
+        execute_module: Callable[..., dict[str, Any]],
+        reset: Callable[[], object],
+        task_vars: dict[str, Any],
+        asked: dict[str, Any],
+        settings: dict[str, Any],
+        tell: Callable[[dict[str, Any]], object],
+        say: Callable[[str], object],
+        warn: Callable[[str], object],
+    ) -> None:
         self._execute_module, self._reset, self.task_vars = execute_module, reset, task_vars
         self.tell, self.say, self.warn = tell, say, warn
         self.asked, self.settings = asked, windows_engines.check(settings)
@@ -57,7 +69,7 @@ class WindowsRun(WindowsScripts):
 
     # ---- before anything runs
 
-    def begin(self, plan: dict) -> dict:
+    def begin(self, plan: dict[str, Any]) -> dict[str, Any]:
         """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
         if len("\\".join([self.settings["root"], self.asked["testbed_id"], self.asked["run_id"]])) > LONGEST_FOLDER:
             raise bad_value(
@@ -65,10 +77,11 @@ class WindowsRun(WindowsScripts):
             )
         self.plan, self.preparation = plan, preparation.Preparation(plan, self)
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
-        self.preparations, self.folders = {}, []
+        self.preparations: dict[str, dict[str, bytes]] = {}
+        self.folders: list[str] = []
         self.failed, self.begun = 0, time.monotonic()
         self.steps_s = duration.steps_s(plan)
-        found: dict = {}
+        found: dict[str, Any] = {}
         for wanted in [self.settings["program"]] if self.settings["program"] else self.engine.programs:
             found = self.reached("engine_host", {"Program": wanted})
             if found["program"]:
@@ -102,7 +115,7 @@ class WindowsRun(WindowsScripts):
         self._wait_for_earlier()
         return windows_engines.environment(found, devices, self.engine.name)
 
-    def _guard(self, state: dict, layer: dict) -> list:
+    def _guard(self, state: dict[str, Any], layer: dict[str, Any]) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
         return [
             one["code"]
@@ -129,15 +142,19 @@ class WindowsRun(WindowsScripts):
             ):
                 time.sleep(POLL_S)
 
-    def _runs(self) -> list:
-        return self.reached("engine_list", {"Root": self.settings["root"], "TestbedId": ""})["runs"]
+    def _runs(self) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = self.reached("engine_list", {"Root": self.settings["root"], "TestbedId": ""})[
+            "runs"
+        ]
+        return runs
 
-    def _own(self, one: dict) -> bool:
-        return one["testbed_id"] == self.asked["testbed_id"] and one["name"].rpartition("-")[0] == self.asked["run_id"]
+    def _own(self, one: dict[str, Any]) -> bool:
+        ours: bool = one["testbed_id"] == self.asked["testbed_id"]
+        return ours and one["name"].rpartition("-")[0] == self.asked["run_id"]
 
     # ---- points
 
-    def measure(self):
+    def measure(self) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, bytes]]]]:
         """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
         # What is warmed up by its own workload cannot share a run with others.
         jobs = [
@@ -162,13 +179,13 @@ class WindowsRun(WindowsScripts):
                     f"[{self.host}] {one['name']} has ended and nobody took its results; they are kept there until the benchmark that began it runs again."
                 )
 
-    def _batch(self, jobs: list) -> dict:
-        meta: dict = {"failures": [], "flags": [], "overridden": []}
-        files: dict = {}
+    def _batch(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+        meta: dict[str, Any] = {"failures": [], "flags": [], "overridden": []}
+        files: dict[str, Any] = {}
         try:
             if jobs[0]["path"] is not None:
-                self.state = self.reached("state", {"Files": []})
-                meta["overridden"] = self._guard(self.state, self.layers[jobs[0]["layer"]])
+                self.seen = self.reached("state", {"Files": []})
+                meta["overridden"] = self._guard(self.seen, self.layers[jobs[0]["layer"]])
                 self.preparation.before(jobs, meta)
             done = self._execute("measure", jobs, lambda folder: self.engine.run(jobs, folder, self.settings))
             files, meta["exit_code"] = done["files"], done["exit_code"]
@@ -183,12 +200,14 @@ class WindowsRun(WindowsScripts):
             meta["failures"].append({"code": failure.code, "message": str(failure)})
         return self._divided(jobs, meta, files)
 
-    def _divided(self, jobs: list, meta: dict, files: dict) -> dict:
+    def _divided(self, jobs: list[dict[str, Any]], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
         """The files of each point: what the engine left of all of them, and which of its tests was whose."""
         text, whole = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape"), []
         try:
             tests, whole = (
-                self.engine.tests(text, jobs) if self.engine.shares_runs else ({job["point_id"]: 0 for job in jobs}, [])
+                self.engine.tests(text, jobs)
+                if isinstance(self.engine, windows_engines.Iometer)
+                else ({job["point_id"]: 0 for job in jobs}, [])
             )
             series = self.names.series(text) if self.names.series and self.asked["series"] and text else []
         except Failure:
@@ -226,10 +245,10 @@ class WindowsRun(WindowsScripts):
 
     remedy = "Look at the device, and at the host's event log."
 
-    def instance(self, job: dict) -> str | None:
-        return device_safety.instance(self.state, self.layers[job["layer"]])
+    def instance(self, job: dict[str, Any]) -> str | None:
+        return device_safety.instance(self.seen, self.layers[job["layer"]])
 
-    def write(self, job: dict, writing: preparation.Writing, instance: str | None) -> str | None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, instance: str | None) -> str | None:
         block_bytes = windows_engines.FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
         for number in range(1, writing.passes + 1):
             # Of another device of that name, or before a restart, it would prove nothing.
@@ -239,7 +258,7 @@ class WindowsRun(WindowsScripts):
                 return error
         return None
 
-    def _write_once(self, job: dict, name: str, block_bytes: int) -> str | None:
+    def _write_once(self, job: dict[str, Any], name: str, block_bytes: int) -> str | None:
         position, bytes_s = 0, None
         while position < job["size_bytes"]:
             run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
@@ -253,7 +272,7 @@ class WindowsRun(WindowsScripts):
             position += written
         return None
 
-    def warm_up(self, job: dict, seconds: float) -> str | None:
+    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}}
         done = self._execute(
             "warmup",
@@ -265,13 +284,15 @@ class WindowsRun(WindowsScripts):
             return _reasons(done["failures"])
         return f"{self.engine.name} ended with exit code {done['exit_code']}." if done["exit_code"] else None
 
-    def drop_page_cache(self, _job: dict) -> bool:
+    def drop_page_cache(self, _job: dict[str, Any]) -> bool:
         """Windows has no way to empty it."""
         return False
 
     # ---- one run of the engine
 
-    def _execute(self, phase: str, jobs: list, make, name: str = "") -> dict:
+    def _execute(
+        self, phase: str, jobs: list[dict[str, Any]], make: Callable[[str], dict[str, Any]], name: str = ""
+    ) -> dict[str, Any]:
         """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
 
         make(folder) says what is run. name: of the preparation that its files belong to, if it is one.
@@ -313,14 +334,14 @@ class WindowsRun(WindowsScripts):
         self._name_left(ended.get("left") or [])
         return found
 
-    def _remove(self, place: dict) -> None:
+    def _remove(self, place: dict[str, Any]) -> None:
         self._name_left(self.reached("engine_remove", place).get("left") or [])
 
-    def _name_left(self, left: list) -> None:
+    def _name_left(self, left: list[dict[str, Any]]) -> None:
         if left:
             self.warn(f"[{self.host}] {install.left_words(left)}")
 
-    def _failures(self, status: dict, run: dict) -> list:
+    def _failures(self, status: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
         ended = _ended(status)
         if status["state"] == "overdue" or (ended and ended["timed_out"]):
             silent = not any(one["name"] == self.names.raw and one["size_bytes"] for one in status["files"])
@@ -347,7 +368,7 @@ class WindowsRun(WindowsScripts):
             ]
         return []
 
-    def _start(self, place: dict, run: dict) -> None:
+    def _start(self, place: dict[str, Any], run: dict[str, Any]) -> None:
         """Start it, unless it is there already. An answer that was lost says nothing about whether it was started."""
         while self.reached("engine_status", place)["state"] == "missing":
             try:
@@ -376,7 +397,9 @@ class WindowsRun(WindowsScripts):
                     raise
                 self._connect_again()
 
-    def _wait(self, place: dict, run: dict, phase: str, jobs: list) -> dict:
+    def _wait(
+        self, place: dict[str, Any], run: dict[str, Any], phase: str, jobs: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
         interval = max(POLL_S, expected_s / 200)
         while True:
@@ -390,7 +413,7 @@ class WindowsRun(WindowsScripts):
             # Not beyond the expected end, so that a short run is not waited for.
             time.sleep(min(interval, max(expected_s - elapsed, LAST_POLL_S)))
 
-    def _tell(self, phase: str, jobs: list, elapsed: float) -> None:
+    def _tell(self, phase: str, jobs: list[dict[str, Any]], elapsed: float) -> None:
         position = 0
         while position + 1 < len(jobs) and elapsed > duration.point_s(jobs[position]["workload"]):
             elapsed -= duration.point_s(jobs[position]["workload"])
@@ -424,7 +447,7 @@ class WindowsRun(WindowsScripts):
             if not piece["content"] or len(content) >= piece["size_bytes"]:
                 return content
 
-    def reached(self, name: str, parameters: dict) -> dict:
+    def reached(self, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """The answer of a script, waiting for a host that is out of reach for a while."""
         deadline = time.monotonic() + CONNECTION_PATIENCE_S
         while True:
@@ -459,7 +482,7 @@ def lost(error: Exception) -> bool:
     )
 
 
-def _ended(status: dict) -> dict | None:
+def _ended(status: dict[str, Any]) -> dict[str, Any] | None:
     """What the host's runner wrote of a run's end, None before it."""
     return json.loads(status["ended"]) if status["ended"] else None
 
@@ -468,5 +491,5 @@ def _base64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _reasons(failures: list) -> str:
+def _reasons(failures: list[dict[str, Any]]) -> str:
     return " ".join(failure["message"] for failure in failures)

@@ -9,6 +9,8 @@ Every check looks at the variables that the roles will get, so it judges what th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
@@ -19,7 +21,7 @@ from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
 from . import role_values, texts
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
-from .expand import OVERRIDDEN, Testbed, addresses_of, is_address, mappings
+from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, did_you_mean, near, shown
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
@@ -41,12 +43,12 @@ ENGINES_OF_WINDOWS = ("diskspd", "iometer")
 FILE_SYSTEM_OVERHEAD_PERCENT = 5
 
 
-def check_results(lab: dict, testbed: Testbed) -> list:
+def check_results(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """The problems for who only reads results, for which no host and no description is needed."""
     return texts.problems(lab) or [*_words(lab, testbed), *_testbed_id(lab, testbed)]
 
 
-def check(lab: dict, testbed: Testbed) -> list:
+def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """The problems of the lab's description, as [Problem], those of its shape first."""
     # What else there is to say would repeat what cannot be written into a sentence.
     hostile = texts.problems(lab)
@@ -69,7 +71,7 @@ def _by_hand(testbed: Testbed) -> bool:
     return any(host.own.get(variable) for host in testbed.hosts.values() for variable in DESCRIBING)
 
 
-def _groups(lab: dict, testbed: Testbed) -> list:
+def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     groups, problems = testbed.groups, []
     known = (*GROUPS, *OTHER_GROUPS)
     for name in sorted(groups):
@@ -98,11 +100,11 @@ def _groups(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _words(lab: dict, testbed: Testbed) -> list:
+def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """Variables with our prefixes that nothing reads."""
     roles = lab["roles"]
     known = {**WORDS, **{name: option for role in roles.values() for name, option in role.items()}}
-    unknown: dict = {}
+    unknown: dict[str, Any] = {}
     for host, own in lab["hosts"].items():
         for name in own:
             if name not in known and name not in CONNECTION:
@@ -120,7 +122,7 @@ def _words(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _meant(name: str, known: dict, roles: dict) -> str | None:
+def _meant(name: str, known: dict[str, Any], roles: dict[str, Any]) -> str | None:
     """The variable of the same prefix that is written almost so."""
     prefix = next(
         prefix for prefix in sorted(("testbed", *roles), key=len, reverse=True) if name.startswith(f"{prefix}_")
@@ -130,7 +132,7 @@ def _meant(name: str, known: dict, roles: dict) -> str | None:
     return f"{prefix}_{meant}" if meant else None
 
 
-def _testbed_id(lab: dict, testbed: Testbed) -> list:
+def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = []
     ids = list(dict.fromkeys(str(own["testbed_id"]) for own in lab["hosts"].values() if own.get("testbed_id")))
     if not ids:
@@ -162,7 +164,7 @@ def _testbed_id(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _lab_wide(lab: dict, testbed: Testbed) -> list:
+def _lab_wide(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, hosts = _testbed_id(lab, testbed), [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)]
     if not any(own.get("testbed") for own in hosts) and not _by_hand(testbed):
         problems.append(
@@ -184,7 +186,7 @@ def _remedy(failure: Failure) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _iqn(variable: str, name) -> list:
+def _iqn(variable: str, name: Any) -> list[Problem]:
     try:
         check_iqn(variable, str(name))
     except Failure as failure:
@@ -192,7 +194,7 @@ def _iqn(variable: str, name) -> list:
     return []
 
 
-def _disks(lab: dict, testbed: Testbed) -> list:
+def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = []
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
@@ -255,7 +257,7 @@ def _disks(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _raid(variable: str, entry: dict, testbed: Testbed) -> list:
+def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
     said, where = entry.get("raid"), f"{variable}.raid"
     if not said:
         told = any(problem.variable.startswith(where) for problem in testbed.problems)
@@ -290,12 +292,15 @@ def _raid(variable: str, entry: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _repeated(names) -> list:
-    names = list(names)
-    return sorted({name for name in names if names.count(name) > 1}, key=names.index)
+Named = TypeVar("Named")
 
 
-def _names(lab: dict, testbed: Testbed) -> list:
+def _repeated(names: Iterable[Named]) -> list[Named]:
+    all_names = list(names)
+    return sorted({name for name in all_names if all_names.count(name) > 1}, key=all_names.index)
+
+
+def _names(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = [
         Problem(f"testbed.{what}", f"a list with {shown(name)} twice", "", "give each a name of its own")
         for what in ("disks", "guests")
@@ -306,13 +311,13 @@ def _names(lab: dict, testbed: Testbed) -> list:
         Problem("testbed.datastores", f"a list with {shown(name)} twice on {host}", "", "give each a name of its own")
         for name, host in _repeated(stores)
     ]
-    owners: dict = {}
+    owners: dict[str, Any] = {}
     for layer in testbed.layers:
         owners.setdefault(layer["name"], []).append(layer["host"])
     told = {problem.value for problem in problems}
     for name, hosts in owners.items():
         short = name.split("-", 1)[1]
-        if len(hosts) > 1 and not any(repr(short) in value for value in told):
+        if len(hosts) > 1 and not any(repr(short) in (value or "") for value in told):
             problems.append(
                 Problem(
                     f"layer {name}",
@@ -324,7 +329,7 @@ def _names(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _targets(lab: dict, testbed: Testbed) -> list:
+def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, names = [], []
     backing = [layer["name"] for layer in testbed.layers if layer["kind"] == "backing"]
     for host in testbed.hosts.values():
@@ -392,13 +397,13 @@ def _targets(lab: dict, testbed: Testbed) -> list:
                         f"iscsi_initiator_targets[{index}].iqn of {host.name}",
                         shown(session.get("iqn")),
                         "which is no target of this testbed",
-                        did_you_mean(session.get("iqn"), sorted(known)),
+                        did_you_mean(str(session.get("iqn")), sorted(known)),
                     )
                 )
     return problems
 
 
-def _windows_target(export: dict, variable: str, host) -> list:
+def _windows_target(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
     users = {(one.get("chap_user"), one.get("chap_password")) for one in mappings(export["initiators"])}
     if len(users) > 1:
         return [
@@ -412,7 +417,7 @@ def _windows_target(export: dict, variable: str, host) -> list:
     return []
 
 
-def _tgt_target(export: dict, variable: str, host) -> list:
+def _tgt_target(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
     problems, numbers = [], {lun.get("lun") for lun in mappings(export["luns"])}
     problems += [
         Problem(
@@ -433,7 +438,7 @@ def _tgt_target(export: dict, variable: str, host) -> list:
     return problems
 
 
-def _portals(lab: dict, testbed: Testbed) -> list:
+def _portals(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, facts = [], lab.get("facts", {})
     for name in testbed.targets:
         host, targets = testbed.hosts[name], mappings(testbed.hosts[name].variables.get("iscsi_target_targets"))
@@ -494,9 +499,9 @@ def _portals(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _ports_of_windows(name: str, targets: list) -> list:
+def _ports_of_windows(name: str, targets: list[dict[str, Any]]) -> list[Problem]:
     """A Windows target server has one port for each of its addresses."""
-    ports: dict = {}
+    ports: dict[str, set[int]] = {}
     for export in targets:
         for portal in mappings(export.get("portals")):
             ports.setdefault(str(portal.get("address")), set()).add(portal.get("port", 3260))
@@ -512,7 +517,7 @@ def _ports_of_windows(name: str, targets: list) -> list:
     ]
 
 
-def _secrets(lab: dict, testbed: Testbed) -> list:
+def _secrets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, low, high = [], *SECRET_LENGTHS
     description = testbed.description
     for key in ("chap_password", "mutual_chap_password"):
@@ -555,7 +560,7 @@ def _secrets(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _stores(lab: dict, testbed: Testbed) -> list:
+def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = []
     for store in testbed.stores:
         variable = f"testbed.datastores[{store.index}]"
@@ -615,7 +620,7 @@ def _stores(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _over_nfs(testbed: Testbed, store, variable: str) -> list:
+def _over_nfs(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
     """A datastore that is another one over NFS."""
     problems, base = [], store.over
     for key in ("disk", "type", "benchmark_file", "benchmark_files", "version", "compatibility", "server", "path"):
@@ -661,7 +666,7 @@ def _over_nfs(testbed: Testbed, store, variable: str) -> list:
     return problems
 
 
-def _room(testbed: Testbed, store, variable: str) -> list:
+def _room(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
     """What is to lie on the datastore fits on it."""
     size = store.disk.entry.get("size") if store.disk else None
     guests = [
@@ -671,7 +676,12 @@ def _room(testbed: Testbed, store, variable: str) -> list:
     ]
     files = store.entry.get("benchmark_file", 0) * max(1, store.entry.get("benchmark_files", 1))
     wanted = files + sum(entry.get("disk_size", 0) for entry in guests)
-    if not size or store.entry.get("type") == "rdm" or wanted <= size * (100 - FILE_SYSTEM_OVERHEAD_PERCENT) // 100:
+    if (
+        not store.disk
+        or not size
+        or store.entry.get("type") == "rdm"
+        or wanted <= size * (100 - FILE_SYSTEM_OVERHEAD_PERCENT) // 100
+    ):
         return []
     return [
         Problem(
@@ -683,7 +693,7 @@ def _room(testbed: Testbed, store, variable: str) -> list:
     ]
 
 
-def _guests(lab: dict, testbed: Testbed) -> list:
+def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = []
     for index, entry in enumerate(testbed.description.get("guests", [])):
         variable = f"testbed.guests[{index}]"
@@ -729,7 +739,7 @@ def _guests(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _measured(lab: dict, testbed: Testbed) -> list:
+def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     earlier = [layer for layers in lab.get("published", {}).values() for layer in layers]
     problems, scratch = [], {layer["name"]: layer for layer in [*earlier, *testbed.layers]}
     told = set()
@@ -789,7 +799,7 @@ def _measured(lab: dict, testbed: Testbed) -> list:
     return problems
 
 
-def _memory(lab: dict, testbed: Testbed) -> list:
+def _memory(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems, facts = [], lab.get("facts", {})
     machines = {}
     if testbed.embedded:

@@ -24,15 +24,15 @@ def masked(value: Any) -> Any:
     return [masked(entry) for entry in value] if isinstance(value, list) else value
 
 
-def draw(testbed: Testbed) -> list:
+def draw(testbed: Testbed) -> list[str]:
     """The layers as a forest, from the disks of the targets up; one line each."""
     lines = [f"testbed {testbed.testbed_id}"]
     names = {layer["name"] for layer in testbed.layers}
-    above: dict = {}
+    above: dict[str | None, list[dict[str, Any]]] = {}
     for layer in testbed.layers:
         above.setdefault(layer["parent"] if layer["parent"] in names else None, []).append(layer)
 
-    def grow(layer: dict, stem: str, last: bool) -> None:
+    def grow(layer: dict[str, Any], stem: str, last: bool) -> None:
         measured = "raw" if layer["purpose"] == "scratch" and layer["kind"] != "datastore" else ""
         note = ", measured raw: overwritten" if measured and layer["kind"] == "backing" else ""
         lines.append(f"{stem}{'└─' if last else '├─'} {layer['name']} on {layer['host']}: {layer['what']}{note}")
@@ -51,7 +51,7 @@ def draw(testbed: Testbed) -> list:
     return lines + [line for name in testbed.hosts for line in _ways(testbed, name)]
 
 
-def _ways(testbed: Testbed, name: str) -> list:
+def _ways(testbed: Testbed, name: str) -> list[str]:
     """How a host reaches targets that have several portals."""
     lines, host = [], testbed.hosts[name]
     exports = {

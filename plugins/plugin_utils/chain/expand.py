@@ -25,6 +25,7 @@ import hashlib
 import ipaddress
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
@@ -54,11 +55,11 @@ class Host:
 
     name: str
     platform: str
-    own: dict
-    variables: dict = field(default_factory=dict)
-    because: dict = field(default_factory=dict)
-    stages: list = field(default_factory=list)
-    depends_on: list = field(default_factory=list)
+    own: dict[str, Any]
+    variables: dict[str, Any] = field(default_factory=dict)
+    because: dict[str, Any] = field(default_factory=dict)
+    stages: list[Any] = field(default_factory=list)
+    depends_on: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -66,12 +67,12 @@ class Disk:
     """One disk of one target. ``hosts`` may log in to it; ``index`` is its place in testbed.disks."""
 
     name: str
-    entry: dict
+    entry: dict[str, Any]
     index: int
     target: str
     purpose: str
     lun: int
-    hosts: list
+    hosts: list[Any]
     loopback: bool
 
 
@@ -81,10 +82,10 @@ class Store:
 
     name: str
     label: str
-    entry: dict
+    entry: dict[str, Any]
     index: int
     disk: Disk | None
-    hosts: list
+    hosts: list[Any]
     over: Store | None = None
 
 
@@ -93,30 +94,30 @@ class Testbed:
     testbed_id: str
     state_dir: str
     results_dir: str
-    description: dict
-    hosts: dict
-    disks: list
-    stores: list
-    layers: list
-    problems: list
-    groups: dict
+    description: dict[str, Any]
+    hosts: dict[str, Any]
+    disks: list[Any]
+    stores: list[Any]
+    layers: list[dict[str, Any]]
+    problems: list[Any]
+    groups: dict[str, Any]
     embedded: str | None
 
-    def members(self, *groups: str) -> list:
+    def members(self, *groups: str) -> list[str]:
         return list(dict.fromkeys(name for group in groups for name in self.groups.get(group, [])))
 
     @property
-    def targets(self) -> list:
+    def targets(self) -> list[str]:
         return self.members("targets")
 
     @property
-    def initiators(self) -> list:
+    def initiators(self) -> list[str]:
         return [name for name in self.members(*INITIATOR_GROUPS) if name not in self.targets]
 
 
-def expand(lab: dict) -> Testbed:
+def expand(lab: dict[str, Any]) -> Testbed:
     """The testbed that the lab's inventory describes. What is wrong is in its ``problems``, and left out of the rest."""
-    problems: list = []
+    problems: list[Any] = []
     groups = {name: list(members) for name, members in lab["groups"].items()}
     words = _lab_wide(lab, groups)
     testbed_id = words.get("testbed_id")
@@ -145,7 +146,7 @@ def expand(lab: dict) -> Testbed:
     return testbed
 
 
-def platform_of(own: dict) -> str:
+def platform_of(own: dict[str, Any]) -> str:
     """linux, windows or esxi, by what the inventory says of a host."""
     if own.get("testbed_esxi"):
         return "esxi"
@@ -155,7 +156,7 @@ def platform_of(own: dict) -> str:
     return "windows" if windows in (True, "true", "True", "yes") else "linux"
 
 
-def addresses_of(own: dict) -> list:
+def addresses_of(own: dict[str, Any]) -> list[tuple[str, int | None]]:
     """[(address, port or None)] of a host in the storage network, as its inventory says; without any, none."""
     given = own.get("testbed_address") or own.get("ansible_host") or []
     result = []
@@ -174,7 +175,7 @@ def is_address(text: str) -> bool:
     return True
 
 
-def _lab_wide(lab: dict, groups: dict) -> dict:
+def _lab_wide(lab: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any]:
     """The variables of the whole testbed, as its first host has them."""
     first = next((name for group in (*GROUPS, *groups) for name in groups.get(group, [])), None)
     own = lab["hosts"].get(first, {}) if first else next(iter(lab["hosts"].values()), {})
@@ -182,13 +183,14 @@ def _lab_wide(lab: dict, groups: dict) -> dict:
 
 
 class _Expansion:
-    def __init__(self, lab: dict, testbed: Testbed):
+    def __init__(self, lab: dict[str, Any], testbed: Testbed) -> None:
         self.lab, self.testbed, self.description = lab, testbed, testbed.description
         self.specification = {name: option for role in lab["roles"].values() for name, option in role.items()}
 
     def run(self) -> None:
         testbed = self.testbed
-        known, unfit = testbed.members(*GROUPS, "guest_hosts", "embedded_controllers"), {}
+        known = testbed.members(*GROUPS, "guest_hosts", "embedded_controllers")
+        unfit: dict[str, list[Problem]] = {}
         for name in known:
             own = self.lab["hosts"].get(name, {})
             testbed.hosts[name] = Host(name, platform_of(own), self._fitted(own, unfit.setdefault(name, [])))
@@ -217,7 +219,7 @@ class _Expansion:
 
     # ---- what the inventory says
 
-    def _fitted(self, own: dict, problems: list) -> dict:
+    def _fitted(self, own: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
         """The host's variables as their types; what does not fit is a problem, and left out."""
         result = {}
         for variable, value in own.items():
@@ -227,17 +229,17 @@ class _Expansion:
                 result[variable] = fitted
         return result
 
-    def derive(self, host: Host, variable: str, value, because: str):
+    def derive(self, host: Host, variable: str, value: Any, because: str) -> Any:
         """Set a role's variable of a host, unless its inventory does; returns what holds."""
         if variable in host.own:
             value, because = host.own[variable], OVERRIDDEN
         host.variables[variable], host.because[variable] = value, because
         return value
 
-    def problem(self, variable: str, value, why: str, remedy: str) -> None:
+    def problem(self, variable: str, value: Any, why: str, remedy: str) -> None:
         self.testbed.problems.append(Problem(variable, value if value is None else shown(value), why, remedy))
 
-    def _resolve(self, variable: str, names: list, among: list, what: str) -> list:
+    def _resolve(self, variable: str, names: list[str], among: list[str], what: str) -> list[str]:
         """The hosts that names of hosts or groups mean, in the order of the inventory."""
         wanted, groups = set(), self.testbed.groups
         for name in names:
@@ -288,11 +290,11 @@ class _Expansion:
                 )
                 used[target] += 1
 
-    def _stores_on(self, name: str, disk: dict) -> list:
+    def _stores_on(self, name: str, disk: dict[str, Any]) -> list[Any]:
         """What is described of datastores on a disk."""
         return [store for store in self.description["datastores"] if store.get("disk") in (name, disk["name"])]
 
-    def _is_exported(self, store: dict) -> bool:
+    def _is_exported(self, store: dict[str, Any]) -> bool:
         names = {store.get("name"), store.get("disk")} - {None}
         return any(other.get("nfs") in names for other in self.description["datastores"])
 
@@ -440,7 +442,7 @@ class _Expansion:
             f"testbed_address of {host.name}",
         )
 
-    def _linux_targets(self, host: Host, disks: list) -> list:
+    def _linux_targets(self, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
         """One target; each initiator sees the LUNs that are its."""
         if not disks:
             return []
@@ -460,14 +462,15 @@ class _Expansion:
             initiators.append(self._initiator(self._initiator_name(host), "loopback", host, own, luns=True))
         return [self._export(host, f"{self.prefix}:{_iqn_part(host.name)}", disks, initiators)]
 
-    def _windows_targets(self, host: Host, disks: list) -> list:
+    def _windows_targets(self, host: Host, disks: list[Disk]) -> list[dict[str, Any]]:
         """A Windows target shows all its LUNs to everyone who may log in: one for each set of LUNs, and one for the server itself."""
-        sets: dict = {}
+        sets: dict[tuple[str, ...], list[str]] = {}
         for name in self.testbed.initiators:
             seen = tuple(disk.name for disk in disks if name in disk.hosts)
             if seen:
                 sets.setdefault(seen, []).append(name)
-        targets, name = [], f"{self.prefix}:{_iqn_part(host.name)}"
+        targets: list[dict[str, Any]] = []
+        prefix = f"{self.prefix}:{_iqn_part(host.name)}"
         for seen, members in sets.items():
             user = members[0] if len(members) == 1 else self.testbed.testbed_id
             mine = [disk for disk in disks if disk.name in seen]
@@ -476,23 +479,24 @@ class _Expansion:
                 self._initiator(self._initiator_name(self.testbed.hosts[member]), user, host, mine, mutual=mutual)
                 for member in members
             ]
-            targets.append(self._export(host, f"{name}-{len(targets) + 1}" if targets else name, mine, initiators))
+            targets.append(self._export(host, f"{prefix}-{len(targets) + 1}" if targets else prefix, mine, initiators))
         own = [disk for disk in disks if disk.loopback]
         if own:
             initiators = [self._initiator(self._initiator_name(host), "loopback", host, own, mutual=False)]
-            targets.append(self._export(host, f"{name}-loopback", own, initiators))
+            targets.append(self._export(host, f"{prefix}-loopback", own, initiators))
         return targets
 
-    def _export(self, host: Host, name: str, disks: list, initiators: list) -> dict:
+    def _export(self, host: Host, name: str, disks: list[Disk], initiators: list[dict[str, Any]]) -> dict[str, Any]:
         portals = [
             {"address": address, "port": port or self.description["port"]} for address, port in addresses_of(host.own)
         ]
         return {"name": name, "portals": portals, "luns": [_lun(disk) for disk in disks], "initiators": initiators}
 
     def _initiator(
-        self, iqn: str, user: str, target: Host, disks: list, luns: bool = False, mutual: bool = True
-    ) -> dict:
-        chap, result = self.description["chap"], {"iqn": iqn}
+        self, iqn: str, user: str, target: Host, disks: list[Disk], luns: bool = False, mutual: bool = True
+    ) -> dict[str, Any]:
+        chap = self.description["chap"]
+        result: dict[str, Any] = {"iqn": iqn}
         if luns:
             result["luns"] = [disk.lun for disk in disks]
         if chap != "none":
@@ -502,7 +506,7 @@ class _Expansion:
         return result
 
     def _secret(self, kind: str) -> str:
-        return self.description.get(f"{kind}_password") or self.lab["secrets"][kind]
+        return str(self.description.get(f"{kind}_password") or self.lab["secrets"][kind])
 
     @property
     def prefix(self) -> str:
@@ -510,7 +514,7 @@ class _Expansion:
 
     def _initiator_name(self, host: Host) -> str:
         if "iscsi_initiator_name" in host.own:
-            return host.own["iscsi_initiator_name"]
+            return str(host.own["iscsi_initiator_name"])
         if host.platform == "windows":
             return f"{WINDOWS_AUTHORITY}:{_iqn_part(host.name)}"
         loopback = "-loopback" if host.name in self.testbed.targets else ""
@@ -555,7 +559,7 @@ class _Expansion:
 
     def _suffixes(self) -> None:
         """Hosts that share a LUN need names of their own for their layers: the first keeps the plain ones."""
-        taken: set = set()
+        taken: set[Any] = set()
         for name in self.testbed.targets + self.testbed.initiators:
             host = self.testbed.hosts[name]
             mine = {
@@ -591,7 +595,7 @@ class _Expansion:
         ]
         self.derive(host, "datastore_datastores", described, "testbed.datastores")
 
-    def _store_over_nfs(self, store: Store) -> dict:
+    def _store_over_nfs(self, store: Store) -> dict[str, Any]:
         """The benchmark files are those that the target has made."""
         target, below, entry = self.testbed.hosts[store.over.disk.target], store.over.entry, store.entry
         address = next((address for address, _port in addresses_of(target.own)), None)
@@ -617,7 +621,8 @@ class _Expansion:
     # ---- guests
 
     def _guests(self) -> None:
-        testbed, by_host = self.testbed, {}
+        testbed = self.testbed
+        by_host: dict[str, list[dict[str, Any]]] = {}
         guests = testbed.groups.get("guests", [])
         for index, entry in enumerate(self.description.get("guests", [])):
             variable = f"testbed.guests[{index}]"
@@ -683,7 +688,7 @@ class _Expansion:
         self.derive(host, "guest_vm_console_dir", f"{folder}/console" if embedded else "", because)
         self.derive(host, "guest_vm_boot_timeout_s", 300 if qemu else 600, because)
 
-    def _qemu_guest(self, entry: dict, host: str, store: Store, keeper: Host) -> dict:
+    def _qemu_guest(self, entry: dict[str, Any], host: str, store: Store, keeper: Host) -> dict[str, Any]:
         embedded = self.testbed.embedded is not None
         own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
         address = entry.get("address") or next((address for address, _port in addresses_of(own)), None)
@@ -702,7 +707,7 @@ class _Expansion:
             guest["address"] = address
         guest["memory_mib"], guest["vcpus"] = entry.get("memory", 0), entry.get("vcpus", 1)
         if embedded:
-            lab = self.testbed.hosts[self.testbed.embedded].own
+            lab = self.testbed.hosts[str(self.testbed.embedded)].own
             image, prefix = f"{lab.get('embedded_lab_dir', '')}/image", self._network().split("/")[1]
             guest["boot"] = {
                 "kernel": f"{image}/vmlinuz",
@@ -720,7 +725,7 @@ class _Expansion:
             guest["nics"] = [{"tap": tap} for tap in entry.get("taps", [])]
         return {**guest, "data_disk": disk}
 
-    def _esxi_guest(self, entry: dict, host: str, store: Store, keeper: Host) -> dict:
+    def _esxi_guest(self, entry: dict[str, Any], host: str, store: Store, keeper: Host) -> dict[str, Any]:
         own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
         address = entry.get("address") or own.get("ansible_host")
         extra = entry.get("esxi", {})
@@ -756,8 +761,8 @@ class _Expansion:
     # ---- the embedded lab
 
     def _network(self) -> str:
-        own = self.testbed.hosts[self.testbed.embedded].own.get("embedded_lab_network") or {}
-        return own.get("address", LAB_ADDRESS)
+        own = self.testbed.hosts[str(self.testbed.embedded)].own.get("embedded_lab_network") or {}
+        return str(own.get("address", LAB_ADDRESS))
 
     def _embedded_addresses(self) -> None:
         """Machines of the embedded lab get the addresses of its network in the order of the groups."""
@@ -961,7 +966,7 @@ class _Expansion:
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 
 
-def _names(initiator: dict, iqn: str, host: Host) -> bool:
+def _names(initiator: dict[str, Any], iqn: str, host: Host) -> bool:
     """Whether an entry of a target's access list means this host, by its IQN, address or host name."""
     addresses = [address for address, _port in addresses_of(host.own)]
     given = initiator.get("iqn"), initiator.get("address") or initiator.get("dns_name")
@@ -979,12 +984,12 @@ def _iqn_part(name: str) -> str:
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
-def mappings(value) -> list:
+def mappings(value: Any) -> list[dict[str, Any]]:
     """The mappings of a list; what the user wrote instead is told of elsewhere."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, (list, tuple)) else []
 
 
-def _lun(disk: Disk) -> dict:
+def _lun(disk: Disk) -> dict[str, Any]:
     lun, entry = {"lun": disk.lun, "name": disk.name}, disk.entry
     if entry["kind"] in ("ramdisk", "raid"):
         lun["layer"] = f"backing-{disk.name}"
@@ -997,20 +1002,20 @@ def _lun(disk: Disk) -> dict:
     return {**lun, "purpose": disk.purpose}
 
 
-def _serials(disk: Disk) -> list:
+def _serials(disk: Disk) -> list[str]:
     """Of the disks that the embedded lab makes for an array: the array's name and a number, in the 20 characters of a virtio serial."""
     emulated = disk.entry.get("raid", {}).get("emulated")
     stem = disk.name if len(disk.name) <= SERIAL_STEM else hashlib.sha256(disk.name.encode()).hexdigest()[:SERIAL_STEM]
     return [f"{stem}-{number}" for number in range(1, emulated["count"] + 1)] if emulated else []
 
 
-def _emulated_disks(disk: Disk) -> list:
+def _emulated_disks(disk: Disk) -> list[dict[str, Any]]:
     emulated = disk.entry.get("raid", {}).get("emulated") or {}
     limits = {key: emulated[key] for key in ("iops", "mib_s") if key in emulated}
     return [{"serial": serial, "size_mib": emulated["size"], **limits} for serial in _serials(disk)]
 
 
-def _array(disk: Disk) -> dict:
+def _array(disk: Disk) -> dict[str, Any]:
     """An entry of raid_arrays; what is not said is the role's default."""
     said = disk.entry.get("raid") or {}
     members = [
@@ -1030,7 +1035,7 @@ def _array(disk: Disk) -> dict:
     }
 
 
-def _seen(lun: dict, platform: str, loopback: bool) -> dict:
+def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
     """A LUN as the one who logs in is told of it."""
     kind = {"layer_kind": "target" if loopback else "initiator"} if loopback or platform == "linux" else {}
     parent = lun.get("layer") if loopback else f"target-{lun.get('name')}"
@@ -1043,7 +1048,9 @@ def _seen(lun: dict, platform: str, loopback: bool) -> dict:
     }
 
 
-def _layer(kind: str, name, host: Host, parent, purpose, what: str) -> dict:
+def _layer(
+    kind: str, name: str | None, host: Host, parent: str | None, purpose: str | None, what: str
+) -> dict[str, Any]:
     return {
         "name": f"{kind}-{name}",
         "kind": kind,
@@ -1054,7 +1061,7 @@ def _layer(kind: str, name, host: Host, parent, purpose, what: str) -> dict:
     }
 
 
-def _linux_store(layer, store: Store, _place: int) -> dict:
+def _linux_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
     entry = store.entry
     return {
         "name": store.label,
@@ -1067,7 +1074,7 @@ def _linux_store(layer, store: Store, _place: int) -> dict:
     }
 
 
-def _windows_store(layer, store: Store, place: int) -> dict:
+def _windows_store(layer: str | None, store: Store, place: int) -> dict[str, Any]:
     entry = store.entry
     return {
         "name": store.label,
@@ -1077,7 +1084,7 @@ def _windows_store(layer, store: Store, place: int) -> dict:
     }
 
 
-def _esxi_store(layer, store: Store, _place: int) -> dict:
+def _esxi_store(layer: str | None, store: Store, _place: int) -> dict[str, Any]:
     entry, kind = store.entry, store.entry.get("type", "vmfs")
     if kind == "nfs":
         return {"name": store.label, "type": "nfs", "server": entry.get("server"), "path": entry.get("path")}

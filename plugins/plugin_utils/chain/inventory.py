@@ -10,8 +10,9 @@ import os
 import secrets
 import string
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 from ansible.errors import AnsibleError
@@ -31,7 +32,7 @@ SECRETS = {"chap": 16, "mutual_chap": 15}
 LETTERS = string.ascii_letters + string.digits
 
 
-def role_options() -> dict:
+def role_options() -> dict[str, Any]:
     """{role: {variable: option}} of all roles of the collection."""
     result = {}
     for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
@@ -40,10 +41,11 @@ def role_options() -> dict:
     return result
 
 
-def read(task_vars: dict, template, roles: dict) -> dict:
+def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[str, Any]) -> dict[str, Any]:
     """groups, hosts, others and problems of the whole inventory; see expand.py. template(value) works out a variable of the play."""
     prefixes = ("testbed_", *(f"{role}_" for role in roles))
-    hostvars, groups, problems, others = task_vars["hostvars"], plain(task_vars["groups"]), [], {}
+    hostvars, groups, problems = task_vars["hostvars"], plain(task_vars["groups"]), []
+    others: dict[str, list[str]] = {}
 
     def wanted(name: str) -> bool:
         return name == "testbed" or name in CONNECTION or name.startswith(prefixes)
@@ -93,7 +95,7 @@ def _unreadable(name: str, host: str, error: Exception) -> Problem:
     )
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """Ansible's containers and texts as Python's own."""
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
@@ -107,7 +109,7 @@ def plain(value):
     return str(value)
 
 
-def base_dir(task_vars: dict) -> str:
+def base_dir(task_vars: dict[str, Any]) -> str:
     """The folder beside the inventory: within an inventory folder, Ansible would read state and results as inventory."""
     hostvars = task_vars["hostvars"]
     names = [name for name in task_vars["groups"].get("all", []) if hostvars[name].get("inventory_dir")]
@@ -117,12 +119,12 @@ def base_dir(task_vars: dict) -> str:
     return os.path.dirname(folder) if whole or Path(inventory_file).stem == "hosts" else folder
 
 
-def profiles(hosts: dict) -> list:
+def profiles(hosts: dict[str, Any]) -> list[str]:
     own = [folder for values in hosts.values() for folder in values.get("benchmark_profile_dirs") or []]
     return profile_names([PROFILES, *own])
 
 
-def workloads(hosts: dict) -> dict:
+def workloads(hosts: dict[str, Any]) -> dict[str, Any]:
     """{host: [workload]}: what would be measured there, as far as it can be worked out; what is wrong with it is told elsewhere."""
     result, known = {}, {}
     for host, own in hosts.items():
@@ -141,9 +143,9 @@ def workloads(hosts: dict) -> dict:
     return result
 
 
-def published(state_dir: str) -> dict:
+def published(state_dir: str) -> dict[str, Any]:
     """{host: [layer]} of the layers that an earlier build has published, and that can be measured."""
-    result: dict = {}
+    result: dict[str, Any] = {}
     for path in sorted(Path(state_dir, "layers").glob("*.json")):
         try:
             layer = json.loads(path.read_text(encoding="utf-8"))
@@ -159,7 +161,7 @@ def published(state_dir: str) -> dict:
     return result
 
 
-def kept_secrets(state_dir: str, make: bool) -> dict:
+def kept_secrets(state_dir: str, make: bool) -> dict[str, Any]:
     """The testbed's CHAP secrets; those that are missing are made once, or with ``make`` false stood in for by stars."""
     result = {}
     for name, length in SECRETS.items():

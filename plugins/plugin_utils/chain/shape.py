@@ -10,7 +10,8 @@ A specification is that of Ansible's modules and roles (``type``, ``elements``, 
 from __future__ import annotations
 
 import difflib
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from .description import size_mib
 
@@ -43,7 +44,7 @@ class Problem(NamedTuple):
         return f"{self.variable}{value}{why}: {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
 
 
-def shown(value) -> str:
+def shown(value: Any) -> str:
     """A value as a user knows it, short."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "empty"}[value]
@@ -51,21 +52,21 @@ def shown(value) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def near(word: str, words, alike: float = 0.6) -> str | None:
+def near(word: str, words: Iterable[Any], alike: float = 0.6) -> str | None:
     """The word that was probably meant."""
     return next(iter(difflib.get_close_matches(str(word), [str(known) for known in words], 1, alike)), None)
 
 
-def did_you_mean(word: str, words) -> str:
+def did_you_mean(word: str, words: Iterable[Any]) -> str:
     """The remedy for a name that is none of words."""
-    words = [str(known) for known in words]
-    meant = near(word, words)
+    known = [str(word) for word in words]
+    meant = near(word, known)
     if meant:
         return f"did you mean {meant}?"
-    return f"use one of {', '.join(words)}" if words else "there is none yet; describe one first"
+    return f"use one of {', '.join(known)}" if known else "there is none yet; describe one first"
 
 
-def fit(variable: str, value, option: dict, problems: list):
+def fit(variable: str, value: Any, option: dict[str, Any], problems: list[Problem]) -> Any:
     """The value as its type, with defaults filled in; UNFIT and a Problem in ``problems`` when it is none."""
     kind = option.get("type", "str")
     if kind == "raw":
@@ -75,11 +76,11 @@ def fit(variable: str, value, option: dict, problems: list):
         return fit_mapping(variable, value, options, problems) if options else value
     if kind == "list" and isinstance(value, (list, tuple)):
         element = {**option, "type": option.get("elements", "raw")}
-        fitted = [fit(f"{variable}[{index}]", entry, element, problems) for index, entry in enumerate(value)]
-        return [entry for entry in fitted if entry is not UNFIT]
+        entries = [fit(f"{variable}[{index}]", entry, element, problems) for index, entry in enumerate(value)]
+        return [entry for entry in entries if entry is not UNFIT]
     if kind == "list" and option.get("elements") == "str" and isinstance(value, str):
         return [value]
-    fitted = _SCALARS.get(kind, lambda _value: None)(value)
+    fitted = _SCALARS[kind](value) if kind in _SCALARS else None
     if fitted is None:
         problems.append(Problem(variable, _kept(value, option), "", f"write {KINDS[kind]}"))
         return UNFIT
@@ -90,7 +91,7 @@ def fit(variable: str, value, option: dict, problems: list):
     return fitted
 
 
-def fit_mapping(variable: str, value: dict, options: dict, problems: list):
+def fit_mapping(variable: str, value: dict[str, Any], options: dict[str, Any], problems: list[Problem]) -> Any:
     """The mapping with only what fits, and defaults; UNFIT without something required."""
     for name in value:
         if name not in options:
@@ -116,29 +117,36 @@ def fit_mapping(variable: str, value: dict, options: dict, problems: list):
     return result if complete else UNFIT
 
 
-def _kept(value, option: dict) -> str:
+def _kept(value: Any, option: dict[str, Any]) -> str:
     return "of another kind" if option.get("no_log") else shown(value)
 
 
-def _text(value):
+def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
 
 
-def _whole(value):
+def _whole(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     return int(value) if isinstance(value, str) and value.strip().lstrip("-").isdigit() else None
 
 
-def _truth(value):
+def _truth(value: Any) -> bool | None:
     return value if isinstance(value, bool) else TRUTHS.get(str(value).strip().lower())
 
 
-def _number(value):
+def _number(value: Any) -> float | None:
     try:
         return None if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         return None
 
 
-_SCALARS = {"str": _text, "path": _text, "int": _whole, "float": _number, "bool": _truth, "size": size_mib}
+_SCALARS: dict[str, Callable[[Any], Any]] = {
+    "str": _text,
+    "path": _text,
+    "int": _whole,
+    "float": _number,
+    "bool": _truth,
+    "size": size_mib,
+}

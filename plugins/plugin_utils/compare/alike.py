@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import lasting_identity
@@ -42,12 +43,12 @@ IGNORED = (
 ASKED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
 
 
-def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
+def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: tuple[str, ...] = ()) -> dict[str, Any]:
     """{dotted name: text} of all that the figures of these results depend on.
 
     layers: the layers whose chains and hosts count. compared: the fields of FIELDS that are compared, whose own names are then no difference.
     """
-    found: dict = {}
+    found: dict[str, Any] = {}
     chain = {name for layer in layers for name in _chain(run.layers, layer)}
     hosts = {field_of(run.layers[name], "host") for name in chain if name in run.layers} | {
         field_of(result, "host") for result in results
@@ -88,16 +89,16 @@ def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
                 layer["identity"] = lasting_identity(known)
                 layer["of_contents"] = _without(known["identity"], layer["identity"])
             found.update(_flat(f"layers.{name}", layer))
-    sets: dict = {}
+    sets: dict[str, Any] = {}
     for result in results:
-        layer, workload = (
+        layer_name, workload = (
             "compared" if field in compared else field_of(result, field) for field in ("layer", "workload_id")
         )
         kinds = {
-            f"engine.{layer}": {
+            f"engine.{layer_name}": {
                 key: value for key, value in mapping(result.get("engine")).items() if key != "randseed"
             },
-            f"preparation.{layer}": result.get("preparation"),
+            f"preparation.{layer_name}": result.get("preparation"),
             f"workloads.{workload}": result.get("workload"),
         }
         if "layer" in compared:
@@ -122,29 +123,29 @@ def facts(run: Run, results: list, layers: set, compared: tuple = ()) -> dict:
     return found
 
 
-def _by_generation(device: dict, layer: dict | None) -> dict:
+def _by_generation(device: dict[str, Any], layer: dict[str, Any] | None) -> dict[str, Any]:
     """A host's facts of a device, with those apart that go with the contents of a disk that the testbed makes."""
     lasting = lasting_identity({"identity": device, "detail": mapping((layer or {}).get("detail"))})
     return {**lasting, "of_contents": _without(device, lasting)}
 
 
-def _without(all_of_it: dict, part: dict) -> dict:
+def _without(all_of_it: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in all_of_it.items() if key not in part}
 
 
-def _flat(prefix: str, value) -> dict:
+def _flat(prefix: str, value: Any) -> dict[str, str]:
     return {name: text for name, text in flatten(value, prefix) if text}
 
 
-def _chain(layers: dict, name: str) -> list:
-    found: list = []
-    while isinstance(name, str) and name not in found:
-        found.append(name)
+def _chain(layers: dict[str, Any], name: str) -> list[str]:
+    chain: list[str] = []
+    while isinstance(name, str) and name not in chain:
+        chain.append(name)
         name = layers.get(name, {}).get("parent")
-    return found
+    return chain
 
 
-def differences(baseline: dict, candidate: dict, under_test: list) -> list:
+def differences(baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str]) -> list[dict[str, Any]]:
     """[{fact, baseline, candidate, status}] of two mappings of facts; status is unexpected, under_test or ignored. A fact of one side lacks the other."""
     found = []
     for fact in sorted({*baseline, *candidate}):
@@ -163,7 +164,7 @@ def differences(baseline: dict, candidate: dict, under_test: list) -> list:
     return found
 
 
-def refuse_unlike(found: list, labels: tuple) -> None:
+def refuse_unlike(found: list[dict[str, Any]], labels: tuple[str, str]) -> None:
     """Failure 'unlike_runs' that names every unexpected difference."""
     unlike = [entry for entry in found if entry["status"] == "unexpected"]
     if unlike:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import statistics
 from fnmatch import fnmatchcase
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.result import PARTS
@@ -34,12 +35,12 @@ LEAST_VISIBLE_PERCENT = 0.1
 
 
 def compare(
-    baseline: list,
-    candidate: list,
-    metrics: list | None = None,
+    baseline: list[dict[str, Any]],
+    candidate: list[dict[str, Any]],
+    metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
-    compared: tuple | None = None,
-) -> dict:
+    compared: tuple[str, ...] | None = None,
+) -> dict[str, Any]:
     """Every figure of every point that both sides have, each with its verdict.
 
     baseline, candidate: results of schema storlab.result/1, or summaries of them. compared: the fields of FIELDS that may differ between the
@@ -120,17 +121,19 @@ def compare(
     }
 
 
-def _counts(pairs: list, design: timeline.Design) -> tuple:
+def _counts(pairs: list[Any], design: timeline.Design) -> tuple[int, int]:
     """The fewest of a point's runs, common rounds or repetitions, a side."""
     if design.method == "pairs":
-        return (min(len(set(ours) & set(theirs)) for ours, theirs in pairs),) * 2
-    return tuple(
+        rounds = min(len(set(ours) & set(theirs)) for ours, theirs in pairs)
+        return rounds, rounds
+    baseline, candidate = (
         min(len(timeline.runs_of(pair[side]) if design.method == "runs" else pair[side]) for pair in pairs)
         for side in (0, 1)
     )
+    return baseline, candidate
 
 
-def _pooled(group: dict) -> Cell | None:
+def _pooled(group: dict[str, Any]) -> Cell | None:
     """The repetitions as the report shows them; None for a summary that the report could not show, of which only medians are known."""
     try:
         return pool([group[number] for number in sorted(group)])
@@ -138,9 +141,15 @@ def _pooled(group: dict) -> Cell | None:
         return None
 
 
-def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timeline.Design) -> dict:
+def _row(
+    pair: tuple[Any, ...],
+    metric: Metric,
+    values: list[dict[Any, float]],
+    shown: list[Cell | None],
+    design: timeline.Design,
+) -> dict[str, Any]:
     """What is known of a figure before any verdict; keys with an underscore are for _judge alone."""
-    sides = {}
+    sides: dict[str, dict[str, Any]] = {}
     for side, group, found, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
         ordered = [found[number] for number in sorted(found)]
@@ -154,7 +163,7 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timelin
         }
         if len(ordered) > 1 and statistics.fmean(ordered):
             sides[side]["variation_percent"] = 100 * statistics.stdev(ordered) / abs(statistics.fmean(ordered))
-    row = {
+    row: dict[str, Any] = {
         "point": points.label(*pair),
         **{field: points.either(*(field_of(next(iter(group.values())), field) for group in pair)) for field in FIELDS},
         "metric": metric.name,
@@ -165,10 +174,10 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timelin
     if min(side["low"] for side in sides.values()) <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
         return row
-    logs = [{number: math.log(value) for number, value in found.items()} for found in values]
+    logs: list[dict[Any, float]] = [{number: math.log(value) for number, value in found.items()} for found in values]
     least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
     if design.method == "runs":
-        logs = [_of_runs(group, found) for group, found in zip(pair, logs)]
+        logs = [dict(_of_runs(group, of_side)) for group, of_side in zip(pair, logs)]
         for side, of_runs in zip(SIDES, logs):
             row[side]["runs"] = len(of_runs)
         least, what, has = LEAST_RUNS, "runs", min(map(len, logs))
@@ -184,7 +193,7 @@ def _row(pair: tuple, metric: Metric, values: list, shown: list, design: timelin
     return row
 
 
-def _of_runs(group: dict, logs: dict) -> dict:
+def _of_runs(group: dict[Any, Any], logs: dict[Any, float]) -> dict[tuple[str, str], float]:
     """{run: mean of its logarithms}: what one run tells, however often it repeated."""
     return {
         run: statistics.fmean(logs[number] for number in mine)
@@ -193,7 +202,7 @@ def _of_runs(group: dict, logs: dict) -> dict:
     }
 
 
-def _drift_within(pair: tuple, logs: list) -> float:
+def _drift_within(pair: tuple[Any, ...], logs: list[dict[Any, float]]) -> float:
     """How much of the difference (a logarithm) a steady drift makes where the same side always came first in its round.
 
     Where the order was drawn it is 0: the later one is as often this side as that.
@@ -209,7 +218,7 @@ def _drift_within(pair: tuple, logs: list) -> float:
     return slope * statistics.fmean(gaps)
 
 
-def _weaker(logs: list, drift: float) -> tuple:
+def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
     """(logarithms, rest): without the drift or as they are, whichever shows the smaller difference, and how far the other lies above.
 
     Nobody knows whether what drifted from round to round went on within the rounds.
@@ -221,7 +230,7 @@ def _weaker(logs: list, drift: float) -> tuple:
     return [logs[0], {number: value - drift for number, value in logs[1].items()}], drift
 
 
-def _judge(rows: list, design: timeline.Design, margin_percent: float) -> None:
+def _judge(rows: list[dict[str, Any]], design: timeline.Design, margin_percent: float) -> None:
     """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together."""
     judged = [row for row in rows if "_logs" in row]
     margin = math.log1p(margin_percent / 100)
@@ -235,7 +244,7 @@ def _judge(rows: list, design: timeline.Design, margin_percent: float) -> None:
             samples = [list(a.values()), list(b.values())]
             found = stats.apart(*samples)
         # Percentiles are places in bins: that all repetitions fell into one does not mean that they are equal.
-        scatters = [
+        scatters: list[tuple[float, float]] = [
             (math.hypot(statistics.stdev(sample), BIN_SCATTER if _binned(row["metric"]) else 0.0), len(sample) - 1)
             for sample in samples
         ]
@@ -268,12 +277,12 @@ def _judge(rows: list, design: timeline.Design, margin_percent: float) -> None:
                 row["run_more"] = needed - count
 
 
-def _widened(interval: tuple, rest: float) -> tuple:
+def _widened(interval: tuple[float, float], rest: float) -> tuple[float, float]:
     """The interval, wide enough to hold what lies ``rest`` above its middle too."""
     return interval[0] + min(rest, 0.0), interval[1] + max(rest, 0.0)
 
 
-def _drift(ordered: list, beyond: float) -> dict | None:
+def _drift(ordered: list[Any], beyond: float) -> dict[str, Any] | None:
     """{side, kind, p, change_percent}: what moved inside a side while it was measured, by more than ``beyond`` (a logarithm); None where both stood still."""
     for side, values in zip(SIDES, ordered):
         logs = [math.log(value) for value in values]
@@ -295,12 +304,12 @@ def _percent(logarithm: float) -> float:
 
 
 def compare_runs(
-    baseline: dict,
-    candidate: dict,
-    under_test: list,
-    metrics: list | None = None,
+    baseline: dict[str, Any],
+    candidate: dict[str, Any],
+    under_test: list[str],
+    metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
-) -> dict:
+) -> dict[str, Any]:
     """compare(), after the environments were found alike. Each side: {runs: [Run], selector: {layer, variant, workload}, label}."""
     sides = (baseline, candidate)
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
@@ -335,7 +344,7 @@ def compare_runs(
         [[result for result in results if points.place_of(result, compared) in places[0] & places[1]] for results in of]
         for of in chosen
     ]
-    alike: list = []
+    alike: list[Any] = []
     if all(results for of in common for results in of):
         layers = {result["layer"] for of in common for results in of for result in results}
         automatic = [
@@ -355,8 +364,10 @@ def compare_runs(
                 )
         alike = differences(facts_of[0][0], facts_of[1][0], [*under_test, *automatic])
         refuse_unlike(alike, (f"baseline {baseline['label']}", f"candidate {candidate['label']}"))
+    ours, theirs = ([result for results in of for result in results] for of in chosen)
     found = compare(
-        *([result for results in of for result in results] for of in chosen),
+        ours,
+        theirs,
         metrics=metrics,
         margin_percent=margin_percent,
         compared=compared,

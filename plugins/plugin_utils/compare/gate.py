@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from . import stats
@@ -16,7 +17,7 @@ MARGIN_PERCENT = 5.0
 VERDICTS = ("worse", "better", "different", "cannot_tell", "no_verdict", "no_difference")
 
 
-def verdict(row: dict, fits: bool, turns: bool) -> str:
+def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
     """Within the margin first: a difference too small to matter is none, however certain it is.
 
     fits: whether the interval, at the level that all figures together allow, lies within the margin. turns: whether the sides took turns;
@@ -32,7 +33,7 @@ def verdict(row: dict, fits: bool, turns: bool) -> str:
     return "cannot_tell"
 
 
-def overall(counts: dict) -> str:
+def overall(counts: dict[str, Any]) -> str:
     """One verdict over all: the first of these that any figure has."""
     return next(
         (verdict for verdict in ("worse", "different", "cannot_tell", "no_verdict", "better") if counts[verdict]),
@@ -45,7 +46,7 @@ RULE = re.compile(
 )
 
 
-def rules(given: list, metrics: list | None = None) -> list:
+def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, Any]]:
     """[{rule, metric, condition, percent}] of 'regression > 5 %', 'latency_p99_ns regression', 'cannot_tell', 'missing'."""
     names = [metric.name for metric in wanted_metrics(metrics)]
     found = []
@@ -74,7 +75,7 @@ def rules(given: list, metrics: list | None = None) -> list:
     return found
 
 
-def hits(comparison: dict, wanted: list) -> list:
+def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
     measured = {row["metric"] for row in comparison["rows"]}
     found = []
@@ -117,7 +118,7 @@ def hits(comparison: dict, wanted: list) -> list:
     return found
 
 
-def _objects(rule: dict, row: dict) -> bool:
+def _objects(rule: dict[str, Any], row: dict[str, Any]) -> bool:
     if rule["condition"] == "cannot_tell":
         return row["verdict"] in ("different", "cannot_tell", "no_verdict")
-    return row["verdict"] == "worse" and abs(row["change_percent"]) > rule["percent"]
+    return row["verdict"] == "worse" and bool(abs(row["change_percent"]) > rule["percent"])

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
 from ...module_utils.core.failure import bad_value
 from ...module_utils.core.layers import KINDS
@@ -31,7 +32,7 @@ class Metric:
     """One figure of a result: where it stands, and which way is good."""
 
     name: str
-    path: tuple
+    path: tuple[Any, ...]
     higher_is_better: bool
 
 
@@ -74,7 +75,7 @@ DEFAULT = (
 )
 
 
-def wanted_metrics(given: list | None) -> list:
+def wanted_metrics(given: list[str] | None) -> list[Metric]:
     """[Metric] of 'iops', 'write.latency_p99_ns' or 'database.orders_s higher'."""
     found = []
     for text in given or DEFAULT:
@@ -100,7 +101,7 @@ def wanted_metrics(given: list | None) -> list:
     return found
 
 
-def select(results: list, selector: dict, side: str) -> list:
+def select(results: list[dict[str, Any]], selector: dict[str, Any], side: str) -> list[dict[str, Any]]:
     """Results of the layer, variant and workload that a selector names; a name that none of them has is a Failure."""
     for key, field in SELECTORS.items():
         wanted = selector.get(field)
@@ -115,16 +116,16 @@ def select(results: list, selector: dict, side: str) -> list:
     return results
 
 
-def field_of(result: dict, key: str) -> str:
+def field_of(result: dict[str, Any], key: str) -> str:
     return str(result.get(key) or "")
 
 
-def mapping(value) -> dict:
+def mapping(value: Any) -> dict[str, Any]:
     """What should be a mapping in a file that anybody may have written."""
     return value if isinstance(value, dict) else {}
 
 
-def checked(results, side: str) -> None:
+def checked(results: Any, side: str) -> None:
     if not isinstance(results, list) or not results:
         raise bad_value(side, results, "Give a list of results that is not empty.")
     for result in results:
@@ -143,13 +144,13 @@ def checked(results, side: str) -> None:
             )
 
 
-def name_of(result: dict) -> str:
+def name_of(result: dict[str, Any]) -> str:
     return str(
         result.get("point_id") or f"{result.get('layer')}.{result.get('workload_id')}.r{result.get('repetition')}"
     )
 
 
-def reason_of(result: dict) -> str:
+def reason_of(result: dict[str, Any]) -> str:
     said = [
         failure.get("message") or failure.get("code")
         for failure in result.get("failures") or []
@@ -158,12 +159,12 @@ def reason_of(result: dict) -> str:
     return " ".join(map(str, said)) or "no reason was recorded"
 
 
-def groups_of(results: list, matched_by: list, side: str) -> dict:
+def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -> dict[tuple[str, ...], dict[Any, Any]]:
     """{what a point is matched by: {repetition: result}} of what was measured; with several runs a side {(run, repetition): result}.
 
     Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
     """
-    found: dict = {}
+    found: dict[tuple[str, ...], dict[Any, Any]] = {}
     several = len({run_of(result) for result in results}) > 1
     for result in results:
         if result.get("status", "measured") != "measured":
@@ -189,7 +190,7 @@ def groups_of(results: list, matched_by: list, side: str) -> dict:
     return found
 
 
-def identity_of(result: dict) -> tuple:
+def identity_of(result: dict[str, Any]) -> tuple[str, ...]:
     """What repetitions of a point must have in common beside its name, as text, in the order of IDENTITY."""
     engine = mapping(result.get("engine"))
     parts = (engine.get("name"), engine.get("ioengine"), result.get("targets"), result.get("working_set"))
@@ -199,7 +200,7 @@ def identity_of(result: dict) -> tuple:
     )
 
 
-def order_of(group: dict) -> tuple:
+def order_of(group: dict[str, Any]) -> tuple[Any, ...]:
     first = next(iter(group.values()))
     kind, size_bytes = first.get("layer_kind"), mapping(first.get("workload")).get("block_size_bytes")
     return (
@@ -211,7 +212,7 @@ def order_of(group: dict) -> tuple:
     )
 
 
-def label(group: dict, other: dict | None = None) -> str:
+def label(group: dict[str, Any], other: dict[str, Any] | None = None) -> str:
     """'initiator-bench 4k-r70-rnd100-qd8-w1', and 'a → b' for a field that is compared."""
     ours = next(iter(group.values()))
     theirs = next(iter((other or group).values()))
@@ -222,13 +223,13 @@ def either(ours: str, theirs: str) -> str:
     return ours if ours == theirs else f"{ours or 'none'} → {theirs or 'none'}"
 
 
-def some_of(groups: dict) -> str:
+def some_of(groups: dict[tuple[str, ...], dict[Any, Any]]) -> str:
     names = sorted(label(group) for group in groups.values())
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
 
 
-def value_of(result: dict, metric: Metric):
-    place = result
+def value_of(result: dict[str, Any], metric: Metric) -> float | None:
+    place: Any = result
     for part in metric.path:
         if part == "total" and "total" not in place:
             # A summary of a run in one direction may leave its total out.
@@ -239,5 +240,5 @@ def value_of(result: dict, metric: Metric):
     return place if isinstance(place, (int, float)) and not isinstance(place, bool) and math.isfinite(place) else None
 
 
-def place_of(result: dict, compared: tuple) -> tuple:
+def place_of(result: dict[str, Any], compared: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(field_of(result, field) for field in FIELDS if field not in compared)

@@ -14,8 +14,10 @@ import math
 import operator
 import random
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 # What a whole comparison may be wrong in, and the complement of the intervals shown.
 ALPHA = 0.05
@@ -53,13 +55,13 @@ class Shift:
             return 0.0 if self.estimate else 1.0
         return t_tails(self.estimate / self.error, self.freedom)
 
-    def interval(self, confidence: float = 1 - ALPHA) -> tuple:
+    def interval(self, confidence: float = 1 - ALPHA) -> tuple[float, float]:
         """(low, high) that hold the true shift with this confidence."""
         reach = t_quantile((1 + confidence) / 2, self.freedom) * self.error
         return self.estimate - reach, self.estimate + reach
 
 
-def apart(a: list, b: list) -> Shift:
+def apart(a: list[float], b: list[float]) -> Shift:
     """``b`` against ``a``, each of at least two values. The sides may differ in noise and in number.
 
     Source: Welch, The generalization of Student's problem when several different population variances are involved, 1947;
@@ -72,13 +74,13 @@ def apart(a: list, b: list) -> Shift:
     return Shift(statistics.fmean(b) - statistics.fmean(a), math.sqrt(sum(parts)), freedom)
 
 
-def paired(differences: list) -> Shift:
+def paired(differences: list[float]) -> Shift:
     """The mean of differences within rounds. Source: Student, The probable error of a mean, 1908."""
     count = len(differences)
     return Shift(statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(count), count - 1.0)
 
 
-def common_slope(series: list) -> float:
+def common_slope(series: list[list[tuple[float, float]]]) -> float:
     """The slope that several series [(time, value)] share, each around its own mean, by least squares; 0 where time stands still."""
     above = below = 0.0
     for points in series:
@@ -91,7 +93,7 @@ def common_slope(series: list) -> float:
 # -- inside a side: did it stand still --------------------------------------------------------------------------------
 
 
-def trend(values: list) -> tuple:
+def trend(values: list[float]) -> tuple[float, float]:
     """(p, change): two-sided p that ``values``, in the order of time, have no linear trend, and how far the fitted line goes from first to last.
 
     Least squares, Student's t test of the slope. Three values or fewer tell nothing: p is 1.
@@ -108,7 +110,7 @@ def trend(values: list) -> tuple:
     return t_tails(slope / math.sqrt(left / (count - 2) / spread), count - 2), slope * (count - 1)
 
 
-def memory(values: list) -> float:
+def memory(values: list[float]) -> float:
     """One-sided p that neighbours in time are no more alike than others, from the ratio of their squared differences to the squared deviations.
 
     Source: von Neumann 1941; its mean 2 and variance 4(n-2)/(n²-1) under independence, normal approximation. Fewer than 5 values: 1.
@@ -125,7 +127,7 @@ def memory(values: list) -> float:
 # -- many points ------------------------------------------------------------------------------------------------------
 
 
-def family(cells: list, method: str) -> dict:
+def family(cells: list[Any], method: str) -> dict[str, Any]:
     """{p: [one a cell], critical: share}: the p of each cell, corrected for there being many.
 
     cells: [(a, b)], each a mapping of round (or run) to logarithm. What could as well have happened if nothing differed depends on ``method``:
@@ -145,7 +147,7 @@ def family(cells: list, method: str) -> dict:
     if method == "pairs":
         labellings = _exchanges(counts[0])
         samples = [[[_difference(cell, name) for name in rounds[0]]] for cell in cells]
-        shares = _paired_shares
+        shares: Callable[[list[Any], tuple[Any, ...]], list[float]] = _paired_shares
     else:
         labellings = _rotations(*counts) if method == "runs" else _deals(*counts)
         samples = [[[values.get(name) for name in names] for values, names in zip(cell, rounds)] for cell in cells]
@@ -172,7 +174,7 @@ def family(cells: list, method: str) -> dict:
 
 
 @lru_cache(maxsize=8)
-def _deals(count_a: int, count_b: int) -> tuple:
+def _deals(count_a: int, count_b: int) -> tuple[tuple[int, ...], ...]:
     """Ways to give the label baseline (1) to count_a of all rounds, the true one first."""
     total = count_a + count_b
     true = (1,) * count_a + (0,) * count_b
@@ -187,7 +189,7 @@ def _deals(count_a: int, count_b: int) -> tuple:
 
 
 @lru_cache(maxsize=8)
-def _exchanges(count: int) -> tuple:
+def _exchanges(count: int) -> tuple[Any, ...]:
     """Ways to exchange (-1) the labels within rounds, the true one first. The first round stays: exchanging all changes no share."""
     if 2 ** (count - 1) <= LARGEST_ENUMERATION:
         return tuple((1, *signs) for signs in itertools.product((1, -1), repeat=count - 1))
@@ -196,14 +198,14 @@ def _exchanges(count: int) -> tuple:
 
 
 @lru_cache(maxsize=8)
-def _rotations(count_a: int, count_b: int) -> tuple:
+def _rotations(count_a: int, count_b: int) -> tuple[Any, ...]:
     """Directions at right angles to the mean, the one from baseline to candidate first, the others with no preference."""
     generator = random.Random(SEED)  # noqa: S311
     true = (1.0,) * count_a + (0.0,) * count_b
     return (true, *(tuple(generator.gauss(0, 1) for _run in true) for _index in range(SAMPLED)))
 
 
-def _shares(values: list, labellings: tuple) -> list:
+def _shares(values: list[Any], labellings: tuple[Any, ...]) -> list[Any]:
     """For each labelling the share of the variance of ``values`` (None: not measured) that lies between the two groups it makes, studentised.
 
     Where the groups are of one size this is the squared correlation with the labels, t² / (t² + count - 2); else t is Welch's.
@@ -234,7 +236,7 @@ def _shares(values: list, labellings: tuple) -> list:
     return found
 
 
-def _rotated_shares(values: list, directions: tuple) -> list:
+def _rotated_shares(values: list[Any], directions: tuple[Any, ...]) -> list[Any]:
     """The same for directions: the squared correlation of the values with each."""
     places = [place for place, value in enumerate(values) if value is not None]
     known = [value for value in _centred(values) if value is not None]
@@ -248,7 +250,7 @@ def _rotated_shares(values: list, directions: tuple) -> list:
     return found
 
 
-def _paired_shares(differences: list, labellings: tuple) -> list:
+def _paired_shares(differences: list[Any], labellings: tuple[Any, ...]) -> list[Any]:
     """The same for differences within rounds: how much of their squares their common shift makes up."""
     known = [value or 0.0 for value in differences]
     whole = sum(value * value for value in known) * sum(value is not None for value in differences)
@@ -259,17 +261,17 @@ def _paired_shares(differences: list, labellings: tuple) -> list:
     )
 
 
-def _centred(values: list) -> list:
+def _centred(values: list[float | None]) -> list[float | None]:
     known = [value for value in values if value is not None]
     mean = statistics.fmean(known) if known else 0.0
     return [None if value is None else value - mean for value in values]
 
 
-def _joined(groups: list) -> list:
+def _joined(groups: list[Any]) -> list[Any]:
     return [value for group in groups for value in group]
 
 
-def _difference(cell: tuple, name) -> float | None:
+def _difference(cell: tuple[dict[Any, float], dict[Any, float]], name: Any) -> float | None:
     return cell[1][name] - cell[0][name] if name in cell[0] and name in cell[1] else None
 
 
@@ -291,7 +293,9 @@ def visible(error: float, freedom: float, each: float) -> float:
     return (t_quantile(1 - each / 2, freedom) + t_quantile(POWER, freedom)) * error
 
 
-def repetitions_needed(estimate: float, scatters: list, each: float, margin: float, count: int) -> int | None:
+def repetitions_needed(
+    estimate: float, scatters: list[tuple[float, float]], each: float, margin: float, count: int
+) -> int | None:
     """Repetitions a side with which a verdict is to be expected, if the true difference is the estimate; None above MOST_REPETITIONS.
 
     scatters: [(standard deviation, degrees of freedom it was estimated with)], one a side, or one of the differences within rounds.

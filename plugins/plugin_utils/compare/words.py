@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 from . import stats
 
@@ -51,14 +52,14 @@ def margin_words(percent: float) -> str:
     return f"{percent:g} %"
 
 
-def interval(row: dict) -> str:
+def interval(row: dict[str, Any]) -> str:
     """'2.1 to 7.5 %': how much better or worse, nearer end first."""
     ends = sorted((abs(row["change_low_percent"]), abs(row["change_high_percent"])))
     near, far = map(amount, ends)
     return f"{near.removesuffix(' %') if far.endswith('%') else near} to {far}"
 
 
-def verdict_words(row: dict, margin_percent: float) -> str:
+def verdict_words(row: dict[str, Any], margin_percent: float) -> str:
     """The verdict as a reader gets it, with what it would take where there is none."""
     verdict = row["verdict"]
     if verdict in ("better", "worse"):
@@ -76,7 +77,7 @@ def verdict_words(row: dict, margin_percent: float) -> str:
     return f"no verdict: {row['why']}" + (f", {more}" if more else "")
 
 
-def drift_words(drift: dict) -> str:
+def drift_words(drift: dict[str, Any]) -> str:
     """'the baseline by −9.2 % from first to last': what drifted, and how far."""
     if drift["kind"] == "trend":
         sign = "−" if drift["change_percent"] < 0 else "+"
@@ -84,7 +85,7 @@ def drift_words(drift: dict) -> str:
     return f"repetitions of the {drift['side']} are like those before them"
 
 
-def design_words(order: str, method: str, counts: tuple) -> str:
+def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
     """How the sides were measured, as the first sentence of every headline. counts: the fewest rounds, repetitions or runs a side."""
     least = min(counts)
     if order == "interleaved":
@@ -98,7 +99,7 @@ def design_words(order: str, method: str, counts: tuple) -> str:
     return f"When each was measured is not recorded, {time}"
 
 
-def headline(rows: list, margin_percent: float, design: str) -> str:
+def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> str:
     """The whole comparison in a few sentences; the first, ``design``, is how it was measured."""
     total = len(rows)
     said = []

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...module_utils.core import units
 from ..store.flatten import flatten
 
@@ -21,7 +23,7 @@ HEADLINES = (
 QUEUE_WORDS = (("scheduler", "scheduler {}"), ("nr_requests", "{} requests"), ("rotational", "rotational {}"))
 
 
-def describe(host: str, fingerprint: dict | None) -> dict:
+def describe(host: str, fingerprint: dict[str, Any] | None) -> dict[str, Any]:
     """{host, machine, simulated, rows: [(name, text)], all: [(dotted key, text)]}."""
     leaves = flatten(fingerprint or {})
     known = dict(leaves)
@@ -47,13 +49,14 @@ def describe(host: str, fingerprint: dict | None) -> dict:
     }
 
 
-def _interface(interface: dict) -> str:
+def _interface(interface: dict[str, Any]) -> str:
     words = (("driver", "{}"), ("mtu", "MTU {}"), ("speed_mbit_s", "{} Mbit/s"))
     return ", ".join(text.format(interface[key]) for key, text in words if interface.get(key))
 
 
-def _device(device: dict) -> str:
-    queue = device.get("queue") if isinstance(device.get("queue"), dict) else {}
+def _device(device: dict[str, Any]) -> str:
+    told = device.get("queue")
+    queue: dict[str, Any] = told if isinstance(told, dict) else {}
     parts = [device.get("resolved") or device.get("path"), device.get("model"), device.get("filesystem")]
     if isinstance(device.get("size_bytes"), int):
         parts.append(units.size(device["size_bytes"]))
@@ -63,13 +66,13 @@ def _device(device: dict) -> str:
     return ", ".join(str(part).strip() for part in parts if part)
 
 
-def _chosen(value) -> str:
+def _chosen(value: Any) -> str:
     """'mq-deadline [none]' -> 'none': the kernel puts the scheduler in use in brackets."""
     text = str(value)
     return text[text.index("[") + 1 : text.index("]")] if "[" in text and "]" in text else text
 
 
-def machine_kind(known: dict) -> str:
+def machine_kind(known: dict[str, Any]) -> str:
     """emulated, virtual, physical or unknown, from the flattened fingerprint."""
     if known.get("virtualisation.emulated") == "yes" or "TCG" in known.get("cpu.model", ""):
         return "emulated"

@@ -15,6 +15,8 @@ kept by its source, and every reader merges it into the result::
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 
@@ -22,13 +24,13 @@ SCHEMA = "storlab.additions/1"
 FOLDER = "added"
 
 
-def measurement(result: dict) -> str | None:
+def measurement(result: dict[str, Any]) -> str | None:
     """What tells this measurement of a point from another: the checksum of its raw file, else when it began."""
     raw = result.get("raw")
     return (raw.get("sha256") if isinstance(raw, dict) else None) or result.get("started_utc")
 
 
-def merged(result: dict, additions: list) -> dict:
+def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str, Any]:
     """The result with these additions, in their order: counters by host, checks by name, flags once."""
     for addition in additions:
         if addition.get("of") != measurement(result):
@@ -49,7 +51,7 @@ def merged(result: dict, additions: list) -> dict:
     return result
 
 
-def problem(content) -> str | None:
+def problem(content: Any) -> str | None:
     """Why this is no file of additions that can be merged, None when it is one."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA or not isinstance(content.get("points"), dict):
         return f"it does not hold additions of schema {SCHEMA}"
@@ -69,10 +71,10 @@ def problem(content) -> str | None:
 class Additions:
     """All additions of one run, read at once. damaged: [{file, reason}] of what is there and cannot be read."""
 
-    def __init__(self, run_dir: str, parse):
+    def __init__(self, run_dir: str, parse: Callable[[bytes], Any]) -> None:
         """parse: makes JSON of bytes, or raises ValueError."""
-        self.by_point: dict = {}
-        self.damaged: list = []
+        self.by_point: dict[str | None, list[dict[str, Any]]] = {}
+        self.damaged: list[dict[str, str]] = []
         folder = os.path.join(run_dir, FOLDER)
         for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
             if not name.endswith(".json"):
@@ -89,7 +91,7 @@ class Additions:
             for point_id, addition in content["points"].items():
                 self.by_point.setdefault(point_id, []).append(addition)
 
-    def to(self, result: dict) -> dict:
+    def to(self, result: dict[str, Any]) -> dict[str, Any]:
         """The result with what was added to it."""
         return merged(result, self.by_point.get(result.get("point_id"), []))
 

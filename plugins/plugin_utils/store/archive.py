@@ -10,6 +10,7 @@ import io
 import json
 import re
 import tarfile
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.engines import fio, fio_distributed
@@ -25,14 +26,16 @@ LARGEST_ARCHIVE_BYTES = 1 << 30
 _PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 
 
-def unpack(archive: bytes, point_ids: set) -> tuple:
+def unpack(
+    archive: bytes, point_ids: set[str]
+) -> tuple[dict[str, dict[str, bytes]], dict[str, dict[str, bytes]], dict[str, Any]]:
     """({point_id: {file name: content}}, the same of what preceded the points, the host's fingerprint).
 
     Only names that are expected are taken out of the archive.
     """
-    points: dict = {}
-    preparations: dict = {}
-    environment: dict = {}
+    points: dict[str, Any] = {}
+    preparations: dict[str, Any] = {}
+    environment: dict[str, Any] = {}
     taken = 0
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         for member in tar:
@@ -47,16 +50,24 @@ def unpack(archive: bytes, point_ids: set) -> tuple:
             if not member.isfile() or member.size > LARGEST_FILE_BYTES:
                 continue
             if member.name == "host.json":
-                environment = json.loads(tar.extractfile(member).read())
+                environment = json.loads(_content(tar, member))
             elif len(parts) == 3 and parts[2] in FILES:
                 if parts[0] == "points" and parts[1] in point_ids:
-                    points.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+                    points.setdefault(parts[1], {})[parts[2]] = _content(tar, member)
                 elif parts[0] == "preparation" and _PREPARATION.fullmatch(parts[1]):
-                    preparations.setdefault(parts[1], {})[parts[2]] = tar.extractfile(member).read()
+                    preparations.setdefault(parts[1], {})[parts[2]] = _content(tar, member)
     return points, preparations, environment
 
 
-def read_point(point: dict, layer: dict, asked: dict, files: dict) -> dict:
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    stream = tar.extractfile(member)
+    # Only what is no file has no content.
+    return stream.read() if stream else b""
+
+
+def read_point(
+    point: dict[str, Any], layer: dict[str, Any], asked: dict[str, Any], files: dict[str, Any]
+) -> dict[str, Any]:
     """The result of a point out of the files its host left."""
     meta = json.loads(files["meta.json"]) if "meta.json" in files else None
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}

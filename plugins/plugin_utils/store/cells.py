@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...module_utils.result import histogram
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
@@ -39,15 +41,17 @@ class Cell:
     engine: str
     ioengine: str
     repetitions: int
-    figures: dict  # direction -> metric -> Figure
-    bounds: dict  # direction -> metric -> (lower, upper) of the percentiles that no histogram tells
+    figures: dict[str, dict[str, Figure]]  # direction -> metric -> Figure
+    bounds: dict[
+        str, dict[str, tuple[float, float]]
+    ]  # direction -> metric -> (lower, upper) of the percentiles that no histogram tells
     bins: histogram.Packed  # of all repetitions and directions; empty when one of them has none
-    points: list
-    flags: list = field(default_factory=list)
-    cpu: dict = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
-    others: dict = field(default_factory=dict)  # other host -> metric of CPU -> Figure
-    esxi: dict = field(default_factory=dict)  # metric of ESXI -> Figure
-    esxi_below: list = field(
+    points: list[str]
+    flags: list[str] = field(default_factory=list)
+    cpu: dict[str, Figure] = field(default_factory=dict)  # metric of CPU -> Figure, on the host that issues the I/O
+    others: dict[str, dict[str, Figure]] = field(default_factory=dict)  # other host -> metric of CPU -> Figure
+    esxi: dict[str, Figure] = field(default_factory=dict)  # metric of ESXI -> Figure
+    esxi_below: list[str] = field(
         default_factory=list
     )  # metrics of ESXI that are below what the hypervisor's counter can tell
     esxi_simulated: bool = False
@@ -56,7 +60,7 @@ class Cell:
     def figure(self, metric: str, direction: str = "total") -> Figure | None:
         return self.figures.get(direction, {}).get(metric)
 
-    def between(self, metric: str, direction: str = "total") -> tuple | None:
+    def between(self, metric: str, direction: str = "total") -> tuple[float, float] | None:
         return self.bounds.get(direction, {}).get(metric)
 
     def value(self, metric: str, direction: str = "total") -> float | None:
@@ -64,15 +68,15 @@ class Cell:
         return figure.value if figure else None
 
 
-def is_measured(result: dict) -> bool:
+def is_measured(result: dict[str, Any]) -> bool:
     return result["status"] == "measured" and bool(directions_of(result))
 
 
-def by_time(results: list) -> list:
+def by_time(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(results, key=lambda result: (str(result.get("started_utc") or ""), result["point_id"]))
 
 
-def directions_of(result: dict) -> dict:
+def directions_of(result: dict[str, Any]) -> dict[str, Any]:
     """What was measured, with 'total' always among it: a run in one direction is its own total."""
     found = {name: result[name] for name in PARTS if result.get(name)}
     own = [found[name] for name in DIRECTIONS if name in found]
@@ -81,16 +85,16 @@ def directions_of(result: dict) -> dict:
     return found if "total" in found else {}
 
 
-def pool(results: list) -> Cell:
+def pool(results: list[dict[str, Any]]) -> Cell:
     """All repetitions of one layer and workload as one cell.
 
     Rates: the median. Mean latency: weighted by the number of I/Os. Percentiles: from the merged histograms, never an
     average of percentiles; without histograms a single repetition speaks for itself, and of several is known between which bounds theirs lies.
     """
     first, taken = results[0], [directions_of(result) for result in results]
-    figures: dict = {}
-    bounds: dict = {}
-    bins: dict = {}
+    figures: dict[str, dict[str, Figure]] = {}
+    bounds: dict[str, dict[str, tuple[float, float]]] = {}
+    bins: dict[str, histogram.Packed] = {}
     for direction in PARTS:
         parts = [part[direction] for part in taken if direction in part]
         if not parts:
@@ -139,30 +143,31 @@ def pool(results: list) -> Cell:
     )
 
 
-def _issuer(engine: dict) -> str:
+def _issuer(engine: dict[str, Any]) -> str:
     """What issues the I/O: fio has several ways to, others are their own."""
     return str(engine.get("ioengine") or (engine.get("name") if engine.get("name") != "fio" else None) or "?")
 
 
-def bounds_of(parts: list, metric: str) -> tuple | None:
+def bounds_of(parts: list[dict[str, Any]], metric: str) -> tuple[float, float] | None:
     """(lower, upper): the percentile of all I/Os lies between the least and the greatest of the parts', whose own may be known between bounds only."""
     stem = metric.removesuffix("_ns")
     lower, upper = ([part.get(metric, part.get(f"{stem}_{edge}_ns")) for part in parts] for edge in ("lower", "upper"))
-    return (min(lower), max(upper)) if all(isinstance(value, (int, float)) for value in lower + upper) else None
+    least, most = ([value for value in values if isinstance(value, (int, float))] for values in (lower, upper))
+    return (min(least), max(most)) if len(least) == len(most) == len(parts) else None
 
 
-def _median(values) -> Figure | None:
+def _median(values: Iterable[Any]) -> Figure | None:
     known = [value for value in values if isinstance(value, (int, float))]
     return Figure(statistics.median(known), min(known), max(known)) if known else None
 
 
-def _medians(parts: list, metrics: tuple) -> dict:
+def _medians(parts: Iterable[dict[str, Any] | None], metrics: tuple[str, ...]) -> dict[str, Figure]:
     """metric -> Figure over the repetitions, of what at least one of them has."""
-    parts = [part for part in parts if isinstance(part, dict)]
-    return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in parts))}
+    known = [part for part in parts if isinstance(part, dict)]
+    return {metric: figure for metric in metrics if (figure := _median(part.get(metric) for part in known))}
 
 
-def _esxi(results: list) -> dict:
+def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
     """What an ESXi host counted, as fields of Cell."""
     parts = [part for result in results if isinstance(part := (result.get("counters") or {}).get("esxi"), dict)]
     figures = _medians(parts, ESXI)
@@ -174,7 +179,7 @@ def _esxi(results: list) -> dict:
     return {"esxi": figures, "esxi_below": below, "esxi_simulated": any(part.get("simulated") for part in parts)}
 
 
-def _others(results: list) -> dict:
+def _others(results: list[dict[str, Any]]) -> dict[str, dict[str, Figure]]:
     """other host -> metric of CPU -> Figure, of what was counted there meanwhile; a simulated host says so in its name."""
     seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
     found = {}
@@ -186,15 +191,16 @@ def _others(results: list) -> dict:
     return found
 
 
-def _nearest_median(results: list, taken: list) -> str:
+def _nearest_median(results: list[dict[str, Any]], taken: list[dict[str, Any]]) -> str:
     """The point whose rate is the median of the repetitions (the lower of the two middle ones)."""
     order = sorted(
         range(len(results)), key=lambda index: (taken[index]["total"].get("iops") or 0, results[index]["point_id"])
     )
-    return results[order[(len(order) - 1) // 2]]["point_id"]
+    point_id: str = results[order[(len(order) - 1) // 2]]["point_id"]
+    return point_id
 
 
-def _merged(parts: list) -> histogram.Packed:
+def _merged(parts: list[dict[str, Any]]) -> histogram.Packed:
     """The histograms of all parts as one, or nothing when one of them has none: half a histogram would be a wrong one.
 
     Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
@@ -205,7 +211,7 @@ def _merged(parts: list) -> histogram.Packed:
     bins = [one["bins"] for one in found]
     if len(bins) == 1:
         return bins[0] if isinstance(bins[0], histogram.Packed) else histogram.Packed(bins[0])
-    total: dict = {}
+    total: dict[str, Any] = {}
     for one in bins:
         histogram.add(total, one)
     return histogram.Packed(total)

@@ -15,6 +15,7 @@ import json
 import math
 import re
 from datetime import datetime, timezone
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
@@ -136,12 +137,12 @@ POINT_METRICS = {
 }
 
 
-def table(rows: list) -> list:
+def table(rows: list[dict[str, Any]]) -> list[list[Any]]:
     """The rows as lists of cells in the order of COLUMNS; None where nothing was measured."""
     return [[_cell(row, column, where, kind) for column, where, kind in COLUMNS] for row in rows]
 
 
-def _cell(row: dict, column: str, where: str, kind: str):
+def _cell(row: dict[str, Any], column: str, where: str, kind: str) -> Any:
     found = value(row, where)
     if found is None:
         return None
@@ -174,7 +175,7 @@ def _cell(row: dict, column: str, where: str, kind: str):
     )
 
 
-def _named(rows: list) -> list:
+def _named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows as mappings from column to cell, without the empty ones."""
     names = [column for column, _where, _kind in COLUMNS]
     return [{name: cell for name, cell in zip(names, cells) if cell is not None} for cells in table(rows)]
@@ -183,7 +184,7 @@ def _named(rows: list) -> list:
 # ---------------------------------------------------------------- tables
 
 
-def as_csv(rows: list) -> bytes:
+def as_csv(rows: list[dict[str, Any]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow([column for column, _where, _kind in COLUMNS])
@@ -196,12 +197,12 @@ def as_csv(rows: list) -> bytes:
     return _utf8(text.getvalue())
 
 
-def as_jsonl(results: list) -> bytes:
+def as_jsonl(results: list[dict[str, Any]]) -> bytes:
     """Rows, or whole results, one a line."""
     return b"".join(_utf8(json.dumps(result, sort_keys=True, separators=(",", ":")) + "\n") for result in results)
 
 
-def as_parquet(rows: list) -> bytes:
+def as_parquet(rows: list[dict[str, Any]]) -> bytes:
     try:
         import pyarrow  # not needed for anything else, and large
         import pyarrow.parquet
@@ -225,11 +226,11 @@ def as_parquet(rows: list) -> bytes:
 # ---------------------------------------------------------------- time series
 
 
-def as_prometheus(rows: list) -> bytes:
+def as_prometheus(rows: list[dict[str, Any]]) -> bytes:
     """Gauges without a time stamp, which the textfile collector and the push gateway refuse; when a point ended is a gauge of its own."""
     points, lines = _named(rows), []
 
-    def family(name: str, text: str, samples: list) -> None:
+    def family(name: str, text: str, samples: list[tuple[dict[str, str], float]]) -> None:
         if samples:
             lines.extend([f"# HELP {name} {text}", f"# TYPE {name} gauge"])
             lines.extend(f"{name}{{{_labels(labels)}}} {number!r}" for labels, number in samples)
@@ -260,16 +261,16 @@ def as_prometheus(rows: list) -> bytes:
     return _utf8("\n".join([*lines, ""]))
 
 
-def _scaled(number, factor):
+def _scaled(number: float, factor: float) -> float:
     # Divided, because 1e-9 is not exactly what it says and 1e9 is.
     return number if factor == 1 else number / round(1 / factor) if factor < 1 else number * factor
 
 
-def _tags(point: dict) -> dict:
+def _tags(point: dict[str, Any]) -> dict[str, str]:
     return {name: str(point[name]) for name in TAGS if name in point}
 
 
-def _labels(labels: dict) -> str:
+def _labels(labels: dict[str, str]) -> str:
     return ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
 
 
@@ -277,7 +278,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def as_influx(rows: list) -> bytes:
+def as_influx(rows: list[dict[str, Any]]) -> bytes:
     """One line of ``storlab_point`` for each point and one of ``storlab`` for each of its directions, at the time the point ended.
 
     Rows without that time must be left out before: a line without a time stamp would get the time at which it is read.
@@ -295,7 +296,7 @@ def as_influx(rows: list) -> bytes:
     return _utf8("".join(f"{line}\n" for line in lines))
 
 
-def _line(measurement: str, tags: dict, fields: dict, at: int) -> str:
+def _line(measurement: str, tags: dict[str, str], fields: dict[str, Any], at: int) -> str:
     told = ",".join([measurement, *(f"{name}={_tag(name, tags[name])}" for name in sorted(tags) if tags[name])])
     return f"{told} {','.join(f'{name}={_field(found)}' for name, found in fields.items())} {at}"
 
@@ -311,7 +312,7 @@ def _tag(name: str, text: str) -> str:
     return re.sub(r"([,= ])", r"\\\1", text)
 
 
-def _field(found) -> str:
+def _field(found: bool | float | str) -> str:
     if isinstance(found, bool):
         return str(found).lower()
     if isinstance(found, int):
@@ -322,7 +323,7 @@ def _field(found) -> str:
     return f'"{escaped}"'
 
 
-def time_ns(point: dict) -> int:
+def time_ns(point: dict[str, Any]) -> int:
     """When the point ended, in ns since 1970, exactly."""
     text = point["finished_utc"]
     try:

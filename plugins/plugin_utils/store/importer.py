@@ -17,6 +17,7 @@ import hashlib
 import json
 import re
 import time
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, iometer
@@ -85,7 +86,7 @@ def decode(content: bytes) -> str:
     return content.decode("utf-8-sig", "surrogateescape")
 
 
-def read(name: str, content: bytes) -> list:
+def read(name: str, content: bytes) -> list[dict[str, Any]]:
     """What one file holds: [{job, workload, told, ...}], see _entry, or [{updates}] of an inst file.
 
     name: its path, relative to the folder that is imported, with /.
@@ -114,7 +115,7 @@ def read(name: str, content: bytes) -> list:
     return entries
 
 
-def _reader(text: str) -> tuple:
+def _reader(text: str) -> tuple[Any, ...]:
     """(engine, its module), (None, None) for what is of none. fio's document may come after any amount of messages, the others begin the file."""
     if re.search(r'"fio version"\s*:', text):
         return "fio", fio
@@ -123,7 +124,9 @@ def _reader(text: str) -> tuple:
     )
 
 
-def _entry(told: dict, clients=None, series=None) -> dict:
+def _entry(
+    told: dict[str, Any], clients: list[dict[str, Any]] | None = None, series: dict[str, Any] | None = None
+) -> dict[str, Any]:
     return {
         "told": told,
         "job": told.get("job_name"),
@@ -133,15 +136,16 @@ def _entry(told: dict, clients=None, series=None) -> dict:
     }
 
 
-def _plain_entries(reader, text: str) -> list:
+def _plain_entries(reader: Any, text: str) -> list[dict[str, Any]]:
     found = reader.results(text)
     samples = reader.series(text) if reader is diskspd else [None] * len(found)
     return [_entry(told, series=series) for told, series in zip(found, samples)]
 
 
-def _fio_entries(text: str) -> list:
+def _fio_entries(text: str) -> list[dict[str, Any]]:
     """One entry a job of each run: what numjobs or several servers made of a job is one load."""
-    groups, lost = {}, []
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    lost = []
     for told in fio.results(text):
         if any(failure["code"] == "client_lost" for failure in told["failures"]):
             lost.append(told)
@@ -156,10 +160,12 @@ def _fio_entries(text: str) -> list:
     # When no server answered there is nothing but their names.
     entries = [] if groups else [_entry(told) for told in lost]
     for rows in groups.values():
-        hosts: dict = {}
+        hosts: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
         for told in rows:
             hosts.setdefault((told.get("host"), told.get("port")), []).append(told)
-        first = {key: rows[0][key] for key in ("workload", "job_name", "finished_utc") if key in rows[0]}
+        first: dict[str, Any] = {
+            key: rows[0][key] for key in ("workload", "job_name", "finished_utc") if key in rows[0]
+        }
         each = [
             {
                 **_combined(of_host),
@@ -177,7 +183,9 @@ def _fio_entries(text: str) -> list:
 # ---------------------------------------------------------------- the points of a run
 
 
-def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
+def points(
+    entries: list[dict[str, Any]], testbed_id: str, run_id: str, root: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(results, unread) of the entries of all files, in the order in which their paths are read.
 
     results: complete results of schema storlab.result/1, each with ``sources`` [{file, sha256}] and perhaps ``series``, which the caller stores.
@@ -185,7 +193,8 @@ def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
     """
     checked(testbed_id, "testbed_id")
     checked(run_id, "run_id")
-    usable, unread = [], []
+    usable: list[dict[str, Any]] = []
+    unread: list[dict[str, Any]] = []
     for entry in _of_clients(_with_updates(_without_copies(entries, unread), unread)):
         if entry["workload"] is None:
             told = entry["told"]
@@ -198,7 +207,8 @@ def points(entries: list, testbed_id: str, run_id: str, root: str) -> tuple:
         else:
             usable.append(entry)
     _mark_shared(usable)
-    found, repetitions = [], {}
+    found: list[dict[str, Any]] = []
+    repetitions: dict[tuple[str, str, str], int] = {}
     layers = _layers(usable, root)
     for entry, layer, variant in zip(usable, layers, _variants(usable, layers)):
         name = workload_id(entry["workload"])
@@ -213,9 +223,9 @@ def checked(value: str, variable: str) -> None:
         raise bad_value(variable, value, "Use up to 100 letters, digits and . _ - only; it names a folder.")
 
 
-def _without_copies(entries: list, unread: list) -> list:
+def _without_copies(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same bytes twice are one measurement, not two that agree."""
-    first: dict = {}
+    first: dict[str, str] = {}
     kept = []
     for entry in entries:
         original = first.setdefault(entry["sha256"], entry["file"])
@@ -226,9 +236,9 @@ def _without_copies(entries: list, unread: list) -> list:
     return kept
 
 
-def _with_updates(entries: list, unread: list) -> list:
+def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries, those of IOMeter with the updates that it showed while they ran: inst<name> has them for the tests in <name>, in their order."""
-    files: dict = {}
+    files: dict[str, list[dict[str, Any]]] = {}
     for entry in entries:
         files.setdefault(entry["file"], []).append(entry)
     kept = []
@@ -255,9 +265,10 @@ def _with_updates(entries: list, unread: list) -> list:
     return kept
 
 
-def _of_clients(entries: list) -> list:
+def _of_clients(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries, those of clients that ran at the same time taken as one."""
-    found, open_groups = [], {}
+    found: list[list[dict[str, Any]]] = []
+    open_groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
     for entry in entries:
         key = (entry["folder"], entry.get("stem"), entry["job"], json.dumps(entry["workload"], sort_keys=True))
         group = next(
@@ -272,26 +283,28 @@ def _of_clients(entries: list) -> list:
     return [_together(group) for group in found]
 
 
-def _overlap(one: dict, other: dict) -> bool:
+def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two files tell of the same time, by more than half of the shorter run."""
-    (start, end), (other_start, other_end) = _span(one["told"]), _span(other["told"])
-    if None in (start, other_start):
+    span, other_span = _span(one["told"]), _span(other["told"])
+    if span is None or other_span is None:
         return False
+    (start, end), (other_start, other_end) = span, other_span
     return min(end, other_end) - max(start, other_start) > 0.5 * min(end - start, other_end - other_start)
 
 
-def _span(told: dict) -> tuple:
-    """(start, end) in seconds since 1970, (None, None) where the file does not tell."""
+def _span(told: dict[str, Any]) -> tuple[float, float] | None:
+    """(start, end) in seconds since 1970, None where the file does not tell."""
     if "span_ms" in told:
         return told["span_ms"][0] / 1000, told["span_ms"][1] / 1000
-    runtime, end, start = (told.get(key) for key in ("runtime_s", "finished_utc", "started_utc"))
-    if not runtime or not (start or end):
-        return None, None
-    at = calendar.timegm(time.strptime(end or start, "%Y-%m-%dT%H:%M:%SZ"))
+    runtime, end = told.get("runtime_s"), told.get("finished_utc")
+    moment = end or told.get("started_utc")
+    if not runtime or not moment:
+        return None
+    at = calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ"))
     return (at - runtime, at) if end else (at, at + runtime)
 
 
-def _together(group: list) -> dict:
+def _together(group: list[dict[str, Any]]) -> dict[str, Any]:
     if len(group) == 1:
         return group[0]
     clients = [{**entry["told"], "host": entry["client"]} for entry in group]
@@ -311,7 +324,7 @@ def _together(group: list) -> dict:
     return {**first, "told": told, "clients": clients, "sources": sources}
 
 
-def _all_of(clients: list) -> dict:
+def _all_of(clients: list[dict[str, Any]]) -> dict[str, Any]:
     """Clients that ran at the same time, taken as one."""
     told = _combined(
         [
@@ -329,7 +342,7 @@ def _all_of(clients: list) -> dict:
     return told
 
 
-def _combined(rows: list, concurrent: bool | None = None) -> dict:
+def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dict[str, Any]:
     """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
     told = fio.together(rows, concurrent)
     targets = sorted({target for row in rows for target in row.get("targets", ())})
@@ -342,7 +355,7 @@ def _combined(rows: list, concurrent: bool | None = None) -> dict:
     return told
 
 
-def bounds(parts: list, merged: dict) -> dict:
+def bounds(parts: list[dict[str, Any]], merged: dict[str, Any]) -> dict[str, Any]:
     """latency_p99_lower_ns, latency_p99_upper_ns … for the percentiles that merging had to leave out, or the percentile where both are one.
 
     That of all I/O lies between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
@@ -350,19 +363,19 @@ def bounds(parts: list, merged: dict) -> dict:
     found = {}
     for name in schema.PERCENTILES.values():
         stem = name[: -len("_ns")]
-        lower = [part.get(name, part.get(f"{stem}_lower_ns")) for part in parts]
-        upper = [part.get(name, part.get(f"{stem}_upper_ns")) for part in parts]
+        lower: list[Any] = [part.get(name, part.get(f"{stem}_lower_ns")) for part in parts]
+        upper: list[Any] = [part.get(name, part.get(f"{stem}_upper_ns")) for part in parts]
         if not {name, f"{stem}_lower_ns"} & set(merged) and len(parts) > 1 and None not in lower and None not in upper:
             low, high = min(lower), max(upper)
             found.update({name: low} if low == high else {f"{stem}_lower_ns": low, f"{stem}_upper_ns": high})
     return found
 
 
-def _layers(entries: list, root: str) -> list:
+def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
     """The name of each entry's layer: the folders that do not tell of the workload; the target, too, where these have several; the job, too, where
     jobs of one file would be one layer's."""
     names = [_layer(entry, root) for entry in entries]
-    targets: dict = {}
+    targets: dict[str, set[tuple[str, ...]]] = {}
     for entry, name in zip(entries, names):
         targets.setdefault(name, set()).add(_targets(entry))
     names = [
@@ -371,7 +384,7 @@ def _layers(entries: list, root: str) -> list:
         else name
         for entry, name in zip(entries, names)
     ]
-    jobs: dict = {}
+    jobs: dict[tuple[str, str, str], set[Any]] = {}
     for entry, name in zip(entries, names):
         jobs.setdefault((entry["file"], name, workload_id(entry["workload"])), set()).add(entry["job"])
     return [
@@ -382,18 +395,18 @@ def _layers(entries: list, root: str) -> list:
     ]
 
 
-def _targets(entry: dict) -> tuple:
+def _targets(entry: dict[str, Any]) -> tuple[str, ...]:
     return tuple(entry["told"].get("targets") or ())
 
 
-def _short_names(paths: tuple, others: set) -> list:
+def _short_names(paths: tuple[str, ...], others: set[tuple[str, ...]]) -> list[str]:
     """The last parts of the paths, or all of them where two would have the same name."""
     known = {path for group in others for path in group}
     bases = [re.split(r"[/\\]", path.rstrip("/\\"))[-1] for path in known]
     return [path if len(set(bases)) < len(known) else re.split(r"[/\\]", path.rstrip("/\\"))[-1] for path in paths]
 
 
-def _variants(entries: list, layers: list) -> list:
+def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
     """What tells points of one layer and workload apart: the engine, or how much of the target was used; '' where nothing does."""
     keys = [(layer, workload_id(entry["workload"])) for entry, layer in zip(entries, layers)]
     told = []
@@ -409,7 +422,7 @@ def _variants(entries: list, layers: list) -> list:
                 },
             }
         )
-    values: dict = {}
+    values: dict[tuple[tuple[str, str], str], set[str]] = {}
     for key, one in zip(keys, told):
         for part in ("engine", "ioengine", "size", "file_size", "files"):
             values.setdefault((key, part), set()).add(one.get(part, ""))
@@ -421,24 +434,22 @@ def _variants(entries: list, layers: list) -> list:
     ]
 
 
-def _mark_shared(entries: list) -> None:
+def _mark_shared(entries: list[dict[str, Any]]) -> None:
     """Flags the loads that had a target at the same time as another one: their figures are of half a device each."""
-    by_target: dict = {}
+    by_target: dict[tuple[Any, str], list[dict[str, Any]]] = {}
     for entry in entries:
         told = entry["told"]
         for target in _targets(entry):
             by_target.setdefault((told.get("host"), target), []).append(entry)
     for users in by_target.values():
-        started: dict = {}
+        started: dict[tuple[Any, ...], list[int]] = {}
         # One stamp of fio is of all jobs of its document, of which some may have waited for others.
         alone = {
             (entry["file"], entry["told"].get("run")) if "span_ms" not in entry["told"] else index: index
             for index, entry in enumerate(users)
         }
-        spans = sorted(
-            (*span, index) for index in alone.values() if (span := _span(users[index]["told"])) and None not in span
-        )
-        shared: set = set()
+        spans = sorted((*span, index) for index in alone.values() if (span := _span(users[index]["told"])))
+        shared: set[int] = set()
         latest = (float("-inf"), -1)
         for start, end, index in spans:
             # Stamps of fio are whole seconds, so that one run after another may seem to begin before the end of the first.
@@ -454,7 +465,7 @@ def _mark_shared(entries: list) -> None:
             users[index]["told"] = {**told, "flags": list(dict.fromkeys([*told["flags"], "shared_target"]))}
 
 
-def _layer(entry: dict, root: str) -> str:
+def _layer(entry: dict[str, Any], root: str) -> str:
     parts = [part for part in entry["folder"].split("/") if part and not _ABOUT_THE_WORKLOAD.fullmatch(part)]
     if "stem" in entry and parts and _HCIBENCH_TEST.fullmatch(parts[-1]):
         # The folder is the workload and when it began; the names of the files have the VMs' prefix and the data store.
@@ -468,7 +479,9 @@ def file_name(text: str) -> str:
     return name if name == text else f"{name}-{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()[:6]}"
 
 
-def _point(entry: dict, layer: str, name: str, variant: str, repetition: int, run: dict) -> dict:
+def _point(
+    entry: dict[str, Any], layer: str, name: str, variant: str, repetition: int, run: dict[str, Any]
+) -> dict[str, Any]:
     told = entry["told"]
     hosts = told.get("host")
     same = {"layer": layer, "workload": entry["workload"], "engine": told["engine"]["name"], "repetition": repetition}
@@ -509,9 +522,9 @@ def _point(entry: dict, layer: str, name: str, variant: str, repetition: int, ru
     return found
 
 
-def _client(told: dict) -> dict:
+def _client(told: dict[str, Any]) -> dict[str, Any]:
     """A client as a point stores it: without what grows with the number of clients."""
-    found = {key: told[key] for key in ("host", "status", "failures") if key in told}
+    found: dict[str, Any] = {key: told[key] for key in ("host", "status", "failures") if key in told}
     for name in schema.PARTS:
         if name in told:
             found[name] = {key: value for key, value in told[name].items() if key != "histogram"}
@@ -521,7 +534,9 @@ def _client(told: dict) -> dict:
 # ---------------------------------------------------------------- the files of a run
 
 
-def files(results: list, unread: list, root: str) -> tuple:
+def files(
+    results: list[dict[str, Any]], unread: list[dict[str, Any]], root: str
+) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
     desired, copies = {}, {}
     for found in results:
@@ -562,7 +577,7 @@ def _raw_name(path: str) -> str:
     return f"raw-{name}" if name in ("result.json", "series.json", "sources.json") else name
 
 
-def _published(found: dict) -> dict:
+def _published(found: dict[str, Any]) -> dict[str, Any]:
     """The layer of a result, as layers.json has layers; nothing proves what it was, so its identity is empty."""
     return {
         "name": found["layer"],
@@ -577,6 +592,6 @@ def _published(found: dict) -> dict:
     }
 
 
-def natural(name: str) -> list:
+def natural(name: str) -> list[Any]:
     """Sort key that reads run-2 before run-10."""
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]

@@ -9,7 +9,9 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
@@ -17,7 +19,7 @@ from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
 from . import additions, store, verify
 
-OPTIONAL = {
+OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
     "cpu": dict,
     "errors": dict,
@@ -34,13 +36,13 @@ class Run:
     folder: str
     testbed_id: str
     run_id: str
-    layers: dict = field(default_factory=dict)
-    environments: dict = field(default_factory=dict)
-    results: list = field(default_factory=list)
-    asked: dict = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
-    installations: list = field(default_factory=list)  # of operating systems, as docs/results.md says
-    damaged: list = field(default_factory=list)  # {file, reason}
-    verified: dict | None = None  # the last verdict of verify_results, see verify.py
+    layers: dict[str, Any] = field(default_factory=dict)
+    environments: dict[str, Any] = field(default_factory=dict)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    asked: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
+    installations: list[Any] = field(default_factory=list)  # of operating systems, as docs/results.md says
+    damaged: list[Any] = field(default_factory=list)  # {file, reason}
+    verified: dict[str, Any] | None = None  # the last verdict of verify_results, see verify.py
 
 
 def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
@@ -82,9 +84,10 @@ def _first_start(folder: str) -> str:
     return ""
 
 
-def under(layer: dict, *variants: str) -> dict:
+def under(layer: dict[str, Any], *variants: str) -> dict[str, Any]:
     """The layer as it was in the first of these variants in which it was measured, else as it was in the end."""
-    known = layer.get("variants") if isinstance(layer.get("variants"), dict) else {}
+    variants_of = layer.get("variants")
+    known: dict[str, Any] = variants_of if isinstance(variants_of, dict) else {}
     found = next((known[name] for name in variants if isinstance(known.get(name), dict)), layer)
     return {key: value for key, value in found.items() if key != "variants"}
 
@@ -130,8 +133,8 @@ def read_run(folder: str) -> Run:
             name = f"points/{entry}/result.json"
             result, reason = store.read_result(os.path.join(folder, name))
             result = result and added.to(result)
-            reason = reason or completed(result)
-            if reason:
+            reason = reason or completed(result or {})
+            if reason or not result:
                 run.damaged.append({"file": name, "reason": reason})
             else:
                 result = _slim(result)
@@ -153,7 +156,7 @@ def read_run(folder: str) -> Run:
     return run
 
 
-def _installations(run: Run) -> list:
+def _installations(run: Run) -> list[dict[str, Any]]:
     """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
     folder, found = os.path.join(run.folder, "installations"), []
     for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
@@ -172,7 +175,7 @@ def _installations(run: Run) -> list:
     return found
 
 
-def _timed(timed: dict) -> bool:
+def _timed(timed: dict[str, Any]) -> bool:
     """Whether it has what a table of installations shows, and figures where figures belong."""
     try:
         counters = timed.get("counters") or {}
@@ -188,7 +191,7 @@ def _timed(timed: dict) -> bool:
     return all(isinstance(figure, (int, float)) for figure in figures) and all(isinstance(word, str) for word in words)
 
 
-def _read(run: Run, name: str, kinds: tuple):
+def _read(run: Run, name: str, kinds: tuple[type, ...]) -> Any:
     """The content of one JSON file, or None and a line in run.damaged."""
     try:
         with open(os.path.join(run.folder, name), "rb") as handle:
@@ -204,7 +207,7 @@ def _read(run: Run, name: str, kinds: tuple):
     return content
 
 
-def read_series(folder: str, result: dict) -> dict | None:
+def read_series(folder: str, result: dict[str, Any]) -> dict[str, Any] | None:
     """The samples of one point, {interval_s, columns, rows}; None when there are none that can be used."""
     file = result["files"].get("series")
     if not file or file["state"] in ("missing", "differs"):
@@ -220,7 +223,7 @@ def read_series(folder: str, result: dict) -> dict | None:
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _slim(value, levels: int = 5):
+def _slim(value: Any, levels: int = 5) -> Any:
     """The same with each key once in memory, not once a point; histograms, and what lies deeper than a result's own keys do, as they are."""
     if isinstance(value, dict) and levels:
         return {sys.intern(key): part if key == "histogram" else _slim(part, levels - 1) for key, part in value.items()}
@@ -235,10 +238,10 @@ class _Sums:
     """
 
     def __init__(self) -> None:
-        self.cells: dict = {}
-        self.growing: dict = {}
+        self.cells: dict[tuple[str, ...], dict[str, Any]] = {}
+        self.growing: dict[str, Any] = {}
 
-    def take(self, result: dict) -> None:
+    def take(self, result: dict[str, Any]) -> None:
         if result["status"] != "measured":
             return
         sums = self.cells.setdefault(
@@ -273,7 +276,7 @@ class _Sums:
                 pooled["bins"] = histogram.Packed(pooled["bins"])
 
 
-def completed(result: dict) -> str | None:
+def completed(result: dict[str, Any]) -> str | None:
     """Give a result of store.py the keys that the report relies on; why that cannot be when it cannot."""
     for key, kind in (("counters", dict), ("steady_state", dict), ("checks", list)):
         if not isinstance(result.get(key) or kind(), kind):
@@ -283,7 +286,7 @@ def completed(result: dict) -> str | None:
     return None
 
 
-def _files(run: Run, point: str, result: dict) -> dict:
+def _files(run: Run, point: str, result: dict[str, Any]) -> dict[str, Any]:
     """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
     found = {}
     for kind in ("raw", "job", "series"):
@@ -294,7 +297,7 @@ def _files(run: Run, point: str, result: dict) -> dict:
     return found
 
 
-def _file(run: Run, record: dict, paths: list) -> dict:
+def _file(run: Run, record: dict[str, Any], paths: list[str]) -> dict[str, Any]:
     """The first of these files that there is, set against what was recorded of it."""
     relative = sha256 = None
     for path in paths:
@@ -316,7 +319,7 @@ def _file(run: Run, record: dict, paths: list) -> dict:
     return {"path": relative, "name": str(record["file"]), "sha256": record.get("sha256"), "state": state}
 
 
-def _places(point: str, file: str) -> list:
+def _places(point: str, file: str) -> list[str]:
     """Where a file may be, relative to the folder of the run: beside its result, or as older runs say it. Never outside of the run."""
     if "/" not in file:
         return [f"points/{point}/{file}"]

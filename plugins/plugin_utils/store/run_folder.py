@@ -15,7 +15,8 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
@@ -36,7 +37,7 @@ POINT = "point.json"
 KEPT = (*FILES, POINT)
 
 
-def stored(run_dir: str, points: list) -> dict:
+def stored(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     """{point_id: result} of these points that are there already. What was measured differently is never written over."""
     results, added = {}, additions.Additions(run_dir, json.loads)
     for point in points:
@@ -57,7 +58,7 @@ def stored(run_dir: str, points: list) -> dict:
     return results
 
 
-def failed(run_dir: str, points: list) -> dict:
+def failed(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     """{point_id: result} of these points that failed when they were last measured."""
     results = {}
     for point in points:
@@ -69,7 +70,7 @@ def failed(run_dir: str, points: list) -> dict:
     return results
 
 
-def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
+def write_point(run_dir: str, point_id: str, result: dict[str, Any], files: dict[str, Any]) -> None:
     """files: {one of KEPT: content}."""
     place = f"points/{point_id}"
     whole = _whole(run_dir, place, files)
@@ -81,29 +82,29 @@ def write_point(run_dir: str, point_id: str, result: dict, files: dict) -> None:
     )
 
 
-def write_preparation(run_dir: str, name: str, files: dict) -> None:
+def write_preparation(run_dir: str, name: str, files: dict[str, Any]) -> None:
     """preparation/<name>/: what fio was told and said when a layer was written or warmed up, apart from the points; of several times the last."""
     _write(run_dir, _whole(run_dir, f"preparation/{name}", files))
 
 
-def _whole(run_dir: str, place: str, files: dict) -> dict:
+def _whole(run_dir: str, place: str, files: dict[str, Any]) -> dict[str, Any]:
     """{path relative to the run: content, None for what is left there of an earlier time and is to go}."""
     names = [name for name in KEPT if name in files or os.path.exists(os.path.join(run_dir, place, name))]
     return {f"{place}/{name}": files.get(name) for name in names}
 
 
-def write_files(run_dir: str, files: dict) -> None:
+def write_files(run_dir: str, files: dict[str, Any]) -> None:
     """Other files of the run: {path relative to it: content}."""
     _write(run_dir, files)
 
 
-def note(run_dir: str, event: str, **told) -> None:
+def note(run_dir: str, event: str, **told: Any) -> None:
     """A line in the ledger about this run."""
     with _writing(run_dir):
         ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **told)
 
 
-def ledger_files(run_dir: str) -> list:
+def ledger_files(run_dir: str) -> list[Any]:
     """The files of a run that this module writes, as the ledger names them."""
     found = []
     for folder, _folders, names in os.walk(run_dir):
@@ -120,7 +121,7 @@ def ledger_files(run_dir: str) -> list:
     )
 
 
-def results(run_dir: str):
+def results(run_dir: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(point_id, result) of every point that there is a result of, with what was added to it."""
     points, added = os.path.join(run_dir, "points"), additions.Additions(run_dir, json.loads)
     added.refuse_damaged()
@@ -130,7 +131,7 @@ def results(run_dir: str):
             yield name, added.to(schema.load(path))
 
 
-def add(run_dir: str, source: str, results: dict, fresh: dict) -> dict:
+def add(run_dir: str, source: str, results: dict[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
     """added/<source>.json: fresh, {point_id: addition} to these results {point_id: result}, takes the place of what the source added to them earlier.
 
     Returns {point_id: result with its addition}.
@@ -145,7 +146,7 @@ def add(run_dir: str, source: str, results: dict, fresh: dict) -> dict:
     return {name: additions.merged(results[name], [addition]) for name, addition in marked.items()}
 
 
-def write_host(run_dir: str, host: str, environment: dict, variant: str | None = None) -> None:
+def write_host(run_dir: str, host: str, environment: dict[str, Any], variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
     path = os.path.join(run_dir, "hosts", f"{host}.json")
     variants = _read(path).get("variants", {})
@@ -168,10 +169,12 @@ def refuse_unfit(run_dir: str) -> None:
         trial.flush()
 
 
-def add_layers(run_dir: str, layers: dict, variant: str | None = None, measured: Collection = ()) -> None:
+def add_layers(
+    run_dir: str, layers: dict[str, Any], variant: str | None = None, measured: Collection[str] = ()
+) -> None:
     """layers.json, to which every host of the run adds what it knows. What is measured in a variant is kept as it is in each (``variants``)."""
 
-    def merged(known: dict) -> dict:
+    def merged(known: dict[str, Any]) -> dict[str, Any]:
         added = {}
         for name, layer in layers.items():
             variants = {
@@ -184,10 +187,10 @@ def add_layers(run_dir: str, layers: dict, variant: str | None = None, measured:
     _merge(run_dir, "layers.json", merged)
 
 
-def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
+def add_request(run_dir: str, identity: dict[str, Any], request: dict[str, Any], host: str) -> None:
     """run.json: what was asked for. Hosts that were asked the same share an entry of ``requests``, variants are listed in the order they came."""
 
-    def merged(known: dict) -> dict:
+    def merged(known: dict[str, Any]) -> dict[str, Any]:
         requests = [dict(one) for one in known.get("requests", [])]
         same = next(
             (one for one in requests if {key: value for key, value in one.items() if key != "hosts"} == request), None
@@ -204,26 +207,26 @@ def add_request(run_dir: str, identity: dict, request: dict, host: str) -> None:
     _merge(run_dir, "run.json", merged, "asked", host=host)
 
 
-def add_answers(run_dir: str, answers: dict) -> None:
+def add_answers(run_dir: str, answers: dict[str, Any]) -> None:
     """search.json: what the searches of the run have found, by '<layer>.<workload>.<kind>'."""
     _merge(run_dir, "search.json", lambda known: {**known, **answers})
 
 
-def add_prepared(run_dir: str, prepared: dict) -> None:
+def add_prepared(run_dir: str, prepared: dict[str, Any]) -> None:
     """prepared.json: which layers the run has written as a whole, when and on which device, so that it does not write them again."""
     _merge(run_dir, "prepared.json", lambda known: {**known, **prepared})
 
 
-def remember_clock(run_dir: str, host: str, clock: dict) -> None:
+def remember_clock(run_dir: str, host: str, clock: dict[str, Any]) -> None:
     """clocks.json: by how much each host's clock was ahead of the controller's, {offset_s, uncertain_s}."""
     _merge(run_dir, "clocks.json", lambda known: {**known, host: clock})
 
 
-def clocks(run_dir: str) -> dict:
+def clocks(run_dir: str) -> dict[str, Any]:
     return _read(os.path.join(run_dir, "clocks.json"))
 
 
-def clock_between(own: dict, other: dict | None) -> dict | None:
+def clock_between(own: dict[str, Any], other: dict[str, Any] | None) -> dict[str, Any] | None:
     """How far one host's clock is ahead of another's; what is uncertain of both adds up."""
     if other is None:
         return None
@@ -233,19 +236,21 @@ def clock_between(own: dict, other: dict | None) -> dict | None:
     }
 
 
-def layers(run_dir: str) -> dict:
+def layers(run_dir: str) -> dict[str, Any]:
     return _read(os.path.join(run_dir, "layers.json"))
 
 
-def prepared(run_dir: str) -> dict:
+def prepared(run_dir: str) -> dict[str, Any]:
     return _read(os.path.join(run_dir, "prepared.json"))
 
 
-def environment(run_dir: str, host: str) -> dict:
+def environment(run_dir: str, host: str) -> dict[str, Any]:
     return _read(os.path.join(run_dir, "hosts", f"{host}.json"))
 
 
-def _merge(run_dir: str, name: str, change, event: str = "noted", **told) -> None:
+def _merge(
+    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **told: Any
+) -> None:
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
     with locked(run_dir):
@@ -256,10 +261,10 @@ def _merge(run_dir: str, name: str, change, event: str = "noted", **told) -> Non
             _write_json(run_dir, name, wanted, event, **told)
 
 
-def _read(path: str) -> dict:
+def _read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as handle:
-            return json.load(handle)
+            content: dict[str, Any] = json.load(handle)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
@@ -269,10 +274,11 @@ def _read(path: str) -> dict:
             "Restore it from a copy, or choose another run_id.",
             path=path,
         ) from error
+    return content
 
 
 @contextlib.contextmanager
-def locked(folder: str):
+def locked(folder: str) -> Iterator[None]:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -281,11 +287,11 @@ def locked(folder: str):
         os.close(descriptor)
 
 
-def _write_json(run_dir: str, name: str, value, event: str = "noted", **told) -> None:
+def _write_json(run_dir: str, name: str, value: Any, event: str = "noted", **told: Any) -> None:
     _write(run_dir, {name: json.dumps(value, indent=1, sort_keys=True).encode()}, event, **told)
 
 
-def _write(run_dir: str, files: dict, event: str = "noted", **told) -> None:
+def _write(run_dir: str, files: dict[str, Any], event: str = "noted", **told: Any) -> None:
     """Write or, where the content is None, remove these files, in this order; nothing is done where all of them are so already."""
     if all(_content(os.path.join(run_dir, name)) == content for name, content in files.items()):
         return
@@ -313,7 +319,7 @@ def _name(run_dir: str) -> str:
 
 
 @contextlib.contextmanager
-def _writing(path: str):
+def _writing(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

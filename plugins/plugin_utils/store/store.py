@@ -17,6 +17,7 @@ import os
 import tempfile
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any, NoReturn
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
@@ -56,11 +57,11 @@ class Store:
     """One run. rows: results without histograms, by point_id; damaged: [{file, reason}] of what is there and cannot be read."""
 
     folder: str
-    rows: list = field(default_factory=list)
-    damaged: list = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    damaged: list[dict[str, Any]] = field(default_factory=list)
     added: additions.Additions | None = field(default=None, repr=False, compare=False)
 
-    def select(self, **filters) -> list:
+    def select(self, **filters: Any) -> list[dict[str, Any]]:
         """The rows where every filter holds: a value, several values, or a function of the value. ``workload__read_percent`` looks inside.
 
         A row without the key does not match.
@@ -71,7 +72,7 @@ class Store:
             if all(_matches(value(row, key.replace("__", ".")), wanted) for key, wanted in filters.items())
         ]
 
-    def full(self, point_id: str) -> dict:
+    def full(self, point_id: str) -> dict[str, Any]:
         """The whole result with its histograms; Failure 'result_unreadable' when it is not there or damaged."""
         if os.path.basename(point_id) != point_id or point_id in ("", ".", ".."):
             raise Failure(
@@ -82,7 +83,7 @@ class Store:
             )
         path = os.path.join(self.folder, "points", point_id, "result.json")
         content, reason = read_result(path)
-        if reason:
+        if content is None:
             raise Failure(
                 "result_unreadable",
                 f"{path} is not a result: {reason}.",
@@ -91,7 +92,7 @@ class Store:
             )
         return self.added.to(content) if self.added else content
 
-    def overview(self) -> dict:
+    def overview(self) -> dict[str, Any]:
         """What a list of runs says of this one; the keys that nothing is known of are absent."""
         status = [row["status"] for row in self.rows]
         return without_none(
@@ -116,15 +117,15 @@ class Store:
         )
 
 
-def value(row: dict, path: str):
+def value(row: dict[str, Any], path: str) -> Any:
     """What stands under a dotted path (``total.iops``), None when nothing does."""
-    found = row
+    found: Any = row
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
     return found
 
 
-def _matches(found, wanted) -> bool:
+def _matches(found: Any, wanted: Any) -> bool:
     if found is None:
         return False
     if callable(wanted):
@@ -132,7 +133,7 @@ def _matches(found, wanted) -> bool:
     return found in wanted if isinstance(wanted, (list, tuple, set, frozenset)) else found == wanted
 
 
-def runs(results_dir: str, testbed_id: str | None = None) -> list:
+def runs(results_dir: str, testbed_id: str | None = None) -> list[str]:
     """The folders of all runs below results_dir, or of one testbed's, by name."""
     testbeds = [testbed_id] if testbed_id else sorted(_folders(results_dir))
     return [
@@ -153,7 +154,8 @@ def open_run(folder: str) -> Store:
             "Name the folder of a run that benchmark wrote.",
             run_dir=folder,
         )
-    known, entries, fresh = _read_index(folder), [], False
+    known, fresh = _read_index(folder), False
+    entries: list[dict[str, Any]] = []
     clock_ns = None
     for name in sorted(_folders(points)):
         path = os.path.join(points, name, "result.json")
@@ -190,7 +192,7 @@ def open_run(folder: str) -> Store:
     )
 
 
-def _folders(path: str) -> list:
+def _folders(path: str) -> list[str]:
     try:
         with os.scandir(path) as found:
             return [entry.name for entry in found if entry.is_dir()]
@@ -201,7 +203,7 @@ def _folders(path: str) -> list:
 # ---------------------------------------------------------------- the index
 
 
-def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict:
+def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict[str, Any]:
     content, reason = read_result(path)
     if content is not None and content["point_id"] != name:
         reason = f"it is the result of point {content['point_id']!r}, and counts there"
@@ -211,10 +213,10 @@ def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict:
         "mtime_ns": status.st_mtime_ns if status.st_mtime_ns < clock_ns - tick else None,
         "size_bytes": status.st_size,
     }
-    return {**entry, "reason": reason} if reason else {**entry, "row": row_of(content)}
+    return {**entry, "row": row_of(content)} if content and not reason else {**entry, "reason": reason}
 
 
-def row_of(result: dict) -> dict:
+def row_of(result: dict[str, Any]) -> dict[str, Any]:
     """A result as a row: without the histograms, and without what grows with hosts."""
     row = {key: found for key, found in result.items() if key not in NOT_IN_ROWS}
     for name in PARTS:
@@ -232,7 +234,7 @@ def _clock_ns(folder: str) -> int:
         return 0
 
 
-def _read_index(folder: str) -> dict:
+def _read_index(folder: str) -> dict[str, Any]:
     known = {}
     try:
         with open(os.path.join(folder, INDEX), "rb") as handle:
@@ -252,7 +254,7 @@ def _read_index(folder: str) -> dict:
     return known
 
 
-def _write_index(folder: str, entries: list) -> None:
+def _write_index(folder: str, entries: list[dict[str, Any]]) -> None:
     lines = [json.dumps({"schema": INDEX_SCHEMA})]
     lines += [json.dumps(entry, separators=(",", ":"), sort_keys=True) for entry in entries if "size_bytes" in entry]
     with contextlib.suppress(OSError):  # an archive that cannot be written is read all the same
@@ -262,7 +264,7 @@ def _write_index(folder: str, entries: list) -> None:
 # ---------------------------------------------------------------- one result
 
 
-def read_result(path: str) -> tuple:
+def read_result(path: str) -> tuple[dict[str, Any] | None, str | None]:
     """(result, None), or (None, why it is none)."""
     try:
         with open(path, "rb") as handle:
@@ -278,7 +280,7 @@ def read_result(path: str) -> tuple:
     return (None, reason) if reason else (content, None)
 
 
-def parse(raw: bytes):
+def parse(raw: bytes) -> Any:
     """JSON as the standard has it; ValueError for anything else, NaN and Infinity among it."""
     if orjson is not None:
         with contextlib.suppress(ValueError):  # it refuses what fio's words may hold: half a character
@@ -286,11 +288,11 @@ def parse(raw: bytes):
     return json.loads(raw, parse_constant=_not_json)
 
 
-def _not_json(word: str):
+def _not_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number")
 
 
-def problem(content) -> str | None:
+def problem(content: Any) -> str | None:
     """Why this is not a result of the schema that a table or report can rely on, None when it is one."""
     if not isinstance(content, dict):
         return "it is not a result"
@@ -331,7 +333,7 @@ def problem(content) -> str | None:
     return None
 
 
-def _counted(bins: dict) -> bool:
+def _counted(bins: dict[str, Any]) -> bool:
     """Whether keys are decimal numbers and values counts. Joined, the keys are looked through at once; an empty one would not be seen."""
     return (
         "".join(bins).isdecimal()
@@ -341,9 +343,9 @@ def _counted(bins: dict) -> bool:
     )
 
 
-def _is_number(found) -> bool:
+def _is_number(found: Any) -> bool:
     return type(found) in (int, float) and math.isfinite(found)
 
 
-def _shown(found) -> str:
+def _shown(found: Any) -> str:
     return f"a {type(found).__name__}" if isinstance(found, (dict, list)) else repr(found)[:80]
