@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
 from ...module_utils.core import units
+from ..store.cells import Figure
 from . import plot
 from .markup import joined, shapes
 from .plot import CHARACTER
@@ -54,10 +57,11 @@ def _number(value: float) -> str:
 # -- bars of the waterfall -------------------------------------------------------------------------------------------
 
 
-def rate_mark(figure, ticks: list[float]) -> Markup:
+def rate_mark(figure: Figure, ticks: list[float]) -> Markup:
     """A dot on a log axis with the extremes of the repetitions: a bar would need a zero, and log axes have no zero."""
     at, low, high = (100 * log_position(value, ticks) for value in (figure.value, figure.low, figure.high))
-    return shapes().rate(f"{at:.2f}", f"{low:.2f}", f"{high:.2f}", high - low > 0.05)
+    markup: Markup = shapes().rate(f"{at:.2f}", f"{low:.2f}", f"{high:.2f}", high - low > 0.05)
+    return markup
 
 
 def added_mark(below: float, own: float, full: float, comparable: bool) -> Markup:
@@ -66,7 +70,8 @@ def added_mark(below: float, own: float, full: float, comparable: bool) -> Marku
     width = max(end - start, 0.4)
     classes = "added" + ("" if comparable else " pale") + (" faster" if own < below else "")
     base = f"{start:.2f}" if start > 0.05 else ""
-    return shapes().added(classes, base, f"{min(start, 99.6):.2f}", f"{width:.2f}")
+    markup: Markup = shapes().added(classes, base, f"{min(start, 99.6):.2f}", f"{width:.2f}")
+    return markup
 
 
 # -- latency distribution --------------------------------------------------------------------------------------------
@@ -77,13 +82,13 @@ COLUMNS = 20  # of a histogram, in a decade: each is 12 % wide, many times a bin
 LANE, LANES = 46, 320  # least pixels of a layer in the histogram, and of all
 
 
-def percentile_curve(bins: dict, room: int = 60) -> list[tuple]:
+def percentile_curve(bins: Mapping[str, int], room: int = 60) -> list[tuple[Any, ...]]:
     """[(share of all I/Os, latency_ns)], thinned to about ``room`` points, ending where the samples end."""
     pairs = sorted((int(edge), count) for edge, count in bins.items() if count)
     total, seen = sum(count for _edge, count in pairs), 0
     # A percentile finer than one I/O in all cannot be known.
     finest = min(1 - 0.5 / total, 1 - 10**-TAIL) if total else 0
-    kept: list[tuple] = []
+    kept: list[tuple[Any, ...]] = []
     last_at = last_edge = 0.0
     step = CURVE_STEP ** (60 / room)
     for edge, count in pairs:
@@ -100,7 +105,7 @@ def percentile_curve(bins: dict, room: int = 60) -> list[tuple]:
     return kept
 
 
-def percentile_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart | None:
+def percentile_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Chart | None:
     """series: [(name, css, percentile_curve)], drawn in that order, each named at the end of its line."""
     if not series:
         return None
@@ -121,17 +126,17 @@ def percentile_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart 
     )
 
 
-def histogram_columns(bins: dict) -> dict:
+def histogram_columns(bins: Mapping[str, int]) -> dict[int, float]:
     """Column (by the logarithm of the latency) -> share of all I/Os."""
     total = sum(bins.values())
-    columns: dict = {}
+    columns: dict[int, float] = {}
     for edge, count in bins.items():
         column = math.floor(math.log10(max(1, int(edge))) * COLUMNS)
         columns[column] = columns.get(column, 0) + count / total
     return columns
 
 
-def histogram_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart | None:
+def histogram_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Chart | None:
     """series: [(name, css, bins, p50, p99)]. One lane a layer on a common latency axis, each lane filled to its own height; ticks at p50 and p99."""
     if not series:
         return None
@@ -180,7 +185,9 @@ def _tick_latency(value: float) -> str:
 RISE = 30.0  # from this ratio of largest to smallest on, a linear axis hides the small ones
 
 
-def value_axis(values: list, label, title: str, unit: str, log: bool | None = None, room: int = 10) -> plot.Axis:
+def value_axis(
+    values: list[Any], label: Callable[[float], str], title: str, unit: str, log: bool | None = None, room: int = 10
+) -> plot.Axis:
     """Linear from zero, or logarithmic when that is asked for or the values need it; the title says when it is."""
     positive = [value for value in values if value > 0]
     if log is None:
@@ -191,7 +198,13 @@ def value_axis(values: list, label, title: str, unit: str, log: bool | None = No
 
 
 def sweep_chart(
-    ident: str, title: str, x: plot.Axis, y: plot.Axis, series: list[tuple], word, height: int = 260
+    ident: str,
+    title: str,
+    x: plot.Axis,
+    y: plot.Axis,
+    series: list[tuple[Any, ...]],
+    word: Callable[[Figure], str],
+    height: int = 260,
 ) -> plot.Chart:
     """series: [(name, css, [(x value, Figure)])]: a line, a dot a measurement, a bar over the repetitions. word(Figure) -> text."""
     lines = joined(
@@ -235,13 +248,14 @@ class Heat(plot.Chart):
 
     x: plot.Axis
     y: plot.Axis
-    ups: list
-    ticks: list
-    fields: list
+    ups: list[Any]
+    ticks: list[Any]
+    fields: list[Any]
 
     @property
     def body(self) -> Markup:
-        return shapes().fields(self)
+        markup: Markup = shapes().fields(self)
+        return markup
 
 
 ROW = 46  # pixels of a row of a heat map
@@ -250,13 +264,13 @@ ROW = 46  # pixels of a row of a heat map
 def heat_map(
     ident: str,
     title: str,
-    columns: list,
-    rows: list,
-    cells: dict,
+    columns: list[Any],
+    rows: list[Any],
+    cells: dict[tuple[Any, Any], tuple[float, str, str]],
     css: str,
     x_title: str,
     y_title: str,
-    between: tuple | None = None,
+    between: tuple[Any, ...] | None = None,
 ) -> plot.Chart:
     """cells: (column, row) -> (value, text, text below). Shade by the logarithm of the value; every field carries its figure.
 
@@ -272,7 +286,14 @@ def heat_map(
 
 
 def ratio_map(
-    ident: str, title: str, columns: list, rows: list, cells: dict, css: str, x_title: str, y_title: str
+    ident: str,
+    title: str,
+    columns: list[Any],
+    rows: list[Any],
+    cells: dict[tuple[Any, Any], tuple[float, str, str]],
+    css: str,
+    x_title: str,
+    y_title: str,
 ) -> plot.Chart:
     """cells: (column, row) -> (ratio of two values, text, text below). The farther from 1, the stronger the shade; below 1 it is another colour."""
     farthest = max(abs(math.log(ratio)) for ratio, _text, _below in cells.values())
@@ -286,10 +307,10 @@ def ratio_map(
 def _fields(
     ident: str,
     title: str,
-    columns: list,
-    rows: list,
-    cells: dict,
-    shades: dict,
+    columns: list[Any],
+    rows: list[Any],
+    cells: dict[tuple[Any, Any], tuple[float, str, str]],
+    shades: dict[tuple[Any, Any], tuple[float, bool, str]],
     css: str,
     x_title: str,
     y_title: str,
@@ -323,7 +344,7 @@ def _fields(
     )
 
 
-def load_chart(ident: str, title: str, series: list[tuple]) -> plot.Chart:
+def load_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Chart:
     """Latency against load. series: [(name, css, [(label, iops Figure, latency Figure)], index of the knee or None)]."""
     x = value_axis(
         [figure.high for _name, _css, points, _knee in series for _label, figure, _latency in points]
@@ -392,7 +413,7 @@ SECONDS = "seconds since the point began"
 
 
 def time_chart(
-    ident: str, title: str, y: plot.Axis, seconds: float, ramp: list, series: list[tuple], last: bool
+    ident: str, title: str, y: plot.Axis, seconds: float, ramp: list[Any], series: list[tuple[Any, ...]], last: bool
 ) -> plot.Chart:
     """series: [(name, css, [[(t_s, value)] a piece], steady window (from, to) or None)]. A gap in the samples is a gap in the line."""
     height = 150
@@ -433,7 +454,7 @@ def time_chart(
     )
 
 
-def sparkline(values: list, low: float, high: float) -> Markup:
+def sparkline(values: list[Any], low: float, high: float) -> Markup:
     """The rounds of a steady-state check between the limits low and high, which are drawn as a band."""
     floor, ceiling = min(*values, low), max(*values, high)
     room = (ceiling - floor) or 1.0
@@ -443,17 +464,19 @@ def sparkline(values: list, low: float, high: float) -> Markup:
 
     wide = 96 / max(1, len(values) - 1)
     dots = "".join(f"M{2 + index * wide:.0f} {up(value)}h0" for index, value in enumerate(values))
-    return shapes().spark(up(high), f"{20 * (high - low) / room:.1f}", dots)
+    markup: Markup = shapes().spark(up(high), f"{20 * (high - low) / room:.1f}", dots)
+    return markup
 
 
-def split_bar(parts: list, full: float) -> Markup:
+def split_bar(parts: list[Any], full: float) -> Markup:
     """Stacked parts [(css, value)] of a whole that is at most ``full``."""
     placed, at = [], 0.0
     for css, value in parts:
         wide = 100 * value / full if full else 0
         placed.append((css, f"{at:.2f}", f"{wide:.2f}"))
         at += wide
-    return shapes().split(placed)
+    markup: Markup = shapes().split(placed)
+    return markup
 
 
 # -- the chain -------------------------------------------------------------------------------------------------------
@@ -463,17 +486,18 @@ def split_bar(parts: list, full: float) -> Markup:
 class Chain(plot.Chart):
     """Frames of hosts [(x, y, width, height)] with their names [(x, y, name)], arrows [path] and nodes [{css, title, x, y, wide, high, texts}]."""
 
-    hosts: list
-    arrows: list
-    hostnames: list
-    nodes: list
+    hosts: list[Any]
+    arrows: list[Any]
+    hostnames: list[Any]
+    nodes: list[Any]
 
     @property
     def body(self) -> Markup:
-        return shapes().chain(self)
+        markup: Markup = shapes().chain(self)
+        return markup
 
 
-def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> plot.Chart | None:
+def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, Any], width: int) -> plot.Chart | None:
     """The chain as it really is: one lane a chain of parents, one band a host, an arrow along each parent.
 
     layers: bottom first. measured: layer name -> one line of figures; the others are drawn dim and said to be unmeasured.
@@ -505,7 +529,7 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> p
             )
             for layer in layers
         }
-        frames = [
+        frames: list[tuple[Any, ...]] = [
             (host, 2, tops[host], width - 4, head + (last - first + 1) * (box_h + gap) - gap + 8)
             for host, first, last in bands
         ]
@@ -597,7 +621,7 @@ def chain_chart(ident: str, layers: list[dict], measured: dict, width: int) -> p
     )
 
 
-def _layout(layers: list[dict], narrow: bool) -> tuple[dict, dict, list]:
+def _layout(layers: list[dict[str, Any]], narrow: bool) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Slot (place along the chain) and lane of every layer by name, and [(host, first slot, last slot)] with each host in one piece.
 
     Between the ends of a chain nothing else stands in its lane, or an arrow would run through it and tell of a way that is not there.
@@ -632,7 +656,7 @@ def _layout(layers: list[dict], narrow: bool) -> tuple[dict, dict, list]:
     return slots, lanes, bands
 
 
-def _slots(devices: list[dict], layers: list[dict]) -> tuple[dict, list]:
+def _slots(devices: list[dict[str, Any]], layers: list[dict[str, Any]]) -> tuple[dict[str, Any], list[Any]]:
     """Hosts in chain order, in each a slot a kind; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
     for host in dict.fromkeys(layer["host"] for layer in devices + layers):
@@ -644,7 +668,7 @@ def _slots(devices: list[dict], layers: list[dict]) -> tuple[dict, list]:
     return slots, bands
 
 
-def _lanes(devices: list[dict], slots: dict) -> tuple[dict, set]:
+def _lanes(devices: list[dict[str, Any]], slots: dict[str, Any]) -> tuple[dict[str, Any], set[Any]]:
     """Longest chains first; a layer shared by several chains stays in the first; a lane is used again where it is free."""
     by_name = {layer["name"]: layer for layer in devices}
     parents = {layer.get("parent") for layer in devices}
@@ -655,8 +679,8 @@ def _lanes(devices: list[dict], slots: dict) -> tuple[dict, set]:
             chain.append(name)
             name = by_name[name].get("parent")
         chains.append(chain)
-    lanes: dict = {}
-    taken: set = set()
+    lanes: dict[str, Any] = {}
+    taken: set[Any] = set()
     for chain in sorted(chains, key=lambda chain: (-len(chain), chain[0])):
         mine = [name for name in chain if name not in lanes]
         if not mine:
@@ -671,7 +695,7 @@ def _lanes(devices: list[dict], slots: dict) -> tuple[dict, set]:
     return lanes, taken
 
 
-def _arrow(child: tuple, parent: tuple, box_w: float, box_h: float, narrow: bool) -> str:
+def _arrow(child: tuple[Any, ...], parent: tuple[Any, ...], box_w: float, box_h: float, narrow: bool) -> str:
     """The path of an arrow."""
     if narrow:
         x1, y1, x2, y2 = child[0] + box_w / 2, child[1] + box_h, parent[0] + box_w / 2, parent[1] - 2

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+from typing import Any
 from xml.sax.saxutils import escape
 
 from markupsafe import Markup
@@ -59,7 +60,7 @@ MARKS = (
 TICK_GAP = 0.3
 
 
-def render(found: dict) -> dict[str, str]:
+def render(found: dict[str, Any]) -> dict[str, str]:
     """File name -> text of every file of the comparison ``found`` by comparison.compare_runs, with its ``hits``."""
     return {
         "index.html": html(found),
@@ -94,11 +95,11 @@ def probability(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.0995 else f"{p:.2f}"
 
 
-def words(row: dict, margin_percent: float) -> str:
+def words(row: dict[str, Any], margin_percent: float) -> str:
     return wording.verdict_words(row, margin_percent)
 
 
-def table(found: dict) -> list[str]:
+def table(found: dict[str, Any]) -> list[str]:
     """The comparison as lines for a terminal."""
     head = ("metric", "point", "baseline", "candidate", "change", "95 % interval", "p", "could see", "verdict")
     rows = [head]
@@ -127,18 +128,18 @@ def table(found: dict) -> list[str]:
     ]
 
 
-def _interval(row: dict) -> str:
+def _interval(row: dict[str, Any]) -> str:
     return f"{signed(row['change_low_percent'])} … {signed(row['change_high_percent'])}"
 
 
 # -- JSON, CSV, JUnit -------------------------------------------------------------------------------------------------
 
 
-def comparison_json(found: dict) -> str:
+def comparison_json(found: dict[str, Any]) -> str:
     return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def comparison_csv(found: dict) -> str:
+def comparison_csv(found: dict[str, Any]) -> str:
     """One row a figure, full precision, an empty cell where nothing was measured."""
     plain_columns = ["layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
@@ -166,9 +167,9 @@ def comparison_csv(found: dict) -> str:
     return stream.getvalue()
 
 
-def junit(found: dict) -> str:
+def junit(found: dict[str, Any]) -> str:
     """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
-    objections: dict = {}
+    objections: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for hit in found["hits"]:
         objections.setdefault((hit["point"], hit["metric"]), []).append(hit)
     cases, known = [], set()
@@ -206,7 +207,7 @@ def junit(found: dict) -> str:
     return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
 
 
-def _objection(hits: list) -> str:
+def _objection(hits: list[dict[str, Any]]) -> str:
     said = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
     return f'<failure type="regression" message={attribute(said)}/>'
 
@@ -214,7 +215,7 @@ def _objection(hits: list) -> str:
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 
-def markdown(found: dict) -> str:
+def markdown(found: dict[str, Any]) -> str:
     said = [row for row in found["rows"] if row["verdict"] != "no_difference"]
     alike = [row for row in found["rows"] if row["verdict"] == "no_difference"]
     return _filled(
@@ -225,8 +226,8 @@ def markdown(found: dict) -> str:
     )
 
 
-def html(found: dict) -> str:
-    matrix: dict = {}
+def html(found: dict[str, Any]) -> str:
+    matrix: dict[str, Any] = {}
     for row in found["rows"]:
         matrix.setdefault(row["point"], {})[row["metric"]] = row
     return _filled(
@@ -241,7 +242,7 @@ def html(found: dict) -> str:
     )
 
 
-def left_out(found: dict) -> str:
+def left_out(found: dict[str, Any]) -> str:
     """'1 point failed, 2 were measured on one side only'; empty when nothing was left out."""
     failed, unmatched, damaged = (len(found[key]) for key in ("failed", "unmatched", "damaged"))
     parts = (
@@ -252,7 +253,7 @@ def left_out(found: dict) -> str:
     return ", ".join(text for count, text in parts if count)
 
 
-def _shown(counts: dict) -> list:
+def _shown(counts: dict[str, Any]) -> list[Any]:
     return [
         verdict
         for verdict in ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
@@ -260,7 +261,7 @@ def _shown(counts: dict) -> list:
     ]
 
 
-def _filled(name: str, **content) -> str:
+def _filled(name: str, **content: Any) -> str:
     """The template with what both forms of a comparison say alike."""
     return fill(
         name,
@@ -277,7 +278,7 @@ def _filled(name: str, **content) -> str:
     )
 
 
-def _sections(found: dict) -> list[dict]:
+def _sections(found: dict[str, Any]) -> list[dict[str, Any]]:
     """One a metric, with an axis of its own that all its points share."""
     sections = []
     for index, metric in enumerate(dict.fromkeys(row["metric"] for row in found["rows"])):
@@ -319,7 +320,7 @@ def _ticks(span: float) -> list[float]:
     return sorted([*kept, 0])
 
 
-def effect_mark(row: dict, margin_percent: float, span: float) -> Markup:
+def effect_mark(row: dict[str, Any], margin_percent: float, span: float) -> Markup:
     """A line of a forest plot: the margin as a band, the estimate as a dot, its interval as a line."""
 
     def at(percent: float) -> float:
@@ -327,9 +328,10 @@ def effect_mark(row: dict, margin_percent: float, span: float) -> Markup:
 
     judged = "change_percent" in row
     keys = ("change_low_percent", "change_high_percent", "change_percent")
-    return shapes().effect(
+    markup: Markup = shapes().effect(
         row["verdict"] if judged else "",
         f"{at(-margin_percent):.2f}",
         f"{at(margin_percent) - at(-margin_percent):.2f}",
         *(f"{at(row[key]):.2f}" if judged else "" for key in keys),
     )
+    return markup

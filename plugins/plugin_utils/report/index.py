@@ -13,6 +13,7 @@ import json
 import os
 import statistics
 from fnmatch import fnmatchcase
+from typing import Any
 from urllib.parse import quote
 
 from ...module_utils.core import units
@@ -40,7 +41,7 @@ FIGURES_EMBEDDED = 20_000  # in the page; index.json has all
 CHANGES_NAMED = 4  # of one run, in the page
 
 
-def build(testbed_dir: str, reported: set) -> dict:
+def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
     """The content of index.json: {schema, testbed_id, runs, trends}.
 
     reported: names of the runs whose report is linked. runs, oldest first: store.overview and {name, profiles, verdict, report, changed}; a run that
@@ -48,13 +49,13 @@ def build(testbed_dir: str, reported: set) -> dict:
     """
     found = [_run(folder) for folder in store.runs(*os.path.split(testbed_dir))]
     found.sort(key=lambda pair: (pair[0].get("started_utc", ""), pair[0]["name"]))
-    known: dict = {}
+    known: dict[str, Any] = {}
     for run, _rows, facts in found:
         run["changed"] = {fact: [known[fact], text] for fact, text in facts.items() if known.get(fact, text) != text}
         known.update(facts)
         if run["name"] in reported:
             run["report"] = f"{quote(run['name'])}/report/index.html"
-    trends: dict = {}
+    trends: dict[str, Any] = {}
     for index, (_overview, rows, _facts) in enumerate(found):
         for (workload, layer, metric), values in _figures(rows).items():
             trends.setdefault(workload, {}).setdefault(layer, {}).setdefault(metric, []).append(
@@ -72,7 +73,7 @@ def build(testbed_dir: str, reported: set) -> dict:
     }
 
 
-def _run(folder: str) -> tuple:
+def _run(folder: str) -> tuple[Any, ...]:
     """(what the list says of the run, its measured rows, {fact of its environment: text})."""
     name = os.path.basename(folder)
     try:
@@ -113,9 +114,9 @@ def _run(folder: str) -> tuple:
     )
 
 
-def _figures(rows: list) -> dict:
+def _figures(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[float]]:
     """(workload_id, layer, metric) -> values of the repetitions."""
-    found: dict = {}
+    found: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         layer = model.varied(row["layer"], str(row["variant"])) if row.get("variant") else row["layer"]
         for metric, path in METRICS.items():
@@ -128,12 +129,12 @@ def _figures(rows: list) -> dict:
 # -- the page --------------------------------------------------------------------------------------------------------
 
 
-def files(index: dict) -> dict:
+def files(index: dict[str, Any]) -> dict[str, Any]:
     """File name -> text."""
     return {"index.html": html(index), "index.json": render.json_of(index)}
 
 
-def html(index: dict) -> str:
+def html(index: dict[str, Any]) -> str:
     runs = index["runs"]
     chosen = _chosen(index)
     marks = _marks(runs)
@@ -164,14 +165,14 @@ def html(index: dict) -> str:
     )
 
 
-def _series(trends: dict) -> list:
+def _series(trends: dict[str, Any]) -> list[dict[str, Any]]:
     return [line for layers in trends.values() for metrics in layers.values() for line in metrics.values()]
 
 
-def _chosen(index: dict) -> tuple | None:
+def _chosen(index: dict[str, Any]) -> tuple[Any, ...] | None:
     """The trend that the page begins with: in most runs, then of the newest, then the highest in the chain."""
 
-    def rank(place: tuple) -> tuple:
+    def rank(place: tuple[Any, ...]) -> tuple[Any, ...]:
         workload, layer = place
         line = index["trends"][workload][layer]["iops"]
         kind = layer.partition("-")[0]
@@ -186,7 +187,7 @@ def _chosen(index: dict) -> tuple | None:
     return (*max(places, key=rank), "iops") if places else None
 
 
-def _embedded(index: dict, chosen: tuple | None) -> dict:
+def _embedded(index: dict[str, Any], chosen: tuple[Any, ...] | None) -> dict[str, Any]:
     """As much of the trends as a page can carry: of the places with most runs first. Four digits are more than can be seen."""
     places = sorted(
         ((workload, layer) for workload, layers in index["trends"].items() for layer in layers),
@@ -196,7 +197,8 @@ def _embedded(index: dict, chosen: tuple | None) -> dict:
             place,
         ),
     )
-    left, found = FIGURES_EMBEDDED, {}
+    left = FIGURES_EMBEDDED
+    found: dict[str, dict[str, Any]] = {}
     for workload, layer in places:
         metrics = index["trends"][workload][layer]
         left -= sum(map(len, metrics.values()))
@@ -209,7 +211,7 @@ def _embedded(index: dict, chosen: tuple | None) -> dict:
     return found
 
 
-def _labels(runs: list) -> list:
+def _labels(runs: list[dict[str, Any]]) -> list[str]:
     """When each run began, as short as the runs allow: without the year where there is but one, with the time where a day has several."""
     starts = [run.get("started_utc", "") for run in runs]
     days = [start[:10] for start in starts if start]
@@ -217,9 +219,9 @@ def _labels(runs: list) -> list:
     return [start[begin:end].replace("T", " ") for start in starts]
 
 
-def _marks(runs: list) -> list:
+def _marks(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{run, letter, facts in words, more}] of the runs before which the environment changed."""
-    found = []
+    found: list[dict[str, Any]] = []
     for index, run in enumerate(runs):
         if run.get("changed"):
             facts = [f"{fact}: {old} → {new}" for fact, (old, new) in sorted(run["changed"].items())]
@@ -238,13 +240,13 @@ def _unit(metric: str) -> str:
     return {"iops": "iops", "bandwidth_bytes_s": "MB/s", "us_per_io": "us"}.get(metric, "ns")
 
 
-def _line(index: dict, chosen: tuple) -> tuple:
+def _line(index: dict[str, Any], chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     """([[run, Figure]], how the metric is written)."""
     workload, layer, metric = chosen
     return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.METRICS[metric][2]
 
 
-def _chart(index: dict, chosen: tuple, marks: list) -> plot.Chart:
+def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> plot.Chart:
     line, word = _line(index, chosen)
     runs, labels = index["runs"], _labels(index["runs"])
     x = plot.Axis("linear", -0.5, len(runs) - 0.5, tuple(enumerate(labels)), "runs, oldest first")
@@ -274,7 +276,7 @@ def _chart(index: dict, chosen: tuple, marks: list) -> plot.Chart:
     )
 
 
-def _table(index: dict, chosen: tuple) -> Table:
+def _table(index: dict[str, Any], chosen: tuple[Any, ...]) -> Table:
     line, word = _line(index, chosen)
     rows = [
         (

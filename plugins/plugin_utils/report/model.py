@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
@@ -56,21 +57,23 @@ class Step:
     relation: str = "bottom"  # bottom | parent | through (unmeasured layers between) | other_lane | ceiling
     comparable: bool = True
     added_mean_ns: float | None = None
-    added_between_ns: tuple | None = None  # 95 % interval of it, by the repetitions of both; None with a single one
+    added_between_ns: tuple[Any, ...] | None = (
+        None  # 95 % interval of it, by the repetitions of both; None with a single one
+    )
     latency_ratio: float | None = None
     iops_ratio: float | None = None
     overlap: bool = False  # the repetitions of both overlap, so the difference may be noise
     share: float | None = None  # of the mean latency at the top of this chain
-    notes: list = field(default_factory=list)  # indexes into Waterfall.notes
+    notes: list[Any] = field(default_factory=list)  # indexes into Waterfall.notes
 
 
 @dataclass
 class Waterfall:
     workload_id: str
-    workload: dict
-    steps: list
-    missing: list  # {layer, kind, host, failed, reason}
-    notes: list
+    workload: dict[str, Any]
+    steps: list[Step]
+    missing: list[dict[str, Any]]  # {layer, kind, host, failed, reason}
+    notes: list[str]
     costliest: Step | None
 
 
@@ -81,25 +84,27 @@ class Report:
     run_id: str
     started_utc: str
     finished_utc: str
-    layers: list
-    waterfalls: list
-    points: list
-    failed: list
-    damaged: list
-    flags: list
-    machines: list
-    repetitions: tuple
+    layers: list[dict[str, Any]]
+    waterfalls: list[Waterfall]
+    points: list[Any]
+    failed: list[Any]
+    damaged: list[Any]
+    flags: list[Any]
+    machines: list[Any]
+    repetitions: tuple[Any, ...]
     verdict: str
     headline: Waterfall | None
-    asked: dict = field(default_factory=dict)  # run.json
-    samples: dict = field(default_factory=dict)  # point_id -> series of the points that stand for their layers
-    judged: dict = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
-    installations: list = field(default_factory=list)
-    engines: list = field(default_factory=list)  # 'fio-3.33': what issued the I/Os, each once
+    asked: dict[str, Any] = field(default_factory=dict)  # run.json
+    samples: dict[str, Any] = field(
+        default_factory=dict
+    )  # point_id -> series of the points that stand for their layers
+    judged: dict[str, Any] = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
+    installations: list[Any] = field(default_factory=list)
+    engines: list[Any] = field(default_factory=list)  # 'fio-3.33': what issued the I/Os, each once
     ios: int = 0  # of all measured points together
     trust: str = ""  # whether the figures can be believed, in a sentence
     next_step: str = ""
-    targets: list = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
+    targets: list[Any] = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
     verified: str = ""  # what verify_results said of these results; empty when it was not asked
 
 
@@ -112,7 +117,7 @@ def build(run: Run, title: str | None = None) -> Report:
         workload_id: index
         for index, workload_id in enumerate(dict.fromkeys(result["workload_id"] for result in by_time(run.results)))
     }
-    by_workload: dict = {workload_id: ([], []) for workload_id in workloads}
+    by_workload: dict[str, Any] = {workload_id: ([], []) for workload_id in workloads}
     for index, results in enumerate((measured, failed)):
         for result in results:
             by_workload[result["workload_id"]][index].append(result)
@@ -164,7 +169,7 @@ def build(run: Run, title: str | None = None) -> Report:
     return report
 
 
-def _engines(measured: list) -> list:
+def _engines(measured: list[Any]) -> list[str]:
     """'fio-3.33', 'diskspd 2.2': name and version of what issued the I/Os, each once."""
     found = []
     for result in measured:
@@ -203,12 +208,12 @@ def varied(name: str, variant: str) -> str:
     return f"{name} ({variant})"
 
 
-def ranked(waterfalls: list, headline: Waterfall | None) -> list:
+def ranked(waterfalls: list[Waterfall], headline: Waterfall | None) -> list[Waterfall]:
     """Those that get pictures of their own before others: measured at the most layers, then first."""
     return sorted(waterfalls, key=lambda waterfall: (waterfall is not headline, -len(waterfall.steps)))
 
 
-def _samples(run: Run, shown: list) -> dict:
+def _samples(run: Run, shown: list[Waterfall]) -> dict[str, Any]:
     """point_id -> series of one repetition a layer, of the workloads whose samples are drawn."""
     wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
     found = {
@@ -223,7 +228,7 @@ def _rank(kind: str) -> int:
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
-def _layers(run: Run) -> list:
+def _layers(run: Run) -> list[dict[str, Any]]:
     """All layers, bottom first; those that only results speak of are added, so that a lost layers.json loses no figures."""
     known = {
         name: {
@@ -265,7 +270,7 @@ def _layers(run: Run) -> list:
     )
 
 
-def _hosts(run: Run, layers: list) -> list:
+def _hosts(run: Run, layers: list[dict[str, Any]]) -> list[str]:
     """Bottom of the chain first."""
     above = [layer["host"] for layer in layers if layer["kind"] != "ceiling"]
     return list(
@@ -276,7 +281,7 @@ def _hosts(run: Run, layers: list) -> list:
 # -- one workload at every layer -------------------------------------------------------------------------------------
 
 
-def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> Waterfall:
+def _waterfall(workload_id: str, layers: list[dict[str, Any]], measured: list[Any], failed: list[Any]) -> Waterfall:
     """measured, failed: the results of this workload."""
     cells, means, thin = {}, {}, {}
     for layer in layers:
@@ -289,7 +294,7 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
             _weigh_ceiling(cell, results)
             thin[layer["name"]] = _without_thin_percentiles(cell, results)
     by_name = {layer["name"]: layer for layer in layers}
-    notes: list = []
+    notes: list[Any] = []
     steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
     for step in steps:
         for said in thin[step.cell.layer]:
@@ -312,20 +317,20 @@ def _waterfall(workload_id: str, layers: list, measured: list, failed: list) -> 
             )
     # A difference that may be noise is shown with its remark, and is no headline.
     costs = [step for step in steps if step.comparable and not step.overlap and (step.added_mean_ns or 0) > 0]
-    workload = next((result["workload"] for result in measured + failed), {})
+    workload: dict[str, Any] = next((result["workload"] for result in measured + failed), {})
     return Waterfall(
-        workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns, default=None)
+        workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns or 0, default=None)
     )
 
 
-def _weigh_ceiling(cell: Cell, results: list) -> None:
+def _weigh_ceiling(cell: Cell, results: list[dict[str, Any]]) -> None:
     """That a layer was faster than its ceiling is said of it only if most repetitions were."""
     faster = sum("faster_than_ceiling" in (result.get("flags") or []) for result in results)
     if faster and 2 * faster <= len(results):
         cell.flags[cell.flags.index("faster_than_ceiling")] = "sometimes_faster_than_ceiling"
 
 
-def _without_thin_percentiles(cell: Cell, results: list) -> list:
+def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list[str]:
     """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; notes that say which."""
     taken = [directions_of(result) for result in results]
     said = []
@@ -352,12 +357,12 @@ def _without_thin_percentiles(cell: Cell, results: list) -> list:
     return said
 
 
-def _reason(result: dict) -> str:
+def _reason(result: dict[str, Any]) -> str:
     messages = [str(failure.get("message") or failure.get("code")) for failure in result.get("failures") or []]
     return " ".join(messages) or f"status {result['status']}, without a reason"
 
 
-def _unmeasured(layer: dict) -> str:
+def _unmeasured(layer: dict[str, Any]) -> str:
     return (
         "a layer that holds data is measured only through files on it"
         if layer["purpose"] == "data"
@@ -365,19 +370,19 @@ def _unmeasured(layer: dict) -> str:
     )
 
 
-def _detail(layers: dict, name: str) -> dict:
+def _detail(layers: dict[str, Any], name: str) -> dict[str, Any]:
     return layers.get(name, {}).get("detail") or {}
 
 
-def _means(results: list) -> dict:
+def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
     """{repetition: mean latency} of a layer; imports may have several results of one number, and none of those is paired."""
-    found: dict = {}
+    found: dict[str, Any] = {}
     for result in results:
         found.setdefault(result["repetition"], []).append(directions_of(result)["total"].get("latency_mean_ns"))
     return {number: values[0] for number, values in found.items() if len(values) == 1 and values[0] is not None}
 
 
-def _difference_between(ours: dict, theirs: dict) -> tuple | None:
+def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[float, float] | None:
     """95 % interval of the mean difference of paired repetitions, by Student's t; None when fewer than two are in both.
 
     A repetition is a round in which every layer is measured once, so what a round has in common, such as a warm machine, is in neither side.
@@ -390,7 +395,7 @@ def _difference_between(ours: dict, theirs: dict) -> tuple | None:
     return middle - reach, middle + reach
 
 
-def _step(cell: Cell, layers: dict, cells: dict, means: dict, notes: list) -> Step:
+def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any], notes: list[str]) -> Step:
     below, relation, between = _below(cell, layers, cells)
     step = Step(cell, below, relation)
 
@@ -439,25 +444,28 @@ def _step(cell: Cell, layers: dict, cells: dict, means: dict, notes: list) -> St
         step.added_between_ns = _difference_between(means[cell.layer], means[below.layer])
         step.latency_ratio = ours / theirs if theirs else None
         own, other = cell.figure("latency_mean_ns"), below.figure("latency_mean_ns")
-        step.overlap = own.low <= other.high and other.low <= own.high and cell.repetitions + below.repetitions > 2
+        if own and other:
+            step.overlap = own.low <= other.high and other.low <= own.high and cell.repetitions + below.repetitions > 2
         if step.overlap and step.comparable:
             note(f"The repetitions of {cell.layer} and {below.layer} overlap, so this difference may be noise.")
         if step.added_mean_ns < 0 and relation != "ceiling":
             note(
                 f"{cell.layer} answers faster than {below.layer} below it. A layer cannot give time back: noise, a cache, or a host of another speed."
             )
-    if cell.value("iops") is not None and below.value("iops"):
-        step.iops_ratio = cell.value("iops") / below.value("iops")
+    rate, rate_below = cell.value("iops"), below.value("iops")
+    if rate is not None and rate_below:
+        step.iops_ratio = rate / rate_below
     return step
 
 
-def _below(cell: Cell, layers: dict, cells: dict) -> tuple:
+def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[Cell | None, str, list[str]]:
     """(what the cell is set against, how they are related, the unmeasured layers between them).
 
     The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind on the
     same host in another lane of the same chain, as a scratch LUN is to a data LUN.
     """
-    between, name, seen = [], (layers.get(cell.layer) or {}).get("parent"), {cell.layer}
+    between: list[str] = []
+    name, seen = (layers.get(cell.layer) or {}).get("parent"), {cell.layer}
     while name is not None and name not in seen:
         seen.add(name)
         if name in cells:
@@ -478,21 +486,23 @@ def _below(cell: Cell, layers: dict, cells: dict) -> tuple:
     return next((other for other in ceilings if other.host == cell.host), ceilings[0]), "ceiling", []
 
 
-def _shares(steps: list) -> None:
+def _shares(steps: list[Step]) -> None:
     """Each step's share of the mean latency at the top of the chain it belongs to."""
     by_layer = {step.cell.layer: step for step in steps}
     carried = {step.below.layer for step in steps if step.below}
     for top in reversed([step for step in steps if step.cell.layer not in carried]):
-        total, step = top.cell.value("latency_mean_ns"), top
+        total = top.cell.value("latency_mean_ns")
+        step: Step | None = top
         while total and step is not None and step.share is None:
             if step.relation == "ceiling" or step.below is None:
-                step.share = step.cell.value("latency_mean_ns") / total if step.cell.kind != "ceiling" else None
+                own = step.cell.value("latency_mean_ns")
+                step.share = own / total if own is not None and step.cell.kind != "ceiling" else None
                 break
             step.share = step.added_mean_ns / total if step.added_mean_ns is not None else None
             step = by_layer.get(step.below.layer)
 
 
-def _generator_bound(steps: list) -> None:
+def _generator_bound(steps: list[Step]) -> None:
     ceilings = {step.cell.host: step.cell.value("iops") for step in steps if step.cell.kind == "ceiling"}
     for step in steps:
         ceiling, iops = ceilings.get(step.cell.host), step.cell.value("iops")
@@ -544,7 +554,7 @@ LOUD = (
 )
 
 
-def _flags(report: Report, environments: dict) -> list:
+def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]:
     """[{level, text}], loudest first: what a reader has to know before believing a figure."""
     flags = []
     for level, kind, text in (
@@ -606,8 +616,8 @@ def _flags(report: Report, environments: dict) -> list:
                 f"{ENOUGH_REPETITIONS} are the least.",
             }
         )
-    seen: dict = {}
-    loaded: dict = {}
+    seen: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     for waterfall in report.waterfalls:
         for step in waterfall.steps:
             for flag in step.cell.flags:
@@ -624,7 +634,7 @@ def _flags(report: Report, environments: dict) -> list:
     return sorted(flags, key=lambda flag: flag["level"] != "warning")
 
 
-def _backing_flags(layers: list) -> list:
+def _backing_flags(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What was done to the disks at the bottom, on purpose or by the kernel, while they were measured."""
     flags = []
     for layer in layers:
@@ -645,10 +655,10 @@ def _backing_flags(layers: list) -> list:
     return flags
 
 
-def _load(fingerprint: dict | None) -> str:
+def _load(fingerprint: dict[str, Any] | None) -> str:
     """'load 3.1 on 2 cores' of a host that was busy when its memory was measured; empty of one that was idle or told nothing."""
-    load = (fingerprint or {}).get("load_1min")
-    cores = ((fingerprint or {}).get("cpu") or {}).get("cores")
+    load: Any = (fingerprint or {}).get("load_1min")
+    cores: Any = ((fingerprint or {}).get("cpu") or {}).get("cores")
     known = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (load, cores))
     return f"load {load:.1f} on {cores} core{'' if cores == 1 else 's'}" if known and load >= BUSY * cores else ""
 
@@ -666,7 +676,7 @@ def _trust(report: Report) -> str:
     return "Nothing that was checked speaks against the figures."
 
 
-def _verified(found: dict | None) -> str:
+def _verified(found: dict[str, Any] | None) -> str:
     if found is None:
         return ""
     if found["outdated"]:
@@ -693,11 +703,12 @@ def _next_step(report: Report) -> str:
         return "Measure more repetitions, or for longer, until the ranges of the layers part."
     if step is None:
         return "Measure two layers of one chain with the same engine, so that one can be set against the other."
-    return f"Change one thing in the step from {step.below.layer} to {step.cell.layer}, measure again, and compare the two runs."
+    below = step.below.layer if step.below else ""
+    return f"Change one thing in the step from {below} to {step.cell.layer}, measure again, and compare the two runs."
 
 
-def _verdict(report: Report, shown: list) -> str:
-    if not shown:
+def _verdict(report: Report, shown: list[Waterfall]) -> str:
+    if not shown or not report.headline:
         return "Nothing was measured: every point of this run failed."
     step = report.headline.costliest
     if step is None and {layer["kind"] for layer in report.layers} == {"imported"}:
@@ -718,13 +729,14 @@ def _verdict(report: Report, shown: list) -> str:
     providers = {layer["name"]: (layer.get("detail") or {}).get("provider") for layer in report.layers}
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
     often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
+    below = step.below.layer if step.below else ""
     return (
-        f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}: {step.below.layer} → {step.cell.layer} adds "
+        f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}: {below} → {step.cell.layer} adds "
         f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}"
     )
 
 
-def workload_words(workload: dict) -> str:
+def workload_words(workload: dict[str, Any]) -> str:
     """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so; a foreign one may say nothing that is understood."""
     try:
         return describe(workload)

@@ -41,7 +41,7 @@ def apply(folder: str, steps: list[dict[str, Any]], browser: str | None = None) 
         if step["text"] is None:
             os.unlink(step["path"])
             continue
-        content = _drawn(step["text"], browser) if step["path"].endswith(".png") else _bytes(step["text"])
+        content = _drawn(step["text"], browser or "") if step["path"].endswith(".png") else _bytes(step["text"])
         os.makedirs(os.path.dirname(step["path"]), exist_ok=True)
         write_whole(step["path"], content)
     for left in (os.path.join(folder, static.CHARTS), folder):

@@ -11,8 +11,10 @@ picture is exactly the plot area and its labels reach beyond it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from markupsafe import Markup
 
@@ -33,7 +35,7 @@ class Axis:
     kind: str
     low: float
     high: float
-    ticks: tuple
+    ticks: tuple[Any, ...]
     title: str
     unit: str = ""
 
@@ -43,7 +45,7 @@ class Axis:
         return min(1.0, max(0.0, (_scale(self.kind, value) - low) / (high - low)))
 
     @cached_property
-    def _ends(self) -> tuple:
+    def _ends(self) -> tuple[float, float]:
         return _scale(self.kind, self.low), _scale(self.kind, self.high)
 
 
@@ -58,9 +60,12 @@ def nines(share: float) -> float:
     return -math.log10(max(1 - share, 1e-9))
 
 
-def log_axis(values, label, title: str, unit: str = "", room: int = 10) -> Axis:
+def log_axis(
+    values: Iterable[float], label: Callable[[float], str], title: str, unit: str = "", room: int = 10
+) -> Axis:
     """From the 1, 2 or 5 of a decade below the values to the one above; labels at 1, 2, 5 if there is room, else at decades and the ends."""
-    low, high = _round_down(min(values)), _round_up(max(values))
+    known = list(values)
+    low, high = _round_down(min(known)), _round_up(max(known))
     if high <= low:
         low, high = low / 2, high * 2
     decades = [10.0**power for power in range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)]
@@ -80,7 +85,7 @@ def _round_up(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value * 0.999999)
 
 
-def linear_axis(high: float, label, title: str, unit: str = "", low: float = 0.0) -> Axis:
+def linear_axis(high: float, label: Callable[[float], str], title: str, unit: str = "", low: float = 0.0) -> Axis:
     """From low (0 unless told) in four to six round steps."""
     rough = (high - low) / 5 or 1.0
     power = 10.0 ** math.floor(math.log10(rough))
@@ -90,7 +95,7 @@ def linear_axis(high: float, label, title: str, unit: str = "", low: float = 0.0
     return Axis("linear", low, marks[-1], tuple((mark, label(mark) if mark else "0") for mark in marks), title, unit)
 
 
-def steps_axis(values, label, title: str, unit: str = "") -> Axis:
+def steps_axis(values: Iterable[float], label: Callable[[float], str], title: str, unit: str = "") -> Axis:
     """A log axis whose ticks are the very values that were measured: block sizes, queue depths, workers."""
     ordered = sorted(set(values))
     room = (ordered[-1] / ordered[0]) ** 0.04 if len(ordered) > 1 else 2.0
@@ -115,13 +120,14 @@ def nines_axis(end: float, title: str) -> Axis:
 # -- what stands in a chart ------------------------------------------------------------------------------------------
 
 
-def line(points: list, x: Axis, y: Axis, css: str) -> Markup:
+def line(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
     """A polyline of [(x, y)] for the stretching part of a chart."""
     drawn = " ".join(f"{round(ACROSS * x.at(left))},{UP - round(UP * y.at(value))}" for left, value in points)
-    return shapes().line(css, drawn)
+    markup: Markup = shapes().line(css, drawn)
+    return markup
 
 
-def steps(points: list, x: Axis, y: Axis, css: str) -> Markup:
+def steps(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
     """A staircase of [(x, y)]: each value holds up to the next x; the first point is where it starts from, the last where it comes down to."""
     left, value = points[0]
     drawn, level = f"M{round(ACROSS * x.at(left))} {UP - round(UP * y.at(value))}", value
@@ -129,16 +135,18 @@ def steps(points: list, x: Axis, y: Axis, css: str) -> Markup:
         if value != level:
             drawn += f"H{round(ACROSS * x.at(left))}V{UP - round(UP * y.at(value))}"
             level = value
-    return shapes().path(f"line {css}", drawn)
+    markup: Markup = shapes().path(f"line {css}", drawn)
+    return markup
 
 
 def stripe(begin: float, end: float, x: Axis, css: str, title: str) -> Markup:
     """A part of the x axis marked over the full height, for the stretching part of a chart."""
     left, right = round(ACROSS * x.at(begin)), round(ACROSS * x.at(end))
-    return shapes().stripe(css, left, right - left, UP, title)
+    markup: Markup = shapes().stripe(css, left, right - left, UP, title)
+    return markup
 
 
-def bars(points: list, x: Axis, y: Axis, css: str) -> Markup:
+def bars(points: list[Any], x: Axis, y: Axis, css: str) -> Markup:
     """Bars over the repetitions, for the stretching part. points: [((x, low, high), (y, low, high))]."""
     drawn = ""
     for (left, first, last), (value, low, high) in points:
@@ -151,14 +159,15 @@ def bars(points: list, x: Axis, y: Axis, css: str) -> Markup:
 
 def dot(
     left: float, value: float, x: Axis, y: Axis, height: int, text: str = "", radius: float = 4, css: str = "dot"
-) -> tuple:
+) -> tuple[Any, ...]:
     """A dot for shapes().dots or group, with its words, which the page's script shows under the pointer and a browser without it after a while."""
     return css, percent(x.at(left)), _pixels((1 - y.at(value)) * height), f"{radius:g}", text
 
 
-def beside(ends: list, x: Axis, y: Axis, height: int) -> Markup:
+def beside(ends: list[Any], x: Axis, y: Axis, height: int) -> Markup:
     """The names of lines at their last points, for lines that do not end at the edge. ends: [(x value, y value, name, css)]."""
-    placed, taken = [], []
+    placed = []
+    taken: list[tuple[float, float, float]] = []
     for left, value, name, css in sorted(ends, key=lambda end: (end[1], end[2])):
         at, up, wide = x.at(left) * ABOUT, (1 - y.at(value)) * height + 4, CHARACTER * len(name)
         # Upwards, until it stands free of those below it.
@@ -166,10 +175,11 @@ def beside(ends: list, x: Axis, y: Axis, height: int) -> Markup:
             up -= 1
         taken.append((at, at + wide, up))
         placed.append((css, percent(x.at(left)), f"{up:.0f}", name))
-    return shapes().names(placed)
+    markup: Markup = shapes().names(placed)
+    return markup
 
 
-def room_beside(ends: list, x: Axis) -> float:
+def room_beside(ends: list[Any], x: Axis) -> float:
     """Pixels right of the plot that these names need."""
     return max(16.0, *(20 + CHARACTER * len(name) - (1 - x.at(left)) * ABOUT for left, _value, name, _css in ends))
 
@@ -193,7 +203,7 @@ class Chart:
     height: int
     width: int | None = None
     right: str = "16"
-    scales: tuple | None = None  # of the axes, for the page's script
+    scales: tuple[Any, ...] | None = None  # of the axes, for the page's script
 
     @property
     def body(self) -> Markup:
@@ -212,13 +222,14 @@ class Plot(Chart):
     y: Axis
     lines: Markup = NOTHING
     marks: Markup = NOTHING
-    ends: list = field(default_factory=list)
+    ends: list[Any] = field(default_factory=list)
     about: int = PAIRED
     upper: bool = False
 
     @property
     def body(self) -> Markup:
-        return shapes().plot(self)
+        markup: Markup = shapes().plot(self)
+        return markup
 
     @property
     def rules(self) -> str:
@@ -227,7 +238,7 @@ class Plot(Chart):
         return across + "".join(f"M{round(ACROSS * self.x.at(value))} 0V{UP}" for value, _label in self.x.ticks)
 
     @property
-    def ups(self) -> list:
+    def ups(self) -> list[Any]:
         """[(pixels from the top, label)] of the ticks of y that have room."""
         found, last = [], math.inf
         for up, label in [((1 - self.y.at(value)) * self.height, label) for value, label in self.y.ticks]:
@@ -237,14 +248,14 @@ class Plot(Chart):
         return found
 
     @property
-    def ticks(self) -> list:
+    def ticks(self) -> list[Any]:
         """[(percent from the left, label, whether a phone has no room for it)] of the ticks of x."""
         kept = _thinned([(self.x.at(value), label) for value, label in self.x.ticks], self.about)
         slim = _thinned(kept, PHONE)
         return [(percent(at), label, (at, label) not in slim) for at, label in kept]
 
     @property
-    def leaders(self) -> list:
+    def leaders(self) -> list[Any]:
         """[(css, y of the line's end, y of the leader's, y of the text, name)]: names beside the line ends, pushed apart."""
         placed, previous = [], -LABEL_GAP * 0.5
         for name, css, at in sorted(self.ends, key=lambda end: (-end[2], end[0])):
@@ -267,7 +278,7 @@ def frame(
     height: int,
     lines: Markup,
     marks: Markup = NOTHING,
-    ends: list | None = None,
+    ends: list[Any] | None = None,
     css: str = "",
     right: float = 16.0,
     about: int = PAIRED,
@@ -297,9 +308,9 @@ def frame(
     )
 
 
-def _thinned(labels: list, width: int) -> list:
+def _thinned(labels: list[Any], width: int) -> list[Any]:
     """The labels that stand free of each other at this width; the first and the last are kept before any between."""
-    kept: list = []
+    kept: list[Any] = []
     for at, label in labels:
         if not kept or at * width - kept[-1][0] * width >= (len(label) + len(kept[-1][1])) * CHARACTER / 2 + 6:
             kept.append((at, label))
@@ -313,6 +324,6 @@ def _thinned(labels: list, width: int) -> list:
     return kept
 
 
-def end_of(points: list, y: Axis) -> float:
+def end_of(points: list[Any], y: Axis) -> float:
     """Where the label of a line belongs: at its right-most point."""
     return y.at(max(points)[1])

@@ -8,12 +8,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import quote
 
 from ...module_utils.core import units
 from ...module_utils.result.result import PARTS, PERCENTILES
 from ..store.cells import Cell, bounds_of
-from . import charts, views
+from . import charts, plot, views
 from .markup import added_between, asset, fill, style, templates
 from .model import SAMPLED, Report, Step, Waterfall, workload_words
 from .tables import Field, Table, bounds, cell, words
@@ -48,12 +50,12 @@ def render(report: Report) -> dict[str, str]:
 # -- rows that every form shares -------------------------------------------------------------------------------------
 
 
-def summary(report: Report) -> list[dict]:
+def summary(report: Report) -> list[dict[str, Any]]:
     """One row a layer and workload, plain values; what was not measured is absent."""
     return [_row(step) for waterfall in report.waterfalls for step in waterfall.steps]
 
 
-def _row(step: Step) -> dict:
+def _row(step: Step) -> dict[str, Any]:
     cell = step.cell
     row = {
         "workload_id": cell.workload_id,
@@ -128,7 +130,7 @@ def _against(step: Step) -> str:
 
 def not_measured(waterfall: Waterfall) -> list[str]:
     """'backing-ds1, initiator-ds1: it holds data …', one line a reason."""
-    reasons: dict = {}
+    reasons: dict[str, Any] = {}
     for entry in waterfall.missing:
         reasons.setdefault(entry["reason"], []).append(entry["layer"])
     return [f"{', '.join(layers)}: {reason}" for reason, layers in reasons.items()]
@@ -288,9 +290,9 @@ def results_json(report: Report) -> str:
     return json_of(content)
 
 
-def json_of(content: dict) -> str:
+def json_of(content: dict[str, Any]) -> str:
     """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
-    pieces = []
+    pieces: list[str] = []
     for key, value in sorted(content.items()):
         pieces += [",\n" if pieces else "{\n", _json(key), ": "]
         if isinstance(value, list) and value:
@@ -305,14 +307,14 @@ def json_of(content: dict) -> str:
 _json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
-def _figures(cell: Cell) -> dict:
+def _figures(cell: Cell) -> dict[str, Any]:
     return {
         direction: {metric: vars(figure) for metric, figure in figures.items()}
         for direction, figures in cell.figures.items()
     }
 
 
-def _without_histograms(point: dict) -> dict:
+def _without_histograms(point: dict[str, Any]) -> dict[str, Any]:
     return {
         key: {name: part for name, part in value.items() if name != "histogram"} if key in PARTS and value else value
         for key, value in point.items()
@@ -335,7 +337,7 @@ def markdown(report: Report) -> str:
     )
 
 
-def _lanes_in_words(report: Report) -> list[list[dict]]:
+def _lanes_in_words(report: Report) -> list[list[dict[str, Any]]]:
     """Each chain bottom first, for Markdown, where there is no picture."""
     by_name = {layer["name"]: layer for layer in report.layers}
     parents = {layer.get("parent") for layer in report.layers}
@@ -343,7 +345,8 @@ def _lanes_in_words(report: Report) -> list[list[dict]]:
     for layer in report.layers:
         if layer["name"] in parents or layer["kind"] == "ceiling":
             continue
-        lane, name = [], layer["name"]
+        lane: list[dict[str, Any]] = []
+        name = layer["name"]
         while name in by_name and by_name[name] not in lane:
             lane.insert(0, by_name[name])
             name = by_name[name].get("parent")
@@ -358,7 +361,7 @@ def html(report: Report) -> str:
     return fill("report.html.j2", **content(report))
 
 
-def content(report: Report) -> dict:
+def content(report: Report) -> dict[str, Any]:
     """What the page's template fills in."""
     choices = views.Choices(report)
     pictured, apart = views.drawn(report, views.DISTRIBUTIONS), views.drawn(report, views.SECTIONS)
@@ -403,21 +406,21 @@ def content(report: Report) -> dict:
     }
 
 
-def drawn(content: dict) -> list:
+def drawn(content: dict[str, Any]) -> list[Any]:
     """Every chart of a page, in its order."""
     found = [*content["chain"], *(_drawn_of(content["first"]) if content["first"] else [])]
     found += [one["chart"] for view in content["views"] for panel in view["panels"] for one in panel["charts"]]
     return found + [chart for section in content["others"] for chart in _drawn_of(section)]
 
 
-def _drawn_of(section: dict) -> list:
+def _drawn_of(section: dict[str, Any]) -> list[Any]:
     times = section["time"]["charts"] if section["time"] else []
     return [
         chart for chart in (section["distribution"], section["histogram"], *(one["chart"] for one in times)) if chart
     ]
 
 
-def _sections(parts: dict) -> list[tuple]:
+def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
     """[(id, name)] of the sections that the page has, as its navigation names them."""
     first = parts["first"]
     return [
@@ -441,7 +444,7 @@ def _sections(parts: dict) -> list[tuple]:
     ]
 
 
-def _further(report: Report, choices: views.Choices, apart: set) -> dict | None:
+def _further(report: Report, choices: views.Choices, apart: set[str]) -> dict[str, Any] | None:
     """{workloads, table} of the workloads without a section of their own: a row a layer, with the figures of a waterfall."""
     waterfalls = [
         (index, waterfall) for index, waterfall in enumerate(report.waterfalls) if waterfall.workload_id not in apart
@@ -522,11 +525,11 @@ POINT_METRICS = (
 )
 
 
-def _field(value, word) -> Field:
+def _field(value: Any, word: Callable[[Any], str]) -> Field:
     return cell(value, "" if value is None else word(value))
 
 
-def _points(report: Report, choices: views.Choices) -> list[tuple]:
+def _points(report: Report, choices: views.Choices) -> list[tuple[Any, ...]]:
     """A row a point: (name that links lead to, css, layer, fields, why it failed, kinds of files beside it, other files)."""
     linked = _linked(report)
     rows, absent = [], Field(units.ABSENT, css="absent")
@@ -564,12 +567,13 @@ def _points(report: Report, choices: views.Choices) -> list[tuple]:
     return rows
 
 
-def _points_grouped(report: Report, choices: views.Choices) -> list[tuple]:
+def _points_grouped(report: Report, choices: views.Choices) -> list[tuple[Any, ...]]:
     """A row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data.
 
     (css, layer, workload, [(name that links lead to, words, path, state)]).
     """
-    linked, groups = _linked(report), {}
+    linked = _linked(report)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for point in report.points:
         groups.setdefault((point["workload_id"], point["layer"]), []).append(point)
     return [
@@ -592,7 +596,7 @@ def _points_grouped(report: Report, choices: views.Choices) -> list[tuple]:
     ]
 
 
-def _linked(report: Report) -> set:
+def _linked(report: Report) -> set[str]:
     """Only what something points at needs a name: the first point of each cell, and those that failed or did not pass."""
     linked = {step.cell.points[0] for waterfall in report.waterfalls for step in waterfall.steps}
     return linked | {
@@ -600,13 +604,13 @@ def _linked(report: Report) -> set:
     }
 
 
-def _started(point: dict, run_began: str) -> str:
+def _started(point: dict[str, Any], run_began: str) -> str:
     """The time of day, with the date only where it is not that of the run."""
     utc = str(point.get("started_utc") or units.ABSENT)
     return (utc[11:] if utc[:10] == run_began[:10] else utc.replace("T", " ")).replace("Z", "") or units.ABSENT
 
 
-def _reasons(point: dict) -> str:
+def _reasons(point: dict[str, Any]) -> str:
     return (
         " ".join(str(failure.get("message") or failure.get("code")) for failure in point.get("failures") or [])
         or "no reason was recorded"
@@ -616,12 +620,12 @@ def _reasons(point: dict) -> str:
 BESIDE = {"job": "job.fio", "series": "series.json"}
 
 
-def _usual(kind: str, file: dict) -> bool:
+def _usual(kind: str, file: dict[str, Any]) -> bool:
     """Whether the page's script can link it from the raw file's address: a thousand times the same words are spared."""
-    return file["name"] == BESIDE.get(kind) and file["state"] == "matches"
+    return bool(file["name"] == BESIDE.get(kind) and file["state"] == "matches")
 
 
-def _traces(files: dict) -> list[tuple]:
+def _traces(files: dict[str, Any]) -> list[tuple[Any, ...]]:
     """[(name, path, checksum, state)] of the raw file, and of the files beside it only of those that are not as usual."""
     return [
         (
@@ -635,7 +639,7 @@ def _traces(files: dict) -> list[tuple]:
     ]
 
 
-def _chain(report: Report) -> list[charts.Chain]:
+def _chain(report: Report) -> list[plot.Chart]:
     """The chain, wide and narrow."""
     figures = {}
     for step in report.headline.steps if report.headline else []:
@@ -652,7 +656,9 @@ def _chain(report: Report) -> list[charts.Chain]:
     return [chart for chart in drawn if chart]
 
 
-def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Choices, pictured: bool) -> dict:
+def _section(
+    index: int, waterfall: Waterfall, report: Report, choices: views.Choices, pictured: bool
+) -> dict[str, Any]:
     """What the template needs to draw one workload: marks, axis and distribution beside the figures themselves."""
     rates = [figure for step in waterfall.steps if (figure := step.cell.figure("iops")) and figure.low > 0]
     ticks = charts.log_ticks(min(figure.low for figure in rates), max(figure.high for figure in rates)) if rates else []
@@ -708,7 +714,7 @@ def _section(index: int, waterfall: Waterfall, report: Report, choices: views.Ch
     }
 
 
-def _conditions(workload: dict) -> list[str]:
+def _conditions(workload: dict[str, Any]) -> list[str]:
     """How a workload was run: time, ramp, cache, and what kept I/Os in flight."""
     said = []
     if "runtime_s" in workload:
@@ -725,7 +731,7 @@ def _conditions(workload: dict) -> list[str]:
     return said
 
 
-def _tiles(report: Report) -> list[dict]:
+def _tiles(report: Report) -> list[dict[str, Any]]:
     """The four figures to take home: (label, value, line below)."""
     measured = len(report.points) - len(report.failed)
     low, high = report.repetitions
@@ -740,7 +746,7 @@ def _tiles(report: Report) -> list[dict]:
                 {
                     "label": "Most expensive step",
                     "value": units.added_latency(step.added_mean_ns),
-                    "below": f"{step.below.layer} → {step.cell.layer}",
+                    "below": f"{step.below.layer if step.below else ''} → {step.cell.layer}",
                     "kind": step.cell.kind,
                 }
             )
@@ -767,7 +773,7 @@ def _tiles(report: Report) -> list[dict]:
     return tiles
 
 
-def _overview(report: Report) -> dict | None:
+def _overview(report: Report) -> dict[str, Any] | None:
     """Workloads against layers; worth a table only when there is more than one workload."""
     if len(report.waterfalls) < 2:
         return None

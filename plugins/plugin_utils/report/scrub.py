@@ -14,6 +14,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import replace
+from typing import Any
 
 from ...module_utils.core.layers import KINDS
 from ..store.load import Run
@@ -110,17 +111,17 @@ WORDS = {"address": "addr"}
 class Pseudonyms:
     """What each name becomes, the same in all of the runs it was made for. Numbers follow the order in which names are met, bottom of the chain first."""
 
-    def __init__(self, runs: list):
-        self.known: dict = {}  # (kind, name) -> pseudonym
-        self.names: dict = {}  # what is replaced wherever it stands -> pseudonym
-        self.whole: dict = {}  # what is replaced where it is all of a field that names something
-        self.counts: dict = {}  # kind -> the last number given
-        self.texts: dict = {}
+    def __init__(self, runs: list[Run]) -> None:
+        self.known: dict[tuple[str, str], str] = {}  # (kind, name) -> pseudonym
+        self.names: dict[str, str] = {}  # what is replaced wherever it stands -> pseudonym
+        self.whole: dict[str, str] = {}  # what is replaced where it is all of a field that names something
+        self.counts: dict[str, int] = {}  # kind -> the last number given
+        self.texts: dict[str, str] = {}
         self.shapes = re.compile(
             "|".join(f"(?P<p{number}>{pattern})" for number, (_kind, pattern) in enumerate(PATTERNS)), re.IGNORECASE
         )
         self.pattern = self.shapes
-        self.met: list = []
+        self.met: list[tuple[str, str]] = []
         for run in runs:
             self._meet(run)
         # A pseudonym that somebody's host already has would be taken for that host.
@@ -148,7 +149,7 @@ class Pseudonyms:
             "",
         )
 
-    def _names_in(self, found, key: str) -> None:
+    def _names_in(self, found: Any, key: str) -> None:
         if key in NAMING and _is_name(found):
             self._add(NAMING[key], str(found))
         if isinstance(found, str):
@@ -211,8 +212,8 @@ class Pseudonyms:
             self.texts[text] = self.pattern.sub(self._shaped, text)
         return self.texts[text]
 
-    def _shaped(self, match: re.Match) -> str:
-        found, group = match.group(), match.lastgroup
+    def _shaped(self, match: re.Match[str]) -> str:
+        found, group = match.group(), match.lastgroup or ""
         if group == "name":
             return self.names[found.lower()]
         kind = PATTERNS[int(group[1:])][0]
@@ -231,7 +232,7 @@ class Pseudonyms:
         lower = name.lower()
         return name if lower in COMMON else self.whole.get(lower) or self._number(kind, lower)
 
-    def value(self, found, key: str = ""):
+    def value(self, found: Any, key: str = "") -> Any:
         """The same of anything that JSON can hold; histograms and the words of the schema stay the very objects that they are."""
         if key in NAMING and _is_name(found) and str(found).strip().lower() in self.whole:
             return self.whole[str(found).strip().lower()]
@@ -277,18 +278,18 @@ class Pseudonyms:
         return report
 
 
-def _is_name(found) -> bool:
+def _is_name(found: Any) -> bool:
     """A serial number may be a number."""
     return isinstance(found, (str, int)) and not isinstance(found, bool)
 
 
-def _address(text: str):
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
 
 
-def _tells(address) -> bool:
+def _tells(address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
     """Whether it is an address at all, and not one that every machine has."""
     return address is not None and not (address.is_loopback or address.is_unspecified)

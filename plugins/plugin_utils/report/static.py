@@ -12,6 +12,7 @@ import re
 import struct
 import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 from markupsafe import Markup
 
@@ -37,19 +38,19 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_SOURCE = b"storlab-source\0"  # keyword of the text chunk that says which SVG a PNG was made of
 
 
-def files(report: Report, formats: list) -> dict:
+def files(report: Report, formats: list[str]) -> dict[str, Any]:
     """File name -> text of every chart in these formats, with their captions; nothing without a format."""
     found = _named(report) if formats else {}
     drawn = {f"{CHARTS}/{name}.{form}": svg for name, (_chart, svg) in found.items() for form in formats}
     return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, found)} if found else {})}
 
 
-def pictures(report: Report) -> dict:
+def pictures(report: Report) -> dict[str, Any]:
     """File name -> SVG of every chart of the report's page, and of the waterfall of each workload that has a section there."""
     return {f"{CHARTS}/{name}.svg": svg for name, (_chart, svg) in _named(report).items()}
 
 
-def captions(report: Report, found: dict) -> str:
+def captions(report: Report, found: dict[str, Any]) -> str:
     """For an author: of each chart what it shows in words, and the line that says where its figures are from."""
     return fill("captions.md.j2", found=found, source=source(report))
 
@@ -69,17 +70,17 @@ def source(report: Report) -> str:
     )
 
 
-def _named(report: Report) -> dict:
+def _named(report: Report) -> dict[str, Any]:
     """Name -> (chart, SVG); charts of one title are numbered."""
     choices = views.Choices(report)
     apart = views.drawn(report, views.SECTIONS)
-    drawn: list = [
+    drawn: list[Any] = [
         waterfall_chart(waterfall, choices)
         for waterfall in report.waterfalls
         if waterfall.steps and waterfall.workload_id in apart
     ]
     drawn += [chart for chart in render.drawn(render.content(report)) if "narrow" not in chart.css.split()]
-    found: dict = {}
+    found: dict[str, Any] = {}
     caption = f"{report.testbed_id} · {report.run_id}"
     for chart in drawn:
         name = re.sub(r"[^a-z0-9]+", "-", chart.title.lower().replace("µ", "u")).strip("-")[:120]
@@ -88,7 +89,7 @@ def _named(report: Report) -> dict:
     return found
 
 
-def alone(chart: plot.Chart, caption: str, coloured: list) -> str:
+def alone(chart: plot.Chart, caption: str, coloured: list[tuple[str, str]]) -> str:
     """The chart between its title and where it comes from, on a page of its own."""
     if isinstance(chart, plot.Plot) and chart.upper:
         # In the page it stands above others that share its axis of time, and only the lowest names it.
@@ -119,14 +120,15 @@ def alone(chart: plot.Chart, caption: str, coloured: list) -> str:
 class Ladder(plot.Chart):
     """ticks: [(x, label)]; columns: [(x, title)]; rows: [{css, y, texts: [(css, x, y, text)], marks: [(x, mark)]}]."""
 
-    columns: list
-    ticks: list
-    rows: list
+    columns: list[Any]
+    ticks: list[Any]
+    rows: list[Any]
     mark = MARK
 
     @property
     def body(self) -> Markup:
-        return templates().get_template("ladder.svg.j2").module.ladder(self)
+        markup: Markup = templates().get_template("ladder.svg.j2").module.ladder(self)
+        return markup
 
 
 def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> Ladder:
@@ -180,9 +182,12 @@ def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> Ladder:
 # -- PNG -------------------------------------------------------------------------------------------------------------
 
 
-def size(svg: str) -> tuple:
+def size(svg: str) -> tuple[int, int]:
     """Width and height of one of these pictures, in whole pixels."""
-    return tuple(round(float(side)) for side in re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', svg).groups())
+    match = re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', svg)
+    if match is None:
+        raise ValueError("this is none of these pictures")
+    return round(float(match[1])), round(float(match[2]))
 
 
 def with_source(png: bytes, sha256: str) -> bytes:

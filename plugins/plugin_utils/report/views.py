@@ -9,8 +9,11 @@ the page's script chooses: L<n> a layer, P<n> a pattern, M-<metric> a metric.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from collections.abc import Callable
+from typing import Any
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
@@ -42,7 +45,7 @@ ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not 
 class Choices:
     """Numbers for layers and patterns, so that no name from a file becomes a class; colours that tell lines of one chart apart."""
 
-    def __init__(self, report: Report):
+    def __init__(self, report: Report) -> None:
         measured = {step.cell.layer for waterfall in report.waterfalls for step in waterfall.steps}
         self.layers = {
             layer["name"]: index
@@ -61,7 +64,7 @@ class Choices:
     def only(self, name: str) -> str:
         return f"L{self.layers[name]}" if name in self.layers else ""
 
-    def coloured(self) -> list:
+    def coloured(self) -> list[tuple[str, str]]:
         """[(class of a layer, name of its colour)]; a kind that the page does not know stays grey."""
         return [
             (f"L{index}", self.kinds[name])
@@ -69,11 +72,11 @@ class Choices:
             if self.kinds[name] in (*KINDS, "imported")
         ]
 
-    def pattern(self, workload: dict) -> str:
+    def pattern(self, workload: dict[str, Any]) -> str:
         return f"P{self.patterns[pattern_of(workload)]}"
 
 
-def pattern_of(workload: dict) -> str:
+def pattern_of(workload: dict[str, Any]) -> str:
     """'random, 70 % read': the mix alone, whatever the sizes and the load."""
     return workload_words(
         {key: workload[key] for key in ("random_percent", "read_percent") if workload.get(key) is not None}
@@ -88,9 +91,11 @@ def numbered(index: int) -> str:
 # -- shapes of a run -------------------------------------------------------------------------------------------------
 
 
-def families(waterfalls: list, keys: tuple, least: int = LEAST_STEPS) -> list:
+def families(
+    waterfalls: list[Waterfall], keys: tuple[str, ...], least: int = LEAST_STEPS
+) -> list[tuple[dict[str, Any], dict[Any, Waterfall]]]:
     """[(what the workloads have in common, {values of keys: Waterfall})] where at least ``least`` workloads differ in nothing but keys."""
-    groups: dict = {}
+    groups: dict[str, Any] = {}
     for waterfall in waterfalls:
         workload = waterfall.workload
         point = tuple(workload.get(key) for key in keys)
@@ -105,9 +110,9 @@ def families(waterfalls: list, keys: tuple, least: int = LEAST_STEPS) -> list:
     return [(common, dict(sorted(found.items()))) for common, found in groups.values() if len(found) >= least]
 
 
-def _cells(found: dict) -> dict:
+def _cells(found: dict[str, Any]) -> dict[str, Any]:
     """layer -> {point: Cell}, in the order of the chain."""
-    layers: dict = {}
+    layers: dict[str, Any] = {}
     for point, waterfall in found.items():
         for step in waterfall.steps:
             layers.setdefault(step.cell.layer, {})[point] = step.cell
@@ -137,7 +142,7 @@ def _figure(found: Cell, metric: str) -> Figure | None:
     return found.cpu.get(metric) if metric == "us_per_io" else found.figure(metric)
 
 
-def block_sweeps(report: Report, choices: Choices) -> dict | None:
+def block_sweeps(report: Report, choices: Choices) -> dict[str, Any] | None:
     return _sweep(
         report,
         choices,
@@ -151,7 +156,7 @@ def block_sweeps(report: Report, choices: Choices) -> dict | None:
     )
 
 
-def worker_sweeps(report: Report, choices: Choices) -> dict | None:
+def worker_sweeps(report: Report, choices: Choices) -> dict[str, Any] | None:
     return _sweep(
         report,
         choices,
@@ -173,11 +178,11 @@ def _sweep(
     key: str,
     title: str,
     x_title: str,
-    label,
+    label: Callable[[Any], str],
     lead: str,
-    metrics: tuple,
+    metrics: tuple[Any, ...],
     without: str = "",
-) -> dict | None:
+) -> dict[str, Any] | None:
     """One panel a pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
     found = families(report.waterfalls, (key,))
     if without:
@@ -232,10 +237,10 @@ def _lines(
     heading: str,
     css: str,
     first: str,
-    lines: list,
-    across: tuple,
-    metrics: tuple,
-) -> dict:
+    lines: list[Any],
+    across: tuple[Any, ...],
+    metrics: tuple[Any, ...],
+) -> dict[str, Any]:
     """A panel with a chart a metric. lines: [(name, css, layer, {(x,): Cell})]; across: (axis, its title, how x is written); first: what the lines are."""
     x, x_title, label = across
     drawn = []
@@ -268,7 +273,7 @@ def _lines(
                         x,
                         y,
                         series,
-                        lambda figure, word=word: spread(figure, word),
+                        functools.partial(spread, word=word),
                     ),
                 }
             )
@@ -305,13 +310,13 @@ def _lines(
     }
 
 
-def spread(figure: Figure, word) -> str:
+def spread(figure: Figure, word: Callable[[float], str]) -> str:
     return word(figure.value) + (
         f" ({word(figure.low)}–{word(figure.high)})" if word(figure.low) != word(figure.high) else ""
     )
 
 
-def _matrices(report: Report) -> list:
+def _matrices(report: Report) -> list[Any]:
     """The families in which queue depth and workers both vary."""
     return [
         (common, points)
@@ -320,14 +325,14 @@ def _matrices(report: Report) -> list:
     ]
 
 
-def _same(common: dict, matrix: dict, without: str) -> bool:
+def _same(common: dict[str, Any], matrix: dict[str, Any], without: str) -> bool:
     return {key: value for key, value in common.items() if key != without} == matrix
 
 
 # -- queue depth and workers -----------------------------------------------------------------------------------------
 
 
-def matrix(report: Report, choices: Choices) -> dict | None:
+def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
     """Every field of queue depth × workers, and the same as lines: the surface seen from its side."""
     panels = _both_ways(report, choices)
     for index, (common, points) in enumerate(_matrices(report)):
@@ -421,7 +426,7 @@ def matrix(report: Report, choices: Choices) -> dict | None:
     )
 
 
-def _both_ways(report: Report, choices: Choices) -> list:
+def _both_ways(report: Report, choices: Choices) -> list[Any]:
     """A panel for each layer with the same matrix once direct and once through the page cache: both surfaces, and what lies between them."""
     found, panels = _matrices(report), []
     for index, (common, points) in enumerate(found):
@@ -506,9 +511,9 @@ def _both_ways(report: Report, choices: Choices) -> list:
 # -- number of drives ------------------------------------------------------------------------------------------------
 
 
-def drives(report: Report, choices: Choices) -> dict | None:
+def drives(report: Report, choices: Choices) -> dict[str, Any] | None:
     """Arrays of one host that differ in the number of their members: bandwidth and IOPS against it, a line a workload."""
-    arrays: dict = {}
+    arrays: dict[tuple[Any, Any, Any], dict[str, int]] = {}
     for layer in report.layers:
         raid = (layer.get("detail") or {}).get("raid")
         if isinstance(raid, dict) and isinstance(raid.get("members"), list):
@@ -516,13 +521,13 @@ def drives(report: Report, choices: Choices) -> dict | None:
             arrays.setdefault(alike, {})[layer["name"]] = len(raid["members"])
     panels = []
     for index, ((host, level, _chunk), counts) in enumerate(arrays.items()):
-        lines = []
+        lines: list[tuple[str, str, str, dict[Any, Any]]] = []
         for waterfall in report.waterfalls:
             cells = {(counts[step.cell.layer],): step.cell for step in waterfall.steps if step.cell.layer in counts}
             if len(cells) >= LEAST_NUMBERS:
                 css = f"{numbered(len(lines))} {choices.pattern(waterfall.workload)}"
-                layer = next(iter(cells.values())).layer
-                lines.append((workload_words(waterfall.workload), css, layer, dict(sorted(cells.items()))))
+                name = next(iter(cells.values())).layer
+                lines.append((workload_words(waterfall.workload), css, name, dict(sorted(cells.items()))))
         if not lines:
             continue
         x = plot.steps_axis(
@@ -547,7 +552,7 @@ def _workers(count: int) -> str:
     return f"{count} worker{'' if count == 1 else 's'}"
 
 
-def knee(points: list) -> int | None:
+def knee(points: list[Any]) -> int | None:
     """Index of the greatest power, IOPS over latency (search.power), among [(label, iops Figure, latency Figure)].
 
     None when it is the first or the last load: then the bend lies outside of what was measured, or there is none.
@@ -557,12 +562,12 @@ def knee(points: list) -> int | None:
     return best if 0 < best < len(points) - 1 else None
 
 
-def loads(report: Report, choices: Choices) -> dict | None:
+def loads(report: Report, choices: Choices) -> dict[str, Any] | None:
     """One panel a pattern with a line a layer; of a matrix one panel a layer with a line a number of workers.
 
     Without the ceiling: it does no I/O, so its latency is the generator's own.
     """
-    panels = []
+    panels: list[dict[str, Any] | None] = []
     matrices = _matrices(report)
     for common, points in matrices:
         for layer, cells in _cells(points).items():
@@ -611,7 +616,7 @@ def loads(report: Report, choices: Choices) -> dict | None:
     )
 
 
-def _load_line(cells: dict, wording: str) -> list:
+def _load_line(cells: dict[str, Any], wording: str) -> list[Any]:
     """[(label, iops Figure, latency Figure)] by rising load."""
     return [
         (wording.format(f"{point[0]:g}"), rate, wait)
@@ -620,7 +625,7 @@ def _load_line(cells: dict, wording: str) -> list:
     ]
 
 
-def _load_panel(number: int, heading: str, css: str, lines: list, layered: str) -> dict | None:
+def _load_panel(number: int, heading: str, css: str, lines: list[Any], layered: str) -> dict[str, Any] | None:
     """lines: [(name, css, [(label, iops Figure, latency Figure)])]. layered: 'L' when the lines are layers, so that their rows can be hidden with them."""
     series = [(name, classes, line, knee(line)) for name, classes, line in lines if len(line) >= LEAST_STEPS]
     if not series:
@@ -676,13 +681,14 @@ COLUMNS = {
 }
 
 
-def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict | None:
+def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, Any] | None:
     """{charts, legend, left_out, ramp, window}: IOPS, latency and CPU over the seconds of one repetition a layer. room: samples a line may have."""
-    drawn = [
+    sampled = [
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]
-    drawn = [(one, series, column_of(series, "t_s")) for one, series in drawn]
-    drawn = [(one, series, times) for one, series, times in drawn if times and None not in times]
+    drawn = [
+        (one, series, times) for one, series in sampled if (times := column_of(series, "t_s")) and None not in times
+    ]
     if not drawn:
         return None
     seconds = max(max(times) for _one, _series, times in drawn)
@@ -744,7 +750,7 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
     )
 
 
-def column_of(series: dict, name: str) -> list | None:
+def column_of(series: dict[str, Any], name: str) -> list[Any] | None:
     """The values of one column, None where it is unknown or no number."""
     if name not in series["columns"]:
         return None
@@ -755,11 +761,12 @@ def column_of(series: dict, name: str) -> list | None:
     ]
 
 
-def _ramps(series: dict, times: list) -> list:
+def _ramps(series: dict[str, Any], times: list[Any]) -> list[tuple[float, float]]:
     """[(begin, end)] of the seconds that were not measured; a row stands for the interval that ends at its time."""
     if "phase" not in series["columns"]:
         return []
-    at, wide, found = series["columns"].index("phase"), series.get("interval_s"), []
+    found: list[tuple[float, float]] = []
+    at, wide = series["columns"].index("phase"), series.get("interval_s")
     wide = wide if isinstance(wide, (int, float)) else 1
     for row, time in zip(series["rows"], times):
         if row[at] == "ramp":
@@ -770,16 +777,16 @@ def _ramps(series: dict, times: list) -> list:
     return found
 
 
-def _window(judged: dict | None, end: float) -> tuple | None:
+def _window(judged: dict[str, Any] | None, end: float) -> tuple[float, float] | None:
     """The seconds whose rounds the figures are of: the last ones."""
     if not judged or not isinstance(judged.get("window"), int) or not isinstance(judged.get("round_s"), (int, float)):
         return None
     return max(0.0, end - judged["window"] * judged["round_s"]), end
 
 
-def _pieces(samples: list, room: int) -> list:
+def _pieces(samples: list[tuple[float, float]], room: int) -> list[list[tuple[float, float]]]:
     """[[(t, value)]] without the gaps. Thinned to ``room`` samples by keeping of each stretch the least and the greatest, so that no stall or peak is lost."""
-    pieces: list = [[]]
+    pieces: list[Any] = [[]]
     stretch = math.ceil(2 * len(samples) / room) if len(samples) > room else 1
     for begin in range(0, len(samples), stretch):
         part = samples[begin : begin + stretch]
@@ -879,7 +886,7 @@ def esxi_split(waterfall: Waterfall, choices: Choices) -> Table | None:
 # -- verdicts --------------------------------------------------------------------------------------------------------
 
 
-def steady_states(report: Report, choices: Choices) -> dict | None:
+def steady_states(report: Report, choices: Choices) -> dict[str, Any] | None:
     """{steady, judged, table, shown}: every verdict of a small run; of a large one those that are not good."""
     judged = [
         (point, report.judged[point["point_id"]]) for point in report.points if point["point_id"] in report.judged
@@ -944,7 +951,7 @@ def steady_states(report: Report, choices: Choices) -> dict | None:
     }
 
 
-def _against_limit(value, limit) -> Field:
+def _against_limit(value: Any, limit: Any) -> Field:
     if not isinstance(value, (int, float)):
         return cell(None, "")
     return cell(
@@ -953,12 +960,12 @@ def _against_limit(value, limit) -> Field:
     )
 
 
-def passed(point: dict) -> bool:
+def passed(point: dict[str, Any]) -> bool:
     """Whether every check that was made of a point was passed."""
     return all(check.get("ok") is True for check in point.get("checks") or [] if isinstance(check, dict))
 
 
-def checks(report: Report) -> dict | None:
+def checks(report: Report) -> dict[str, Any] | None:
     """{passed, made, rows: [(point, check, figures in words)]} of what was checked about the points; rows are those that failed."""
     made = [(point, check) for point in report.points for check in point.get("checks") or [] if isinstance(check, dict)]
     if not made:
@@ -986,7 +993,7 @@ def checks(report: Report) -> dict | None:
 # -- clients ---------------------------------------------------------------------------------------------------------
 
 
-def clients(report: Report, choices: Choices) -> dict | None:
+def clients(report: Report, choices: Choices) -> dict[str, Any] | None:
     """{table, all} of the points that several clients made together: a row a client, or beyond CLIENTS_SHOWN a row a point."""
     found = [
         (point, [one for one in point["clients"] if isinstance(one, dict)])
@@ -1045,7 +1052,7 @@ def clients(report: Report, choices: Choices) -> dict | None:
     return {"table": Table("Clients", head, rows), "all": everyone}
 
 
-def _client_state(part: dict) -> Field:
+def _client_state(part: dict[str, Any]) -> Field:
     reasons = [
         str(failure.get("message") or failure.get("code"))
         for failure in part.get("failures") or []
@@ -1055,7 +1062,7 @@ def _client_state(part: dict) -> Field:
     return words(": ".join([status, *reasons]), "" if status == "measured" else "warn")
 
 
-def _rate(figures: dict, metric: str) -> Field:
+def _rate(figures: dict[str, Any], metric: str) -> Field:
     value = figures.get(metric)
     if not isinstance(value, (int, float)):
         limits = bounds_of([figures], metric)
@@ -1098,7 +1105,7 @@ UNITS = {
 }
 
 
-def profiles(report: Report) -> list:
+def profiles(report: Report) -> list[dict[str, Any]]:
     """The profiles that the run was asked for, each once."""
     asked = [report.asked, *(request for request in report.asked.get("requests") or [] if isinstance(request, dict))]
     found = {str(one["profile"].get("name")): one["profile"] for one in asked if isinstance(one.get("profile"), dict)}
@@ -1108,7 +1115,7 @@ def profiles(report: Report) -> list:
 LIMITS = {"at_most": "at most", "at_least": "at least"}
 
 
-def limited(figure: dict) -> str:
+def limited(figure: dict[str, Any]) -> str:
     """'80000', and of a limit 'at most 10'."""
     return f"{LIMITS.get(str(figure.get('limit')), '')} {figure.get('value')}".strip()
 
@@ -1147,20 +1154,20 @@ def flushes(waterfall: Waterfall, report: Report, choices: Choices) -> Table | N
     return Table("Flushes", [("Layer", False), *((name, True) for name in FLUSHES.values())], rows)
 
 
-def figures_of(report: Report) -> list:
+def figures_of(report: Report) -> list[dict[str, Any]]:
     """The published figures of the run's profiles."""
     return [
         figure for profile in profiles(report) for figure in profile.get("published") or [] if isinstance(figure, dict)
     ]
 
 
-def of_workload(figure: dict, waterfall: Waterfall) -> bool:
+def of_workload(figure: dict[str, Any], waterfall: Waterfall) -> bool:
     """Whether a published figure is of this workload."""
     of = figure.get("workload") or {}
     return isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
 
 
-def measured_for(figure: dict, report: Report) -> dict:
+def measured_for(figure: dict[str, Any], report: Report) -> dict[str, Any]:
     """layer -> Cell of what stands beside a published figure: of the workload that its profile asked for, or of the most that a search of it found.
 
     Empty where several workloads would do: none of them is the one that was published.
@@ -1177,7 +1184,7 @@ def measured_for(figure: dict, report: Report) -> dict:
         mine = [one for one in mine if any(_without(one.workload, key) == _without(own, key) for own, key in wanted)]
     if len(mine) != 1 and keys - {None} == set():
         return {}
-    found: dict = {}
+    found: dict[str, Any] = {}
     for step in (step for waterfall in mine for step in waterfall.steps):
         known = found.get(step.cell.layer)
         if known is None or (step.cell.value("iops") or 0) > (known.value("iops") or 0):
@@ -1185,7 +1192,7 @@ def measured_for(figure: dict, report: Report) -> dict:
     return found
 
 
-def _without(workload: dict, key: str | None) -> dict:
+def _without(workload: dict[str, Any], key: str | None) -> dict[str, Any]:
     return {name: value for name, value in workload.items() if name != key}
 
 
@@ -1202,13 +1209,14 @@ def published(report: Report, choices: Choices) -> Table | None:
             else {}
         )
         fields = [
-            (found[layer] / factor if found.get(layer) is not None else None, choices.only(layer)) for layer in layers
+            (None if factor is None or (value := found.get(layer)) is None else value / factor, choices.only(layer))
+            for layer in layers
         ]
         flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(found.values()) else ""
         rows.append(
             (
                 "",
-                METRIC_WORDS.get(metric, flushes or str(figure.get("metric")))
+                METRIC_WORDS.get(metric or "", flushes or str(figure.get("metric")))
                 + (f", {figure.get('unit')}" if metric != "iops" else ""),
                 [
                     words(figure.get("note") or ""),
@@ -1234,12 +1242,12 @@ def published(report: Report, choices: Choices) -> Table | None:
 # -- all of them -----------------------------------------------------------------------------------------------------
 
 
-def of_run(report: Report, choices: Choices) -> list:
+def of_run(report: Report, choices: Choices) -> list[dict[str, Any]]:
     """The views over several workloads, in the order in which they are read."""
     return [view for make in (block_sweeps, worker_sweeps, matrix, drives, loads) if (view := make(report, choices))]
 
 
-def drawn(report: Report, most: int) -> set:
+def drawn(report: Report, most: int) -> set[str]:
     """The ids of the workloads that get pictures of their own."""
     return {waterfall.workload_id for waterfall in ranked(report.waterfalls, report.headline)[:most]}
 
