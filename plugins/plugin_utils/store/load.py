@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +28,9 @@ OPTIONAL: dict[str, Callable[[], Any]] = {
     "started_utc": str,
     "finished_utc": str,
 }
+# Of a result: what the others of its run, layer or workload say in the same words.
+WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
+LEVELS = 5  # of mappings in a result
 
 
 @dataclass
@@ -127,6 +129,7 @@ def read_run(folder: str) -> Run:
             run_dir=folder,
         )
     run, sums, added = read_around(folder), _Sums(), additions.Additions(folder, store.parse)
+    once: dict[Any, Any] = {}
     run.damaged += added.damaged
     for entry in sorted(os.listdir(points)):
         if os.path.isdir(os.path.join(points, entry)):
@@ -137,7 +140,7 @@ def read_run(folder: str) -> Run:
             if reason or not result:
                 run.damaged.append({"file": name, "reason": reason})
             else:
-                result = _slim(result)
+                result = _slim(result, once)
                 sums.take(result)
                 result["files"] = _files(run, entry, result)
                 run.results.append(result)
@@ -223,11 +226,28 @@ def read_series(folder: str, result: dict[str, Any]) -> dict[str, Any] | None:
     return content if all(isinstance(row, list) and len(row) == len(columns) for row in rows) else None
 
 
-def _slim(value: Any, levels: int = 5) -> Any:
-    """The same with each key once in memory, not once a point; histograms, and what lies deeper than a result's own keys do, as they are."""
-    if isinstance(value, dict) and levels:
-        return {sys.intern(key): part if key == "histogram" else _slim(part, levels - 1) for key, part in value.items()}
-    return [_slim(part, levels - 1) for part in value] if isinstance(value, list) and levels else value
+def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
+    """The same with what results have in common once in memory: keys, and the words that name them.
+
+    once: what was met so far, from call to call.
+    """
+    slim = _keyed(result, once)
+    for key in WORDS:
+        if type(found := slim.get(key)) is str:
+            slim[key] = once.setdefault(found, found)
+    return slim
+
+
+def _keyed(mapping: dict[str, Any], once: dict[Any, Any], levels: int = LEVELS) -> dict[str, Any]:
+    """With the keys of an earlier mapping that had the same; histograms, and what lies deeper than a result's own keys do, as they are."""
+    keys = tuple(mapping)
+    slim = dict(zip(once.setdefault(keys, keys), mapping.values()))
+    for key, part in mapping.items():
+        if type(part) is dict and key != "histogram" and levels > 1:
+            slim[key] = _keyed(part, once, levels - 1)
+        elif type(part) is list and levels > 2:
+            slim[key] = [_keyed(one, once, levels - 2) if type(one) is dict else one for one in part]
+    return slim
 
 
 class _Sums:
@@ -265,7 +285,7 @@ class _Sums:
                 continue
             pooled = sums.setdefault(direction, {"bins": {}, "points": 0})
             if isinstance(pooled["bins"], histogram.Packed):
-                pooled["bins"] = dict(pooled["bins"])
+                pooled["bins"] = dict(pooled["bins"].items())
             histogram.add(pooled["bins"], found["bins"])
             pooled["points"] += 1
             result[direction]["histogram"] = pooled

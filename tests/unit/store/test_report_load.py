@@ -195,3 +195,24 @@ def test_a_result_that_is_nested_deeply_is_read_like_any_other(tmp_path):
     path.write_text(json.dumps({**result, "counters": deep}), encoding="utf-8")
     found = next(one for one in load.read_run(str(folder)).results if one["point_id"] == result["point_id"])
     assert found["counters"] == deep
+
+
+def test_what_results_have_in_common_is_in_memory_once_and_nothing_changes(run):
+    names = sorted(path.name for path in (run / "points").iterdir())
+    # Equal to the other's number, but another text in a file.
+    own = json.loads((run / "points" / names[1] / "result.json").read_text())["workload"]
+    change(run, names[1], workload={**own, "direct": 1})
+    stored = {name: json.loads((run / "points" / name / "result.json").read_text()) for name in names}
+    found = {result["point_id"]: result for result in load.read_run(str(run)).results}
+    assert sorted(found) == names
+    for name, result in found.items():
+        for key, value in stored[name].items():
+            if key not in ("read", "write", "total"):
+                assert json.dumps(result[key]) == json.dumps(value), (name, key)
+            else:
+                assert {**result[key], "histogram": 0} == {**value, "histogram": 0}, (name, key)
+                assert list(result[key]) == list(value)
+    first, third = found[names[0]], found[names[2]]
+    assert type(found[names[1]]["workload"]["direct"]) is int and first["workload"]["direct"] is True
+    assert first["schema"] is third["schema"] and first["run_id"] is third["run_id"]
+    assert all(one is other for one, other in zip(first, third)) and list(first) == list(third)
