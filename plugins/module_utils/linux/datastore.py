@@ -20,7 +20,7 @@ from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import generation
 from ..core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
 from ..core.steps import diff_of
-from . import block_device, device_safety, mounts, nfs_mount
+from . import block_device, device_safety, mounts, nfs_mount, probe
 from .host import load_module, loaded_modules, read_text, run, wait_for
 from .record import Record
 
@@ -418,7 +418,7 @@ class Datastores:
         there = self.mount_of(point)
         if there and there.get("filesystem", "").startswith("nfs"):
             server = there["source"].rpartition(":/")[0].strip("[]")
-            if nfs_mount.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
+            if probe.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
                 return
             # A server that does not answer must not be asked, and of one that was made anew nothing is left there to be written.
             run(
@@ -549,7 +549,7 @@ class Datastores:
     @staticmethod
     def _alive(mount: dict[str, Any], recorded: dict[str, Any]) -> bool:
         if recorded.get("server"):
-            return nfs_mount.reach(recorded["server"], nfs_mount.PORT) == "open"
+            return probe.reach(recorded["server"], nfs_mount.PORT) == "open"
         try:
             return bool(read_superblock(mount["source"])["uuid"] == recorded["uuid"])
         except OSError:  # the device is gone or dead

@@ -565,7 +565,7 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     for store in testbed.stores:
         variable = f"testbed.datastores[{store.index}]"
         if store.over:
-            problems += _over_nfs(testbed, store, variable)
+            problems += _over_nfs(testbed, store, store.over, variable)
             continue
         kinds = {testbed.hosts[name].platform for name in store.hosts}
         kind = store.entry.get("type") or {"linux": "ext4", "windows": "ntfs", "esxi": "vmfs"}.get(
@@ -620,9 +620,9 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _over_nfs(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
-    """A datastore that is another one over NFS."""
-    problems, base = [], store.over
+def _over_nfs(testbed: Testbed, store: Store, base: Store, variable: str) -> list[Problem]:
+    """A datastore that is another one (base) over NFS."""
+    problems = []
     for key in ("disk", "type", "benchmark_file", "benchmark_files", "version", "compatibility", "server", "path"):
         if key in store.entry:
             remedy = f"leave it out: that is said of the datastore {base.name}"
@@ -637,7 +637,7 @@ def _over_nfs(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
                 remedy,
             )
         )
-    for name in (base.disk.target, *store.hosts):
+    for name in (base.target, *store.hosts):
         if testbed.hosts[name].platform != "linux":
             platform = {"esxi": "ESXi", "windows": "Windows"}[testbed.hosts[name].platform]
             remedy = "name Linux hosts" if name in store.hosts else "use a disk of a Linux target"
@@ -645,13 +645,13 @@ def _over_nfs(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
                 Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"but {name} runs {platform}", remedy)
             )
             continue
-        for address in [address for address, _port in addresses_of(testbed.hosts[name].own)] or [None]:
-            if not address or not is_address(address):
+        for address in [address for address, _port in addresses_of(testbed.hosts[name].own)] or [""]:
+            if not is_address(address):
                 remedy = "write its address in the storage network: NFS is exported from address to address"
                 problems.append(
                     Problem(
                         f"testbed_address of {name}",
-                        address and shown(address),
+                        shown(address) if address else None,
                         "" if address else "is not set",
                         remedy,
                     )

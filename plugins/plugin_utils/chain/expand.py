@@ -88,6 +88,11 @@ class Store:
     hosts: list[Any]
     over: Store | None = None
 
+    @property
+    def target(self) -> str:
+        """The host of its disk; empty for one without."""
+        return self.disk.target if self.disk else ""
+
 
 @dataclass
 class Testbed:
@@ -420,7 +425,7 @@ class _Expansion:
 
     def _exports(self, host: Host) -> None:
         """What clients have over NFS of a target."""
-        stores = [store for store in self.testbed.stores if store.over and store.over.disk.target == host.name]
+        stores = [store for store in self.testbed.stores if store.over and store.over.target == host.name]
         because = "the datastores with nfs in testbed.datastores"
         exports = [
             {
@@ -588,23 +593,23 @@ class _Expansion:
             f"{host.name} runs {host.platform.capitalize()}",
         )
         described = [
-            self._store_over_nfs(store)
+            self._store_over_nfs(store, store.over)
             if store.over
             else _STORES[host.platform](self._below(store, host), store, place)
             for place, store in enumerate(stores)
         ]
         self.derive(host, "datastore_datastores", described, "testbed.datastores")
 
-    def _store_over_nfs(self, store: Store) -> dict[str, Any]:
-        """The benchmark files are those that the target has made."""
-        target, below, entry = self.testbed.hosts[store.over.disk.target], store.over.entry, store.entry
+    def _store_over_nfs(self, store: Store, base: Store) -> dict[str, Any]:
+        """The benchmark files are those that the target has made. base: the datastore that this one is over NFS."""
+        target, below, entry = self.testbed.hosts[base.target], base.entry, store.entry
         address = next((address for address, _port in addresses_of(target.own)), None)
         described = _linux_store(f"target-{store.label}", store, 0)
         return {
             **described,
             "filesystem": "nfs",
             "server": address,
-            "export": below.get("mount_point", f"/srv/storlab/{store.over.label}"),
+            "export": below.get("mount_point", f"/srv/storlab/{base.label}"),
             "nfs_version": entry.get("nfs_version", NFS_VERSION),
             "benchmark_file_mib": below.get("benchmark_file", 0),
             "benchmark_files": below.get("benchmark_files", 1),
@@ -880,7 +885,7 @@ class _Expansion:
                         for export in mappings(testbed.hosts[other].variables["iscsi_target_targets"])
                     }
                 ]
-            servers = [store.over.disk.target for store in testbed.stores if store.over and name in store.hosts]
+            servers = [store.over.target for store in testbed.stores if store.over and name in store.hosts]
             host.depends_on += [server for server in dict.fromkeys(servers) if server not in host.depends_on]
             keepers = [(guest.get("data_disk") or {}).get("host") for guest in mappings(values.get("guest_vm_guests"))]
             host.depends_on += [other for other in dict.fromkeys(keepers) if other in testbed.hosts and other != name]
