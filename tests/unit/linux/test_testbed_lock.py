@@ -84,10 +84,18 @@ def test_an_old_lock_is_held_and_a_new_one_of_an_earlier_process_of_that_number_
     assert "failed" not in attempt(path)
 
 
-def test_a_lock_of_an_earlier_boot_is_gone(path, other):
+@pytest.mark.parametrize(("machine_id", "held"), [("c" * 32, False), ("", True)])
+def test_a_lock_of_an_earlier_boot_is_gone_where_the_machine_has_an_id(path, other, monkeypatch, machine_id, held):
+    """Whether this machine has one is not for the test to say: a minimal one has none."""
+    read_text = lock.read_text
+    monkeypatch.setattr(
+        lock,
+        "read_text",
+        lambda name, **rest: machine_id if name == "/etc/machine-id" else read_text(name, **rest),
+    )
     there = lock.holder(other.pid, "teardown")
     written(path, {**there, "process": {**there["process"], "boot_id": "11111111-2222-3333-4444-555555555555"}})
-    assert "failed" not in attempt(path)
+    assert ("failed" in attempt(path)) is held
 
 
 @pytest.mark.parametrize(
