@@ -38,7 +38,7 @@ options:
     type: int
     default: 32
   replacement_timeout_s:
-    description: How long I/O waits for a lost session before it fails.
+    description: How long I/O waits for a lost session before it fails. Where multipathd joined its paths, that sets a time of its own (C(fast_io_fail_tmo)).
     type: int
     default: 120
   login_timeout_s:

@@ -121,7 +121,7 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
         plan(
             iscsi.current(path)
             if name == params["initiator_name"]
-            else {"record": None, "session": None, "luns": {}, "busy": [], "in_force": None},
+            else {"record": None, "session": None, "luns": {}, "multipath": False, "busy": [], "in_force": None},
             path,
             {key: params[key] for key in TUNING},
         )

@@ -116,8 +116,9 @@ def shown(settings: dict[str, Any]) -> dict[str, Any]:
 def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Any]:
     """Steps for one target.
 
-    current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, busy: [...], in_force: whether the session logged in
-    with the wanted CHAP; None when nobody remembers}. Raises relogin_pending for a session that cannot log in with it now, because its disks are used.
+    current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, multipath: whether multipathd joined any, busy: [...],
+    in_force: whether the session logged in with the wanted CHAP; None when nobody remembers}. Raises relogin_pending for a session that cannot log in with
+    it now, because its disks are used.
     """
     name = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
     wanted, steps = node_settings(target, tuning), []
@@ -164,7 +165,8 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
     )
     if outdated or (lifelong and not current["busy"]):
         return [*steps, relogin]
-    if session["recovery_tmo"] != str(tuning["replacement_timeout_s"]):
+    # Of paths that multipathd joined it is the daemon's own (fast_io_fail_tmo, multipath.conf(5)), which sets it again after anybody.
+    if not current["multipath"] and session["recovery_tmo"] != str(tuning["replacement_timeout_s"]):
         steps.append(
             {
                 "op": "set_replacement_timeout",
@@ -285,6 +287,7 @@ class OpenIscsi:
             "record": parse_record(read_text(path)) if path else None,
             "session": session,
             "luns": luns,
+            "multipath": any(multipath.map_of(lun["path"]) for lun in luns.values()),
             "busy": [use for lun in luns.values() for use in multipath.users(lun["path"], with_openers=False)],
             "in_force": self._in_force(target, session),
         }

@@ -49,6 +49,7 @@ def current(**change):
         "record": open_iscsi.node_settings(TARGET, TUNING),
         "session": {"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "90"},
         "luns": {3: {"queue_depth": "24"}},
+        "multipath": False,
         "busy": [],
         "in_force": True,
         **change,
@@ -276,6 +277,13 @@ def test_live_tuning_needs_no_new_login():
     assert ops(current(session={"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "120"})) == [
         "set_replacement_timeout"
     ]
+
+
+def test_the_timeout_of_paths_that_multipathd_joined_is_left_to_it():
+    """It sets 5 s of its own, and would again after each build."""
+    session = {"sid": "1", "state": "LOGGED_IN", "recovery_tmo": "5"}
+    assert ops(current(session=session, multipath=True)) == []
+    assert ops(current(session=session, multipath=True, luns={3: {"queue_depth": "32"}})) == ["set_queue_depth"]
 
 
 def test_identity_is_proven():
