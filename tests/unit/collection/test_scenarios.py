@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ MOLECULE = ROOT / "molecule"
 SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
 # Makes and takes away the machines of the others, by the shipped playbook embedded_lab.yml; it has no testbed.
 MACHINES = "default"
+# Runs the commands of a page instead, which call the shipped playbooks by their names.
+PAGE = "first_lab"
+OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE)]
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
 # What a scenario must run in whatever step.
@@ -115,14 +119,29 @@ def test_a_file_that_is_not_there_is_noticed(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
+@pytest.mark.parametrize("scenario", OTHERS)
 def test_scenarios_drive_the_shipped_playbooks(scenario):
     assert deviations(MOLECULE / scenario) == []
 
 
-@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != MACHINES])
+@pytest.mark.parametrize("scenario", OTHERS)
 def test_scenarios_run_the_lab_check(scenario):
     assert missing(MOLECULE / scenario) == []
+
+
+def test_the_scenario_of_the_first_page_runs_all_of_its_commands_and_nothing_else():
+    page = (ROOT / "docs" / "getting_started.md").read_text(encoding="utf-8")
+    named = re.findall(r"^ansible-playbook (?:-i my_lab )?storlab[.]testbed[.](\w+)", page, re.MULTILINE)
+    # One of both ways to call it asks questions.
+    assert named.count("new_lab") == 2 and {"site", "teardown", "verify_clean"} < set(named)
+    steps = yaml.safe_load((MOLECULE / PAGE / "vars.yml").read_text(encoding="utf-8"))["first_lab_steps"]
+    assert steps["converge"] + steps["cleanup"] == list(dict.fromkeys(named))
+    assert all((ROOT / "playbooks" / f"{name}.yml").exists() for name in named)
+    for step in steps:
+        content = plays(MOLECULE / PAGE / f"{step}.yml")
+        assert roles_called(content) == [] and content[0]["vars"] == {"first_lab_step": step}
+        included = [task["ansible.builtin.include_tasks"] for task in content[0]["tasks"] if len(task) == 2]
+        assert included[-1] == "tasks/commands.yml"
 
 
 def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():
