@@ -12,7 +12,7 @@ from typing import ClassVar
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import write_json
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.store import verify
+from ..plugin_utils.store import store, verify
 from ..plugin_utils.store.load import find_run
 
 # So many are told in the failure; all of them are in the file.
@@ -35,26 +35,15 @@ class ActionModule(CollectionAction):
 
     def perform(self, args: dict) -> dict:
         run_dir = os.path.abspath(args["run_dir"] or find_run(args["results_dir"], args["testbed_id"], args["run_id"]))
-        if not os.path.isdir(os.path.join(run_dir, "points")):
-            raise Failure(
-                "run_missing",
-                f"{run_dir} holds no folder named points.",
-                "Name the folder of a run that benchmark wrote.",
-                run_dir=run_dir,
-            )
+        store.points_of(run_dir)
         found = verify.verify(run_dir)
         answer = {
             "run_dir": run_dir,
-            "verdict": found["verdict"],
-            "ledger": found["ledger"],
-            "points": found["points"],
+            **{key: found[key] for key in ("verdict", "ledger", "points")},
+            **{key: found[key][:TOLD] for key in ("findings", "unproven")},
             "summary": verify.sentence(found),
+            "file": os.path.join(run_dir, verify.FILE),
         }
-        answer.update(
-            findings=found["findings"][:TOLD],
-            unproven=found["unproven"][:TOLD],
-            file=os.path.join(run_dir, verify.FILE),
-        )
         answer["changed"] = self._keep(run_dir, {"schema": verify.SCHEMA, "of": verify.state_of(run_dir), **found})
         if found["verdict"] != "differs":
             return answer

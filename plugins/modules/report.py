@@ -19,21 +19,6 @@ description:
   - The same stored results give the same bytes, so a second run changes nothing.
   - Runs on the controller. No host of the testbed is needed.
 options:
-  run_dir:
-    description:
-      - Folder of the run on the controller.
-      - Either this, or O(results_dir) and O(testbed_id).
-    type: path
-  results_dir:
-    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
-    type: path
-  testbed_id:
-    description: Name of the testbed in O(results_dir).
-    type: str
-  run_id:
-    description: Name of the run in O(results_dir), or V(latest) for the run that started last.
-    type: str
-    default: latest
   title:
     description: Title of the report. By default it names the testbed.
     type: str
@@ -78,6 +63,7 @@ options:
     choices: [present, absent]
     default: present
 extends_documentation_fragment:
+  - storlab.testbed.run
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
 attributes:

@@ -16,23 +16,8 @@ description:
     listed in RV(unproven) and is no failure.
   - Keeps the verdict as C(verified.json) in the folder of the run; the report of the run tells it and links to it.
   - Runs on the controller. No host of the testbed is needed.
-options:
-  run_dir:
-    description:
-      - Folder of the run on the controller.
-      - Either this, or O(results_dir) and O(testbed_id).
-    type: path
-  results_dir:
-    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
-    type: path
-  testbed_id:
-    description: Name of the testbed in O(results_dir).
-    type: str
-  run_id:
-    description: Name of the run in O(results_dir), or V(latest) for the run that started last.
-    type: str
-    default: latest
 extends_documentation_fragment:
+  - storlab.testbed.run
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
 attributes:

@@ -719,13 +719,15 @@ def test_what_does_not_become_steady_says_so_when_the_budget_is_used_up(base):
         steady_state=steady(excursion_percent=1e-9, slope_percent=1e-9, budget_s=3),
         workloads=({"runtime_s": 1},),
     )
-    runner.start(plan, base)
+    started = runner.start(plan, base)
     finished(base)
     (found,) = results(plan, base)[0].values()
     assert (found["status"], flags_of(found), found["steady_state"]["steady"]) == ("measured", ["not_steady"], False)
-    assert len(found["steady_state"]["rounds"]) == 3
+    folder = Path(started["state_dir"], "points", plan["points"][0]["point_id"])
+    runtimes = [document["jobs"][0]["read"]["runtime"] for document in documents(folder / "fio.json")]
+    assert len(found["steady_state"]["rounds"]) == len(runtimes) == 3
     # The figures are of the last two rounds.
-    assert 1.9 < found["runtime_s"] < 2.9
+    assert found["runtime_s"] == pytest.approx(sum(runtimes[1:]) / 1000, abs=0.002) and min(runtimes) > 900
     assert found["total"]["iops"] == pytest.approx(sum(found["steady_state"]["rounds"][1:]) / 2, rel=0.01)
 
 

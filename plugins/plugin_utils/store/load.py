@@ -120,14 +120,7 @@ def read_around(folder: str) -> Run:
 
 def read_run(folder: str) -> Run:
     folder = os.path.abspath(folder)
-    points = os.path.join(folder, "points")
-    if not os.path.isdir(points):
-        raise Failure(
-            "run_missing",
-            f"{folder} holds no folder named points.",
-            "Name the folder of a run that benchmark wrote.",
-            run_dir=folder,
-        )
+    points = store.points_of(folder)
     run, sums, added = read_around(folder), _Sums(), additions.Additions(folder, store.parse)
     once: dict[Any, Any] = {}
     run.damaged += added.damaged

@@ -144,8 +144,8 @@ def runs(results_dir: str, testbed_id: str | None = None) -> list[str]:
     ]
 
 
-def open_run(folder: str) -> Store:
-    """The run in this folder. Brings its index up to date where the folder can be written."""
+def points_of(folder: str) -> str:
+    """The folder of a run's points; Failure 'run_missing' where there is none."""
     points = os.path.join(folder, "points")
     if not os.path.isdir(points):
         raise Failure(
@@ -154,6 +154,12 @@ def open_run(folder: str) -> Store:
             "Name the folder of a run that benchmark wrote.",
             run_dir=folder,
         )
+    return points
+
+
+def open_run(folder: str) -> Store:
+    """The run in this folder. Brings its index up to date where the folder can be written."""
+    points = points_of(folder)
     known, fresh = _read_index(folder), False
     entries: list[dict[str, Any]] = []
     clock_ns = None
