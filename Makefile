@@ -78,7 +78,9 @@ powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=pr
 .PHONY: molecule
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one but those left out
 	@$(AS_ROOT) molecule reset --scenario-name default >/dev/null 2>&1 || true
-	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO))
+	@mkdir -p $(TESTS)
+	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
+	    | tee $(TESTS)/molecule.log || { $(PYTHON) tests/say_failed.py $(TESTS)/molecule.log; exit 1; }
 
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target
