@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -168,3 +169,37 @@ def test_a_strangers_first_inventory_is_the_one_of_the_page(installed, tmp_path)
     assert yaml.safe_load((tmp_path / "my_lab/group_vars/all.yml").read_text(encoding="utf-8")) == described
     lines = [line.strip() for line in answer.stdout.splitlines()]
     assert [line for line in drawing if line.strip() not in lines] == []
+
+
+def test_the_three_lines_of_the_readme_are_all_that_a_first_report_needs(root, artifact, tmp_path):
+    """In an empty home, with nothing of the checkout on the path: only the collections that Galaxy would bring are left out."""
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    [install] = [text for text in re.findall(r"```\n(.*?)```", readme, re.S) if "ansible-galaxy" in text]
+    assert len(install.splitlines()) == 3 and install.count("storlab.testbed") == 1
+    install = install.replace("storlab.testbed", f"--no-deps --offline {shlex.quote(str(artifact))}")
+    [import_it] = [line.split("#")[0] for line in readme.splitlines() if "storlab.testbed.import_results -e" in line]
+    [core] = re.findall(r"^ansible-core==\S+", (root / ".config/requirements.lock").read_text(encoding="utf-8"), re.M)
+    (tmp_path / "constraints.txt").write_text(core, encoding="utf-8")
+    (tmp_path / "DIR").mkdir()
+    fio = "fio --name=first --ioengine=null --size=64m --rw=randread --bs=4k --runtime=2 --time_based --output-format=json+"
+    run(tmp_path / "DIR", *shlex.split(fio), "--output=first.json")
+    environment = {key: value for key, value in os.environ.items() if re.search("proxy|^PIP_|^SSL_", key, re.I)}
+    script = f"set -eu\n{install}\nansible-doc storlab.testbed.benchmark_run\n{import_it}\nansible-galaxy collection list\n"
+    answer = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **environment,
+            "HOME": str(tmp_path / "home"),
+            "PATH": f"{os.path.dirname(os.path.realpath(sys.executable))}:/usr/bin:/bin",
+            "PIP_CONSTRAINT": str(tmp_path / "constraints.txt"),
+            "LC_ALL": "C.UTF-8",
+        },
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    listed = {name for name, _ in re.findall(r"^(\w+\.\w+) +(\S+)", answer.stdout, re.M)}
+    assert listed - {"ansible._protomatter"} == {"storlab.testbed"}, "the environment was not empty"
+    assert "<svg" in (tmp_path / "OUT/index.html").read_text(encoding="utf-8")
