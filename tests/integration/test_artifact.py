@@ -184,7 +184,9 @@ def test_the_three_lines_of_the_readme_are_all_that_a_first_report_needs(root, a
     fio = "fio --name=first --ioengine=null --size=64m --rw=randread --bs=4k --runtime=2 --time_based --output-format=json+"
     run(tmp_path / "DIR", *shlex.split(fio), "--output=first.json")
     environment = {key: value for key, value in os.environ.items() if re.search("proxy|^PIP_|^SSL_", key, re.I)}
-    script = f"set -eu\n{install}\nansible-doc storlab.testbed.benchmark_run\n{import_it}\nansible-galaxy collection list\n"
+    script = (
+        f"set -eu\n{install}\nansible-doc storlab.testbed.benchmark_run\n{import_it}\nansible-galaxy collection list\n"
+    )
     answer = subprocess.run(
         ["bash", "-c", script],
         cwd=tmp_path,
