@@ -66,6 +66,12 @@ matrix: ## Every supported ansible-core with every Python of this machine that i
 unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution
 	pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
 
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d " "))
+.PHONY: random
+random: setup-tools ## The property tests on other examples than `make test` takes; SEED=number repeats a run
+	@echo "SEED=$(SEED)"
+	pytest -n $(JOBS) -m hypothesis --hypothesis-seed=$(SEED) tests/unit
+
 .PHONY: integration
 integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
 	$(AS_ROOT) pytest -n $(JOBS) --dist loadfile -m "not machine_wide" tests/integration --junit-xml=$(TESTS)/integration.xml

@@ -36,9 +36,17 @@ def pytest_runtest_protocol(item):
         GUARD.room = None
 
 
-# A busy machine makes examples slowly, which says nothing about the test.
-hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.load_profile("busy")
+def pytest_configure(config):
+    """The same examples of property tests in each run, so that a failure is of the change under test. `make random` tries others, by a seed."""
+    hypothesis.settings.register_profile(
+        "here",
+        derandomize=config.getoption("--hypothesis-seed") is None,
+        # A busy machine makes examples slowly, which says nothing about the test.
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("here")
+
 
 _AnsibleCollectionFinder(paths=[str(COLLECTIONS)])._install()
 
