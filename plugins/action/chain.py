@@ -105,6 +105,7 @@ class ActionModule(ActionBase):
         if not masked and require == "testbed":
             lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
         testbed = expand.expand(lab)
+        untold: list[str] = []
         if keep == "kept" and not self._task.check_mode:
             os.makedirs(testbed.state_dir, exist_ok=True)
             record = built.record(testbed)
@@ -113,7 +114,11 @@ class ActionModule(ActionBase):
             write_json(path, record, indent=1)
         elif keep == "forgotten" and not self._task.check_mode and os.path.exists(path):
             os.unlink(path)
-            note(testbed, "removed")
+            try:
+                note(testbed, "removed")
+            except Failure as failure:
+                # Nothing is left to run again for: the testbed is gone.
+                untold = [f"{failure.what} So it does not tell that {testbed.testbed_id} was removed."]
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():
@@ -124,6 +129,7 @@ class ActionModule(ActionBase):
             shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
         return {
             "changed": False,
+            **({"warnings": untold} if untold else {}),
             # What is wrong shall be read, but no secret.
             "_ansible_no_log": not masked,
             "testbed_id": testbed.testbed_id,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -313,7 +314,7 @@ def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_
     def rename(content):
         content["all"]["vars"]["testbed_results_dir"] = str(tmp_path / "results")
 
-    def told(*kept: str) -> list:
+    def play(*kept: str) -> list:
         tasks = [{"storlab.testbed.chain": {"built": one}, "run_once": True} for one in kept]
         book.write_text(
             yaml.safe_dump(
@@ -326,6 +327,10 @@ def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_
         )
         rc, document, _said = show_testbed.run(inventory_of, playbook=str(book))
         assert rc == 0, document
+        return [result for task in document["plays"][-1]["tasks"] for result in task["hosts"].values()]
+
+    def told(*kept: str) -> list:
+        play(*kept)
         (path,) = (tmp_path / "results").glob("*/ledger.jsonl")
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         assert ledger.read(str(path.parent))[1] == []
@@ -341,4 +346,11 @@ def test_what_is_built_and_removed_stands_in_the_ledger_and_a_lost_ledger_stops_
     for path in (tmp_path / "results").glob("*/ledger.*"):
         path.unlink()
     assert [line["event"] for line in told("forgotten", "forgotten")] == ["removed"]
+    assert not (tmp_path / "state" / "built.json").exists()
+    # What is removed stays removed where that cannot be told.
+    told("kept")
+    shutil.rmtree(tmp_path / "results")
+    (tmp_path / "results").write_text("somebody's", encoding="utf-8")
+    (warning,) = [text for result in play("forgotten") for text in result.get("warnings", [])]
+    assert f"The ledger in {tmp_path / 'results'} cannot be written" in warning and "was removed" in warning
     assert not (tmp_path / "state" / "built.json").exists()
