@@ -656,12 +656,20 @@ def test_the_page_cache_is_dropped_and_looked_at(base, loop, monkeypatch, droppi
     assert 0 < found["memory"]["available_bytes"] < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def test_a_cache_that_nobody_wants_dropped_is_no_flag(base, loop):
-    plan = make_plan(loop, prepare={"drop_caches": False}, workloads=({"direct": False},))
-    runner.start(plan, base)
-    finished(base)
+@pytest.mark.parametrize("share", [1, 2])
+def test_a_kept_cache_is_flagged_only_when_a_part_of_what_is_read_is_missing(base, loop, share):
+    # A fill goes through the page cache as the workload does, and would leave all of it there.
+    plan = make_plan(loop, prepare={"drop_caches": False, "fill": False}, workloads=({"direct": False},))
+    with open(loop["path"], "rb") as held:
+        # What is read in order is read ahead as well, beyond what was asked for.
+        os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        held.read(loop["size_bytes"] // share)
+        runner.start(plan, base)
+        finished(base)
     (found,) = results(plan, base)[0].values()
-    assert (found["preparation"]["page_cache"], flags_of(found)) == ("not_dropped", ["buffered_io"])
+    assert found["preparation"]["page_cache"] == "not_dropped"
+    assert flags_of(found) == ["not_filled", *(["partly_cached"] if share > 1 else []), "buffered_io"]
+    assert (found["memory"]["cached_bytes"] < loop["size_bytes"]) is (share > 1)
 
 
 # ---------------------------------------------------------------- steady state

@@ -165,6 +165,18 @@ def covers(earlier: dict[str, Any], wanted: dict[str, Any]) -> bool:
     )
 
 
+def reads_partly_cached(
+    workload: dict[str, Any], prepare: dict[str, Any], cached_bytes: int | None, range_bytes: int
+) -> bool:
+    """Whether a point reads through a page cache that was kept and that lacks a part of its range, so that the devices answer too.
+
+    prepare: as of_plan makes it. cached_bytes: how much of range_bytes, which are all that the point uses, is there when it begins; None of direct I/O.
+    A cache that is dropped before each point is meant to lack all of it.
+    """
+    kept = cached_bytes is not None and not prepare["drop_caches"]
+    return kept and "read" in directions(workload) and (cached_bytes or 0) < range_bytes
+
+
 def reads_unwritten(workload: dict[str, Any], meta: dict[str, Any]) -> bool:
     """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them."""
     return "preparation" in meta and not meta["preparation"].get("filled") and "read" in directions(workload)

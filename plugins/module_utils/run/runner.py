@@ -413,6 +413,9 @@ class Supervisor:
             if preparation.reads_unwritten(job["workload"], meta):
                 meta["flags"].append("not_filled")
             meta["memory"] = _memory(job)
+            cached = meta["memory"].get("cached_bytes")
+            if preparation.reads_partly_cached(job["workload"], self.preparation.prepare, cached, _used_bytes(job)):
+                meta["flags"].append("partly_cached")
             self._measure(folder, job, meta)
         except Failure as failure:
             meta["failures"].append({"code": failure.code, "message": str(failure)})
@@ -685,7 +688,16 @@ def _memory(job: dict[str, Any]) -> dict[str, Any]:
 def _cached_bytes(job: dict[str, Any]) -> list[Any]:
     """How much of what a point uses is in the page cache, of each file."""
     offset, size = extent(job["workload"], job["size_bytes"])
-    return [memory.resident_bytes(path, offset, size) for path in job.get("files", [job["path"]])]
+    return [memory.resident_bytes(path, offset, size) for path in _used_files(job)]
+
+
+def _used_files(job: dict[str, Any]) -> list[str]:
+    """What a point measures: of a layer with a file per worker, those of its workers."""
+    return list(job["files"][: job["workload"]["workers"]]) if "files" in job else [job["path"]]
+
+
+def _used_bytes(job: dict[str, Any]) -> int:
+    return int(extent(job["workload"], job["size_bytes"])[1]) * len(_used_files(job))
 
 
 def _whole_bytes(job: dict[str, Any]) -> int:

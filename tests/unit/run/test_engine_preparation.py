@@ -219,6 +219,37 @@ def test_only_what_reads_without_a_fill_may_read_what_was_never_written():
     assert not preparation.reads_unwritten(WRITE, bare)
 
 
+@pytest.mark.parametrize(
+    ("workload", "drop", "cached", "expected"),
+    [
+        (BUFFERED, False, 7 * 4096 - 1, True),
+        (BUFFERED, False, 0, True),
+        (BUFFERED, False, 7 * 4096, False),
+        # The last page of a range may reach beyond it.
+        (BUFFERED, False, 8 * 4096, False),
+        (BUFFERED, True, 0, False),
+        (normalise({"direct": False, "read_percent": 0}), False, 0, False),
+        (READ, False, None, False),
+    ],
+)
+def test_a_kept_page_cache_that_lacks_a_part_of_what_is_read_is_told(workload, drop, cached, expected):
+    prepare = preparation.of_plan({"prepare": {"drop_caches": drop}})
+    assert preparation.reads_partly_cached(workload, prepare, cached, 7 * 4096) is expected
+
+
+def test_of_a_layer_with_a_file_per_worker_those_of_the_workers_are_looked_at(monkeypatch):
+    looked_at = []
+    monkeypatch.setattr(
+        runner.memory, "resident_bytes", lambda path, offset, size: looked_at.append((path, offset, size)) or 5
+    )
+    workload = normalise({"direct": False, "workers": 2, "range": {"offset_bytes": 8192, "size_bytes": 1 << 20}})
+    job = {"path": "/srv/a.0", "size_bytes": 4 << 20, "files": ["/srv/a.0", "/srv/a.1", "/srv/a.2"]}
+    assert runner._memory({**job, "workload": workload})["cached_bytes"] == 10
+    assert looked_at == [("/srv/a.0", 8192, 1 << 20), ("/srv/a.1", 8192, 1 << 20)]
+    assert runner._used_bytes({**job, "workload": workload}) == 2 << 20
+    assert runner._used_bytes({"path": "/dev/x", "size_bytes": 4 << 20, "workload": workload}) == 1 << 20
+
+
 def test_every_file_of_a_layer_passes_the_guard(monkeypatch):
     """The second one is no longer on the testbed's file system."""
     judged = []
