@@ -204,4 +204,4 @@ def test_the_three_lines_of_the_readme_are_all_that_a_first_report_needs(root, a
     assert answer.returncode == 0, answer.stdout + answer.stderr
     listed = {name for name, _ in re.findall(r"^(\w+\.\w+) +(\S+)", answer.stdout, re.M)}
     assert listed - {"ansible._protomatter"} == {"storlab.testbed"}, "the environment was not empty"
-    assert "<svg" in (tmp_path / "OUT/index.html").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "OUT/report/index.html").read_text(encoding="utf-8")
