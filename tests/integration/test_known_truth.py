@@ -62,8 +62,8 @@ def delay_s(export: str, number: int, elapsed_s: float) -> float:
         "upper": LOWER_S + ADDED_S,
         "drifting": 0.01 * 1.4**place,
         "afterwards": 0.01 * 1.4**ROUNDS,
-        "calm": 0.02,
-        "restless": 0.01 * 2**place,
+        "calm": 0.2,
+        "restless": 0.04 if place % 2 else 0.12,
     }.get(layer, 0.01)
 
 
@@ -76,7 +76,7 @@ FIGURES = {
     "exponential": {"runtime_s": 2, "queue_depth": 8, "workers": 2},
 }
 STANDING = {"stalling": {"runtime_s": 7, "queue_depth": 4}, "ending": {"runtime_s": 2, "queue_depth": 2}}
-STEADY = {"metric": "latency_p50_ns", "window": 3, "round_s": 1, "budget_s": 4}
+STEADY = {"metric": "latency_p50_ns", "window": 3, "round_s": 1, "budget_s": 8}
 
 
 def layer_of(name: str, folder: Path) -> dict:
@@ -244,13 +244,11 @@ def test_figures_are_at_least_those_of_the_law(measured):
 
 
 def test_the_bounds_tell_one_law_from_another(measured):
-    """What makes the tests above tests: the figures of one device are outside the bounds of another."""
-    constant, _run = point(measured, "figures", "constant")
-    _result, mixture = point(measured, "figures", "mixture")
-    assert constant["total"]["latency_p99_ns"] < ranked(mixture.least_ns(), 99) * (1 - BIN)
-    upper, _run = point(measured, "figures", "upper")
-    _result, lower = point(measured, "figures", "lower")
-    assert upper["total"]["latency_p50_ns"] > ranked(lower.most_ns(4), 50) * (1 + BIN)
+    """What makes the tests above tests: the figures of one device are outside the bounds of another, ten times as fast."""
+    fast_result, fast = point(measured, "figures", "mixture")
+    slow_result, slow = point(measured, "figures", "upper")
+    assert fast_result["total"]["latency_p50_ns"] < ranked(slow.least_ns(), 50) * (1 - BIN)
+    assert slow_result["total"]["latency_p50_ns"] > ranked(fast.most_ns(8), 50) * (1 + BIN)
 
 
 # ---------------------------------------------------------------- layers and time
@@ -321,7 +319,7 @@ def test_what_does_not_change_is_steady_and_what_does_is_not(measured):
     assert "not_steady" in restless["flags"]
     for result in (calm, restless):
         rounds = result["steady_state"]["rounds"]
-        assert len(rounds) == (3 if result is calm else 4)
+        assert len(rounds) == 8 if result is restless else 3 <= len(rounds) <= 8
         for number, value in enumerate(rounds, 1):
             run = measured[1][f"{result['point_id']}.round{number}"]
             least, most = run.least_ns(), run.most_ns(4)

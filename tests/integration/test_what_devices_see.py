@@ -81,6 +81,15 @@ def test_share_of_reads_and_sizes_of_each_direction(tmp_path):
     assert sizes[READ][4096] / sizes[READ].total() == pytest.approx(0.8, abs=0.04)
 
 
+def test_reads_and_writes_go_on_each_from_where_their_own_ended(tmp_path):
+    """What others do not, so that every result of such a workload says so."""
+    workload = {"read_percent": 50, "random_percent": 0}
+    run = seen(tmp_path, io_bytes="8m", **workload)
+    assert share(jumps(run.requests(READ))) == share(jumps(run.requests(WRITE))) == 0
+    assert share(jumps(run.requests())) == pytest.approx(0.5, abs=0.04)
+    assert "directions_apart" in meanings("fio", normalise(workload))
+
+
 def test_alignment_and_range(tmp_path):
     run = seen(
         tmp_path, alignment="64k", range={"offset_bytes": 2 << 20, "size_bytes": 8 << 20}, io_bytes="4m", read_percent=0

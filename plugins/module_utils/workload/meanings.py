@@ -6,6 +6,9 @@
 - *think time* with several I/Os in flight: fio waits until all of them have ended before it pauses (io_u_quiesce of its backend.c).
 - *workers* whose I/O is sequential, in whole or in part: fio gives each a part of the range. IOMeter's all begin where the range does; diskspd's
   begin in a part each and run on through those of the others, and share the range where a part of the I/O is random.
+- *reads and writes* that are mixed and sequential, in whole or in part: fio knows where the last one of each direction ended (last_pos of its io_u.c),
+  IOMeter (TargetDisk::Seek) and diskspd (ThreadTargetState of its Common.h) know where the last one ended, whatever it was. Half of fio's sequential
+  I/Os of an even mix therefore lie elsewhere than the I/O before them, and none of theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ DIFFERENCES = {
     "results of the same engine only",
     "workers_not_apart": "several workers have sequential I/O, in whole or in part: fio gives each a part of the range, diskspd and IOMeter do not keep them "
     "apart, so compare it with results of the same engine only",
+    "directions_apart": "reads and writes are mixed and sequential, in whole or in part: fio's go on from where the last of their own direction ended, "
+    "diskspd's and IOMeter's from where the last I/O ended, so compare it with results of the same engine only",
     "several_targets": "a worker had several targets at the same time, and its queue depth is that of all of them together",
 }
 
@@ -28,4 +33,6 @@ def meanings(engine: str, workload: dict[str, Any]) -> list[str]:
         found.append("think_time_in_flight")
     if engine != "fio" and workload.get("workers", 1) > 1 and workload.get("random_percent", 100) < 100:
         found.append("workers_not_apart")
+    if 0 < workload.get("read_percent", 100) < 100 and workload.get("random_percent", 100) < 100:
+        found.append("directions_apart")
     return found

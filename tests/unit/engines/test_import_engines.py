@@ -199,7 +199,10 @@ def test_iometer_file_with_nothing_but_an_error():
 
 def test_icf_of_the_blog_is_the_workload_it_describes():
     (one,) = icf.workloads(text(BLOG))
-    assert one["targets"] == ['1: "RAM"'] and "same byte" in one["notes"][0]
+    assert one["targets"] == ['1: "RAM"']
+    assert [words in note for words, note in zip(("last of their own direction", "same byte"), one["notes"])] == [
+        True
+    ] * 2
     assert one["workload"] == normalise(
         {"block_size": "4k", "read_percent": 80, "random_percent": 80, "queue_depth": 16, "ramp_s": 10, "runtime_s": 60}
     )
@@ -343,7 +346,8 @@ def test_icf_written_and_read_is_the_same_workload(workload):
     pauses = "think_time_us" in workload and workload["queue_depth"] > 1
     together = workload["workers"] > 1 and workload["random_percent"] < 100
     assert entry["workload"] == workload and entry["targets"] == ['1: "ANY"']
-    assert len(entry["notes"]) == pauses + together
+    mixed = 0 < workload["read_percent"] < 100 and workload["random_percent"] < 100
+    assert len(entry["notes"]) == pauses + together + mixed
 
 
 def specification(*lines: str) -> str:
@@ -465,6 +469,7 @@ def test_icf_says_what_a_worker_with_three_targets_does_besides():
         ({"think_time_us": 3000, "burst": 4, "queue_depth": 5}, "fio lets all of them end first"),
         ({"workers": 4, "random_percent": 0}, "fio gives each a part of the range"),
         ({"workers": 4, "random_percent": 30}, "fio gives each a part of the range"),
+        ({"read_percent": 60, "random_percent": 0}, "from where the last of their own direction ended"),
     ],
 )
 def test_icf_says_what_other_engines_make_of_it(said, words):

@@ -142,6 +142,10 @@ def test_a_grid_written_file_by_file_and_read_again_is_the_same_grid(grid, targe
                 and entry["workload"]["random_percent"] < 100,
                 "The workload pauses with several I/Os in flight": entry["workload"].get("think_time_us", 0) > 0
                 and entry["workload"]["queue_depth"] > 1,
+                "Reads and writes are mixed and sequential, in whole or in part": 0
+                < entry["workload"]["read_percent"]
+                < 100
+                and entry["workload"]["random_percent"] < 100,
                 f"One worker of IOMeter drives {len(targets)} targets at the same time": len(targets) > 1,
             }
             begins = [note.split(":")[0].split(",")[0] for note in entry["notes"]]

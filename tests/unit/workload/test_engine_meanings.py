@@ -14,7 +14,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.report import mode
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive, load
 from fixtures.report import make_fixture
 
-PAUSE, APART = "think_time_in_flight", "workers_not_apart"
+PAUSE, APART, MIXED = "think_time_in_flight", "workers_not_apart", "directions_apart"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,12 @@ PAUSE, APART = "think_time_in_flight", "workers_not_apart"
         ("fio", {"workers": 3, "random_percent": 40}, []),
         ("iometer", {"workers": 3}, []),
         ("iometer", {"workers": 1, "random_percent": 0}, []),
+        ("fio", {"read_percent": 50, "random_percent": 0}, [MIXED]),
+        ("diskspd", {"read_percent": 99, "random_percent": 99}, [MIXED]),
+        ("iometer", {"read_percent": 1, "random_percent": 0, "workers": 2}, [APART, MIXED]),
+        ("fio", {"read_percent": 50}, []),
+        ("fio", {"read_percent": 0, "random_percent": 0}, []),
+        ("fio", {"read_percent": 100, "random_percent": 50}, []),
         ("iometer", {"workers": 2, "random_percent": 0, "think_time_us": 1000, "queue_depth": 2}, [PAUSE, APART]),
     ],
 )
