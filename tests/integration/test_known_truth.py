@@ -159,7 +159,7 @@ def measured(tmp_path_factory):
             for plan in plans:
                 runner.start(plan, bases[plan["run_id"]])
             for run_id, base in bases.items():
-                until(lambda run_id=run_id, base=base: not runner.status("t", run_id, base)["alive"])
+                until(lambda run_id=run_id, base=base: not runner.status("t", run_id, base)["alive"], seconds=900)
                 assert runner.status("t", run_id, base)["state"]["status"] == "finished"
             runs = {}
             for plan in plans:
@@ -226,7 +226,9 @@ def test_figures_are_at_least_those_of_the_law(measured):
 
     result, run = point(measured, "figures", "mixture")
     drawn = sorted(MIXTURE[: len(run.requests())])
-    assert drawn.count(SLOW_S) / len(drawn) == pytest.approx(SLOW_SHARE, abs=0.04)
+    assert drawn.count(SLOW_S) / len(drawn) == pytest.approx(
+        SLOW_SHARE, abs=4 * math.sqrt(SLOW_SHARE * (1 - SLOW_SHARE) / len(drawn))
+    )
     assert result["total"]["latency_mean_ns"] >= statistics.fmean(drawn) * 1e9
     # The slow tenth is in the tail and nowhere else.
     assert result["total"]["latency_p99_ns"] >= SLOW_S * 1e9 * (1 - BIN)
@@ -234,11 +236,11 @@ def test_figures_are_at_least_those_of_the_law(measured):
 
     result, run = point(measured, "figures", "exponential")
     drawn = EXPONENTIAL[: len(run.requests())]
-    assert len(drawn) > 100
+    assert len(drawn) >= 20
     for name, percent in PERCENTILES.items():
         if len(drawn) * (1 - percent / 100) >= 10:
             analytic_ns = -EXPONENTIAL_S * math.log(1 - percent / 100) * 1e9
-            # 10 I/Os beyond a percentile leave it uncertain by a third of one e-folding at most (four standard deviations).
+            # Four standard deviations of a percentile of so many draws from the law.
             slack_ns = 4 * EXPONENTIAL_S * 1e9 * math.sqrt(percent / (100 - percent) / len(drawn))
             assert result["total"][name] >= analytic_ns - slack_ns - BIN * analytic_ns, name
 
