@@ -97,7 +97,7 @@ def nested(words: str, value):
 
 
 def sentences(lab: dict) -> list:
-    return [problem.sentence() for problem in texts.problems(lab)]
+    return [problem.sentence() for problem in texts.problems({"roles": ROLES, **lab})]
 
 
 @pytest.mark.parametrize("shape", ["plain", "in a list", "in a list of lists", "as a key"])
@@ -137,6 +137,17 @@ def test_ordinary_texts_are_none_of_these():
 def test_a_host_whose_name_cannot_be_part_of_a_files_name_is_refused(name):
     (said,) = sentences({"hosts": {name: {}, "fine-1.example": {}}})
     assert said.isprintable() and "name of a file" in said
+
+
+def test_what_a_playbook_of_the_user_keeps_under_a_name_that_only_looks_like_ours_is_not_judged():
+    """Such as the output of a command that was registered: nothing of the collection reads it."""
+    kept = {"rc": 0, "stdout": "ARRAY /dev/md127\nARRAY /dev/md126"}
+    assert sentences({"hosts": {"t1": {"raid_before": kept, "datastore_seen": kept}}}) == []
+    (said,) = sentences({"hosts": {"t1": {"raid_before": kept, "raid_arrays": [kept]}}})
+    assert said.startswith("raid_arrays[0].stdout holds a line break")
+    # Its name is told when it is much like one of ours.
+    (said,) = sentences({"hosts": {"t1": {"raid_\nbefore": kept}}})
+    assert said.isprintable()
 
 
 def test_what_is_nested_without_end_is_refused():
