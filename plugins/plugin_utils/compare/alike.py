@@ -111,15 +111,15 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
         for prefix, part in kinds.items():
             for key, text in _flat(prefix, part).items():
                 sets.setdefault(key, set()).add(text)
-    requests = run.asked.get("requests")
+    requests = run.record.get("requests")
     for request in requests if isinstance(requests, list) else []:
         for key, text in _flat("run", request).items():
             if any(key == f"run.{name}" or key.startswith(f"run.{name}.") for name in ASKED):
                 sets.setdefault(key, set()).add(text)
     found.update({key: " + ".join(sorted(texts)) for key, texts in sets.items()})
     found["repetitions"] = str(max(result["repetition"] for result in results))
-    if run.asked.get("collection_version"):
-        found["run.collection_version"] = str(run.asked["collection_version"])
+    if run.record.get("collection_version"):
+        found["run.collection_version"] = str(run.record["collection_version"])
     return found
 
 

@@ -117,12 +117,19 @@ def percentile_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> p
     )
     end = min(TAIL, max(plot.nines(curve[-1][0]) for _name, _css, curve in series))
     x = plot.nines_axis(max(2.0, math.ceil(end * 2) / 2), "percentile of all I/Os")
-    said = "Latency on a log axis against the percentile. " + " ".join(
+    description = "Latency on a log axis against the percentile. " + " ".join(
         f"{name} ends at {units.latency(curve[-1][1])}." for name, _css, curve in series
     )
     lines = joined(plot.line(curve, x, y, css) for _name, css, curve in series)
     return plot.frame(
-        ident, title, said, x, y, 320, lines, ends=[(name, css, plot.end_of(curve, y)) for name, css, curve in series]
+        ident,
+        title,
+        description,
+        x,
+        y,
+        320,
+        lines,
+        ends=[(name, css, plot.end_of(curve, y)) for name, css, curve in series],
     )
 
 
@@ -141,7 +148,7 @@ def histogram_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> pl
     if not series:
         return None
     columns = [histogram_columns(bins) for _name, _css, bins, _p50, _p99 in series]
-    first, last = min(min(found) for found in columns), max(max(found) for found in columns)
+    first, last = min(min(heights) for heights in columns), max(max(heights) for heights in columns)
     x = plot.log_axis([10 ** (first / COLUMNS), 10 ** ((last + 1) / COLUMNS)], _tick_latency, "latency", "ns")
     lane = max(LANE, LANES // len(series))
     height = lane * len(series)
@@ -153,13 +160,13 @@ def histogram_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> pl
         "share of I/Os, each layer to its own height",
     )
     outlines, marks = [], []
-    for index, ((name, css, _bins, p50, p99), found) in enumerate(zip(series, columns)):
-        base, top = len(series) - 1 - index, max(found.values())
+    for index, ((name, css, _bins, p50, p99), heights) in enumerate(zip(series, columns)):
+        base, top = len(series) - 1 - index, max(heights.values())
         steps = [
-            (10 ** (column / COLUMNS), base + round(0.82 * found.get(column, 0) / top, 2))
-            for column in range(min(found), max(found) + 2)
+            (10 ** (column / COLUMNS), base + round(0.82 * heights.get(column, 0) / top, 2))
+            for column in range(min(heights), max(heights) + 2)
         ]
-        outlines.append(plot.steps([(10 ** (min(found) / COLUMNS), base), *steps], x, y, f"fill {css}"))
+        outlines.append(plot.steps([(10 ** (min(heights) / COLUMNS), base), *steps], x, y, f"fill {css}"))
         ticks = "".join(
             f"M{round(plot.ACROSS * x.at(value))} {round(plot.UP * (index + 0.9) / len(series))}V{round(plot.UP * (index + 1) / len(series))}"
             for value in (p50, p99)
@@ -169,11 +176,11 @@ def histogram_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> pl
         # The name stands on the side where its shape does not.
         left = x.at(p50 or 1) > 0.5
         marks.append(shapes().lane_name(css, not left, index * lane + 16, name))
-    said = " ".join(
+    description = " ".join(
         f"{name}: half below {units.latency(p50)}, 99 % below {units.latency(p99)}."
         for name, _css, _bins, p50, p99 in series
     )
-    return plot.frame(ident, title, said, x, y, height, joined(outlines), joined(marks), css="lanes")
+    return plot.frame(ident, title, description, x, y, height, joined(outlines), joined(marks), css="lanes")
 
 
 def _tick_latency(value: float) -> str:
@@ -223,14 +230,14 @@ def sweep_chart(
         )
         for name, css, points in series
     )
-    said = " ".join(
+    description = " ".join(
         f"{name}: from {word(points[0][1])} at {labels[points[0][0]]} to {word(points[-1][1])} at {labels[points[-1][0]]}."
         for name, _css, points in series
     )
     return plot.frame(
         ident,
         title,
-        said,
+        description,
         x,
         y,
         height,
@@ -364,7 +371,7 @@ def load_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Ch
         "mean latency",
         "ns",
     )
-    height, marks, said = 300, [], []
+    height, marks, sentences = 300, [], []
     for name, css, points, knee in series:
         inside = []
         for index, (label, rate, wait) in enumerate(points):
@@ -377,7 +384,7 @@ def load_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Ch
             f"{units.iops(rate.value)} IOPS, {units.latency(wait.value)} at {label}"
             for label, rate, wait in (points[0], points[-1])
         )
-        said.append(
+        sentences.append(
             f"{name}: from {first} to {last}; "
             + (f"knee at {points[knee][0]}." if knee is not None else "no knee within the loads.")
         )
@@ -396,7 +403,7 @@ def load_chart(ident: str, title: str, series: list[tuple[Any, ...]]) -> plot.Ch
     return plot.frame(
         ident,
         title,
-        " ".join(said),
+        " ".join(sentences),
         x,
         y,
         height,
@@ -436,12 +443,12 @@ def time_chart(
     for index, (name, css, window) in enumerate(windows):
         up, (begin, end) = height - 3 - 5 * index, (100 * x.at(second) for second in window)
         marks += shapes().window(css, f"{begin:.2f}", f"{end:.2f}", up, f"{name}: steady-state window")
-    said = f"{y.title} over {seconds:g} s of " + ", ".join(name for name, _css, _pieces, _window in series) + "."
+    description = f"{y.title} over {seconds:g} s of " + ", ".join(name for name, _css, _pieces, _window in series) + "."
     ends = [(name, css, y.at(pieces[-1][-1][1])) for name, css, pieces, _window in series if pieces]
     return plot.frame(
         ident,
         title,
-        said,
+        description,
         x,
         y,
         height,

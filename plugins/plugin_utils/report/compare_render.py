@@ -60,14 +60,14 @@ MARKS = (
 TICK_GAP = 0.3
 
 
-def render(found: dict[str, Any]) -> dict[str, str]:
+def render(comparison: dict[str, Any]) -> dict[str, str]:
     """File name -> text of every file of the comparison ``found`` by comparison.compare_runs, with its ``hits``."""
     return {
-        "index.html": html(found),
-        "report.md": markdown(found),
-        "comparison.csv": comparison_csv(found),
-        "comparison.json": comparison_json(found),
-        "junit.xml": junit(found),
+        "index.html": html(comparison),
+        "report.md": markdown(comparison),
+        "comparison.csv": comparison_csv(comparison),
+        "comparison.json": comparison_json(comparison),
+        "junit.xml": junit(comparison),
     }
 
 
@@ -99,11 +99,11 @@ def words(row: dict[str, Any], margin_percent: float) -> str:
     return wording.verdict_words(row, margin_percent)
 
 
-def table(found: dict[str, Any]) -> list[str]:
+def table(comparison: dict[str, Any]) -> list[str]:
     """The comparison as lines for a terminal."""
     head = ("metric", "point", "baseline", "candidate", "change", "95 % interval", "p", "could see", "verdict")
     rows = [head]
-    for row in found["rows"]:
+    for row in comparison["rows"]:
         judged = "change_percent" in row
         rows.append(
             (
@@ -115,7 +115,7 @@ def table(found: dict[str, Any]) -> list[str]:
                 _interval(row) if judged else units.ABSENT,
                 probability(row["p_corrected"]) if judged else units.ABSENT,
                 wording.amount(row["visible_percent"]) if judged else units.ABSENT,
-                words(row, found["margin_percent"]),
+                words(row, comparison["margin_percent"]),
             )
         )
     widths = [max(len(row[index]) for row in rows) for index in range(len(head))]
@@ -135,11 +135,11 @@ def _interval(row: dict[str, Any]) -> str:
 # -- JSON, CSV, JUnit -------------------------------------------------------------------------------------------------
 
 
-def comparison_json(found: dict[str, Any]) -> str:
-    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+def comparison_json(comparison: dict[str, Any]) -> str:
+    return json.dumps(comparison, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def comparison_csv(found: dict[str, Any]) -> str:
+def comparison_csv(comparison: dict[str, Any]) -> str:
     """One row a figure, full precision, an empty cell where nothing was measured."""
     plain_columns = ["layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
@@ -162,38 +162,39 @@ def comparison_csv(found: dict[str, Any]) -> str:
         stream, [*plain_columns, *of_sides, *effect], restval="", lineterminator="\n", extrasaction="ignore"
     )
     writer.writeheader()
-    for row in found["rows"]:
+    for row in comparison["rows"]:
         writer.writerow({**row, **{f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}})
     return stream.getvalue()
 
 
-def junit(found: dict[str, Any]) -> str:
+def junit(comparison: dict[str, Any]) -> str:
     """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
     objections: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for hit in found["hits"]:
+    for hit in comparison["hits"]:
         objections.setdefault((hit["point"], hit["metric"]), []).append(hit)
     cases, known = [], set()
-    for row in found["rows"]:
+    for row in comparison["rows"]:
         place = (row["point"], row["metric"])
         known.add(place)
-        said = words(row, found["margin_percent"])
+        verdict = words(row, comparison["margin_percent"])
         inner = (
             _objection(objections[place])
             if place in objections
             else (
-                f"<skipped message={attribute(said)}/>"
+                f"<skipped message={attribute(verdict)}/>"
                 if row["verdict"] in ("different", "cannot_tell", "no_verdict")
                 else ""
             )
         )
-        cases.append((place, inner + f"<system-out>{escape(printable(said))}</system-out>"))
+        cases.append((place, inner + f"<system-out>{escape(printable(verdict))}</system-out>"))
     cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
     failures = sum(inner.startswith("<failure") for _place, inner in cases)
     skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
-    name = attribute(f"{found['candidate']['label']} against {found['baseline']['label']}")
+    name = attribute(f"{comparison['candidate']['label']} against {comparison['baseline']['label']}")
     # How it was measured decides what a verdict is worth, so that it stands here too.
     properties = [
-        f"<property name={attribute(key)} value={attribute(found[key])}/>" for key in ("design", "method", "headline")
+        f"<property name={attribute(key)} value={attribute(comparison[key])}/>"
+        for key in ("design", "method", "headline")
     ]
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -208,43 +209,46 @@ def junit(found: dict[str, Any]) -> str:
 
 
 def _objection(hits: list[dict[str, Any]]) -> str:
-    said = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
-    return f'<failure type="regression" message={attribute(said)}/>'
+    reasons = "; ".join(f"{hit['rule']}: {hit['text']}" for hit in hits)
+    return f'<failure type="regression" message={attribute(reasons)}/>'
 
 
 # -- Markdown and HTML ------------------------------------------------------------------------------------------------
 
 
-def markdown(found: dict[str, Any]) -> str:
-    said = [row for row in found["rows"] if row["verdict"] != "no_difference"]
-    alike = [row for row in found["rows"] if row["verdict"] == "no_difference"]
+def markdown(comparison: dict[str, Any]) -> str:
+    changed = [row for row in comparison["rows"] if row["verdict"] != "no_difference"]
+    alike = [row for row in comparison["rows"] if row["verdict"] == "no_difference"]
     return _filled(
         "compare.md.j2",
-        found=found,
-        tables=[(said, ""), (alike, f"{len(alike)} without a difference")],
-        left_out=left_out(found),
+        comparison=comparison,
+        tables=[(changed, ""), (alike, f"{len(alike)} without a difference")],
+        left_out=left_out(comparison),
     )
 
 
-def html(found: dict[str, Any]) -> str:
+def html(comparison: dict[str, Any]) -> str:
     matrix: dict[str, Any] = {}
-    for row in found["rows"]:
+    for row in comparison["rows"]:
         matrix.setdefault(row["point"], {})[row["metric"]] = row
     return _filled(
         "compare.html.j2",
-        found=found,
-        sections=_sections(found),
+        comparison=comparison,
+        sections=_sections(comparison),
         matrix=matrix,
-        left_out=left_out(found),
-        tiles=[(verdict, VERDICT_TITLES[verdict], found["counts"][verdict]) for verdict in _shown(found["counts"])],
+        left_out=left_out(comparison),
+        tiles=[
+            (verdict, VERDICT_TITLES[verdict], comparison["counts"][verdict])
+            for verdict in _shown(comparison["counts"])
+        ],
         style=style((), "compare.css"),
         script=asset("script.js"),
     )
 
 
-def left_out(found: dict[str, Any]) -> str:
+def left_out(comparison: dict[str, Any]) -> str:
     """'1 point failed, 2 were measured on one side only'; empty when nothing was left out."""
-    failed, unmatched, damaged = (len(found[key]) for key in ("failed", "unmatched", "damaged"))
+    failed, unmatched, damaged = (len(comparison[key]) for key in ("failed", "unmatched", "damaged"))
     parts = (
         (failed, f"{failed} point{'' if failed == 1 else 's'} failed"),
         (unmatched, f"{unmatched} {'was' if unmatched == 1 else 'were'} measured on one side only"),
@@ -278,13 +282,13 @@ def _filled(name: str, **content: Any) -> str:
     )
 
 
-def _sections(found: dict[str, Any]) -> list[dict[str, Any]]:
+def _sections(comparison: dict[str, Any]) -> list[dict[str, Any]]:
     """One a metric, with an axis of its own that all its points share."""
     sections = []
-    for index, metric in enumerate(dict.fromkeys(row["metric"] for row in found["rows"])):
-        rows = [row for row in found["rows"] if row["metric"] == metric]
+    for index, metric in enumerate(dict.fromkeys(row["metric"] for row in comparison["rows"])):
+        rows = [row for row in comparison["rows"] if row["metric"] == metric]
         ends = [row[key] for row in rows for key in ("change_low_percent", "change_high_percent") if key in row]
-        margin = found["margin_percent"]
+        margin = comparison["margin_percent"]
         span = 1.12 * max(abs(_log(percent)) for percent in [*ends, margin, -margin])
         sections.append(
             {

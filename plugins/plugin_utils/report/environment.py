@@ -55,8 +55,8 @@ def _interface(interface: dict[str, Any]) -> str:
 
 
 def _device(device: dict[str, Any]) -> str:
-    told = device.get("queue")
-    queue: dict[str, Any] = told if isinstance(told, dict) else {}
+    reported = device.get("queue")
+    queue: dict[str, Any] = reported if isinstance(reported, dict) else {}
     parts = [device.get("resolved") or device.get("path"), device.get("model"), device.get("filesystem")]
     if isinstance(device.get("size_bytes"), int):
         parts.append(units.size(device["size_bytes"]))

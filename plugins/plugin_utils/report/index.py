@@ -47,27 +47,27 @@ def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
     reported: names of the runs whose report is linked. runs, oldest first: store.overview and {name, profiles, verdict, report, changed}; a run that
     holds no readable result has a ``reason`` instead. trends: workload_id -> layer -> metric -> [[index of the run, median, lowest, highest]].
     """
-    found = [_run(folder) for folder in store.runs(*os.path.split(testbed_dir))]
-    found.sort(key=lambda pair: (pair[0].get("started_utc", ""), pair[0]["name"]))
+    loaded = [_run(folder) for folder in store.runs(*os.path.split(testbed_dir))]
+    loaded.sort(key=lambda pair: (pair[0].get("started_utc", ""), pair[0]["name"]))
     known: dict[str, Any] = {}
-    for run, _rows, facts in found:
+    for run, _rows, facts in loaded:
         run["changed"] = {fact: [known[fact], text] for fact, text in facts.items() if known.get(fact, text) != text}
         known.update(facts)
         if run["name"] in reported:
             run["report"] = f"{quote(run['name'])}/report/index.html"
     trends: dict[str, Any] = {}
-    for index, (_overview, rows, _facts) in enumerate(found):
+    for index, (_overview, rows, _facts) in enumerate(loaded):
         for (workload, layer, metric), values in _figures(rows).items():
             trends.setdefault(workload, {}).setdefault(layer, {}).setdefault(metric, []).append(
                 [index, statistics.median(values), min(values), max(values)]
             )
     words = {
-        row["workload_id"]: model.workload_words(row["workload"]) for _run_of, rows, _facts in found for row in rows
+        row["workload_id"]: model.workload_words(row["workload"]) for _run_of, rows, _facts in loaded for row in rows
     }
     return {
         "schema": SCHEMA,
         "testbed_id": os.path.basename(testbed_dir),
-        "runs": [run for run, _rows, _facts in found],
+        "runs": [run for run, _rows, _facts in loaded],
         "trends": trends,
         "workloads": words,
     }
@@ -102,7 +102,7 @@ def _run(folder: str) -> tuple[Any, ...]:
         if row["engine"].get("version")
     }
     collection = (
-        {"collection_version": str(run.asked["collection_version"])} if run.asked.get("collection_version") else {}
+        {"collection_version": str(run.record["collection_version"])} if run.record.get("collection_version") else {}
     )
     lasting = {
         fact: text for fact, text in facts.items() if not any(fnmatchcase(fact, pattern) for pattern in alike.IGNORED)
@@ -116,14 +116,14 @@ def _run(folder: str) -> tuple[Any, ...]:
 
 def _figures(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[float]]:
     """(workload_id, layer, metric) -> values of the repetitions."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    figures: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         layer = model.varied(row["layer"], str(row["variant"])) if row.get("variant") else row["layer"]
         for metric, path in METRICS.items():
             value = store.value(row, path)
             if isinstance(value, (int, float)):
-                found.setdefault((row["workload_id"], layer, metric), []).append(value)
-    return found
+                figures.setdefault((row["workload_id"], layer, metric), []).append(value)
+    return figures
 
 
 # -- the page --------------------------------------------------------------------------------------------------------
@@ -198,17 +198,17 @@ def _embedded(index: dict[str, Any], chosen: tuple[Any, ...] | None) -> dict[str
         ),
     )
     left = FIGURES_EMBEDDED
-    found: dict[str, dict[str, Any]] = {}
+    trends: dict[str, dict[str, Any]] = {}
     for workload, layer in places:
         metrics = index["trends"][workload][layer]
         left -= sum(map(len, metrics.values()))
-        if left < 0 and found:
+        if left < 0 and trends:
             break
-        found.setdefault(workload, {})[layer] = {
+        trends.setdefault(workload, {})[layer] = {
             metric: [[at, *(float(f"{value:.4g}") for value in values)] for at, *values in line]
             for metric, line in metrics.items()
         }
-    return found
+    return trends
 
 
 def _labels(runs: list[dict[str, Any]]) -> list[str]:
@@ -221,19 +221,19 @@ def _labels(runs: list[dict[str, Any]]) -> list[str]:
 
 def _marks(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{run, letter, facts in words, more}] of the runs before which the environment changed."""
-    found: list[dict[str, Any]] = []
+    marks: list[dict[str, Any]] = []
     for index, run in enumerate(runs):
         if run.get("changed"):
             facts = [f"{fact}: {old} → {new}" for fact, (old, new) in sorted(run["changed"].items())]
-            found.append(
+            marks.append(
                 {
                     "run": index,
-                    "number": len(found) + 1,
+                    "number": len(marks) + 1,
                     "facts": facts[:CHANGES_NAMED],
                     "more": len(facts[CHANGES_NAMED:]),
                 }
             )
-    return found
+    return marks
 
 
 def _unit(metric: str) -> str:
@@ -261,11 +261,11 @@ def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> 
         plot.dot(at, figure.value, x, y, height, f"{labels[at] or runs[at]['name']}: {views.spread(figure, word)}")
         for at, figure in line
     ]
-    said = f"{len(line)} runs, from {word(line[0][1].value)} to {word(line[-1][1].value)}; the environment changed {len(marks)} times."
+    description = f"{len(line)} runs, from {word(line[0][1].value)} to {word(line[-1][1].value)}; the environment changed {len(marks)} times."
     return plot.frame(
         "trend",
         f"{views.METRICS[chosen[2]][0]}: {index['workloads'][chosen[0]]}, {chosen[1]}",
-        said,
+        description,
         x,
         y,
         height,

@@ -28,7 +28,7 @@ def junit(report: Report) -> str:
             f"{point['workload_id']} r{point['repetition']}",
             _time_s(point),
             _failures(point),
-            _said(point),
+            _output(point),
         )
         for point in report.points
     ]
@@ -61,8 +61,8 @@ def junit(report: Report) -> str:
     }
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites><testsuite{_attributes(suite)}>"]
     lines += [
-        f"<testcase{_attributes({'classname': layer, 'name': name, 'time': None if time_s is None else units.exact(time_s)})}>{failures}{said}</testcase>"
-        for layer, name, time_s, failures, said in [*cases, *damaged]
+        f"<testcase{_attributes({'classname': layer, 'name': name, 'time': None if time_s is None else units.exact(time_s)})}>{failures}{output}</testcase>"
+        for layer, name, time_s, failures, output in [*cases, *damaged]
     ]
     return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
 
@@ -73,12 +73,12 @@ def _time_s(point: dict[str, Any]) -> Any:
 
 
 def _failures(point: dict[str, Any]) -> str:
-    found = []
+    failures = []
     if point["status"] != "measured":
         reasons = [
             (failure.get("code"), failure.get("message")) for failure in point["failures"] if isinstance(failure, dict)
         ]
-        found = [(code or point["status"], message or code) for code, message in reasons] or [
+        failures = [(code or point["status"], message or code) for code, message in reasons] or [
             (point["status"], "no reason was recorded")
         ]
     for check in point.get("checks") or []:
@@ -87,16 +87,16 @@ def _failures(point: dict[str, Any]) -> str:
                 f"{key} {value}"
                 for key, value in flatten({key: check[key] for key in check if key not in ("name", "ok")})
             )
-            found.append(
+            failures.append(
                 (
                     f"check_{check.get('name')}",
                     f"the check {check.get('name')} failed" + (f" ({figures})" if figures else ""),
                 )
             )
-    return "".join(f"<failure type={attribute(kind)} message={attribute(message)}/>" for kind, message in found)
+    return "".join(f"<failure type={attribute(kind)} message={attribute(message)}/>" for kind, message in failures)
 
 
-def _said(point: dict[str, Any]) -> str:
+def _output(point: dict[str, Any]) -> str:
     flags = [f"{flag}: {FLAG_WORDS.get(str(flag), flag)}" for flag in point["flags"]]
     return f"<system-out>{escape(printable(chr(10).join(flags)))}</system-out>" if flags else ""
 

@@ -94,7 +94,7 @@ class Report:
     repetitions: tuple[Any, ...]
     verdict: str
     headline: Waterfall | None
-    asked: dict[str, Any] = field(default_factory=dict)  # run.json
+    record: dict[str, Any] = field(default_factory=dict)  # run.json
     samples: dict[str, Any] = field(
         default_factory=dict
     )  # point_id -> series of the points that stand for their layers
@@ -152,7 +152,7 @@ def build(run: Run, title: str | None = None) -> Report:
         repetitions=(min(counts, default=0), max(counts, default=0)),
         verdict="",
         headline=headline,
-        asked=run.asked,
+        record=run.record,
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
         installations=run.installations,
@@ -171,11 +171,11 @@ def build(run: Run, title: str | None = None) -> Report:
 
 def _engines(measured: list[Any]) -> list[str]:
     """'fio-3.33', 'diskspd 2.2': name and version of what issued the I/Os, each once."""
-    found = []
+    versions = []
     for result in measured:
         name, version = (str((result.get("engine") or {}).get(key) or "") for key in ("name", "version"))
-        found.append(version if version.startswith(name) else f"{name} {version}".strip())
-    return list(dict.fromkeys(filter(None, found)))
+        versions.append(version if version.startswith(name) else f"{name} {version}".strip())
+    return list(dict.fromkeys(filter(None, versions)))
 
 
 def _variants_apart(run: Run) -> Run:
@@ -216,12 +216,12 @@ def ranked(waterfalls: list[Waterfall], headline: Waterfall | None) -> list[Wate
 def _samples(run: Run, shown: list[Waterfall]) -> dict[str, Any]:
     """point_id -> series of one repetition a layer, of the workloads whose samples are drawn."""
     wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
-    found = {
+    samples = {
         result["point_id"]: load.read_series(run.folder, result)
         for result in run.results
         if result["point_id"] in wanted
     }
-    return {point: series for point, series in found.items() if series}
+    return {point: series for point, series in samples.items() if series}
 
 
 def _rank(kind: str) -> int:
@@ -297,8 +297,8 @@ def _waterfall(workload_id: str, layers: list[dict[str, Any]], measured: list[An
     notes: list[Any] = []
     steps = [_step(cells[layer["name"]], by_name, cells, means, notes) for layer in layers if layer["name"] in cells]
     for step in steps:
-        for said in thin[step.cell.layer]:
-            notes.append(said)
+        for note in thin[step.cell.layer]:
+            notes.append(note)
             step.notes.append(len(notes) - 1)
     _shares(steps)
     _generator_bound(steps)
@@ -333,7 +333,7 @@ def _weigh_ceiling(cell: Cell, results: list[dict[str, Any]]) -> None:
 def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list[str]:
     """Take from the cell the percentiles with fewer than BEYOND I/Os above them, that is of fewer than BEYOND / (1 - p) I/Os; notes that say which."""
     taken = [directions_of(result) for result in results]
-    said = []
+    notes = []
     for direction, figures in cell.figures.items():
         counts = [part[direction].get("ios") for part in taken if direction in part]
         if None in counts or not counts:
@@ -350,11 +350,11 @@ def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list
             cell.bounds.get(direction, {}).pop(metric, None)
         what = {"total": "I/Os", "sync": "flushes"}.get(direction)
         if gone and what:
-            said.append(
+            notes.append(
                 f"{cell.layer} did {ios:.0f} {what} in all, too few for {' and '.join(f'p{percent:g}' for percent in gone)}: "
                 f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} {what} lie beyond it."
             )
-    return said
+    return notes
 
 
 def _reason(result: dict[str, Any]) -> str:
@@ -376,10 +376,10 @@ def _detail(layers: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _means(results: list[dict[str, Any]]) -> dict[str, Any]:
     """{repetition: mean latency} of a layer; imports may have several results of one number, and none of those is paired."""
-    found: dict[str, Any] = {}
+    latencies: dict[str, Any] = {}
     for result in results:
-        found.setdefault(result["repetition"], []).append(directions_of(result)["total"].get("latency_mean_ns"))
-    return {number: values[0] for number, values in found.items() if len(values) == 1 and values[0] is not None}
+        latencies.setdefault(result["repetition"], []).append(directions_of(result)["total"].get("latency_mean_ns"))
+    return {number: values[0] for number, values in latencies.items() if len(values) == 1 and values[0] is not None}
 
 
 def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[float, float] | None:
@@ -645,8 +645,8 @@ def _backing_flags(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
         units_of = {"iops": "I/Os per second", "mib_s": "MiB per second"}
         limits = [f"{slow[key]} {words}" for key, words in units_of.items() if slow.get(key)]
         if slow:
-            said = f" to {' and '.join(limits)} each" if limits else ""
-            text = f"{layer['name']}: its disks were made slow on purpose, by {slow.get('by', 'the testbed')}{said}."
+            limited = f" to {' and '.join(limits)} each" if limits else ""
+            text = f"{layer['name']}: its disks were made slow on purpose, by {slow.get('by', 'the testbed')}{limited}."
             flags.append({"level": "note", "text": text})
         if array.get("resync") == "running":
             text = f"{layer['name']}: the RAID array was still synchronising its members when it was built, which took part of their speed."
@@ -678,12 +678,12 @@ def _trust(report: Report) -> str:
     return "Nothing that was checked speaks against the figures."
 
 
-def _verified(found: dict[str, Any] | None) -> str:
-    if found is None:
+def _verified(verified: dict[str, Any] | None) -> str:
+    if verified is None:
         return ""
-    if found["outdated"]:
+    if verified["outdated"]:
         return "The results are not those any more that were verified: run verify_results again."
-    return f"{verify.sentence(found)} Checked {found['checked_utc']}."
+    return f"{verify.sentence(verified)} Checked {verified['checked_utc']}."
 
 
 def _next_step(report: Report) -> str:
@@ -720,7 +720,7 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
     measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
     if step is None and len(measured) == 1:
         return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
-    if step is None and any(one.overlap and one.comparable for one in report.headline.steps):
+    if step is None and any(step.overlap and step.comparable for step in report.headline.steps):
         return "No step can be called the most expensive: the repetitions of the layers overlap, so the differences may be noise."
     if step is None:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."

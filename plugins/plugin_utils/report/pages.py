@@ -25,11 +25,11 @@ def plan(folder: str, desired: dict[str, Any]) -> list[dict[str, Any]]:
     steps = []
     for name, text in desired.items():
         path = os.path.join(folder, name)
-        found = _read(path)
+        present = _read(path)
         if name.endswith(".png") and text is not None:
-            differs = found is None or static.source_of(found) != hashlib.sha256(text.encode()).hexdigest()
+            differs = present is None or static.source_of(present) != hashlib.sha256(text.encode()).hexdigest()
         else:
-            differs = found != (None if text is None else _bytes(text))
+            differs = present != (None if text is None else _bytes(text))
         if differs:
             steps.append({"path": path, "text": text})
     return steps
@@ -67,8 +67,8 @@ def text_of(path: str) -> str:
 
 def find_browser() -> str:
     """A headless Chromium draws what any browser would; nothing that Ansible brings can draw a PNG."""
-    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
-    if not found:
+    browser = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if not browser:
         raise Failure(
             "browser_missing",
             f"The PNG pictures that static asks for are drawn by Chromium, and none of {', '.join(BROWSERS)} is installed on the "
@@ -76,7 +76,7 @@ def find_browser() -> str:
             "Install one of them, or ask for svg alone.",
             programs=list(BROWSERS),
         )
-    return found
+    return browser
 
 
 def _drawn(svg: str, browser: str) -> bytes:
@@ -106,14 +106,14 @@ def _drawn(svg: str, browser: str) -> bytes:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", timeout=DRAWING_S, check=False
             )
-            said = done.stderr.strip()[-500:]
+            reason = done.stderr.strip()[-500:]
         except subprocess.TimeoutExpired:
-            said = f"it was not done after {DRAWING_S} s"
+            reason = f"it was not done after {DRAWING_S} s"
         picture = _read(target)
     if picture is None:
         raise Failure(
             "browser_failed",
-            f"{browser} drew no picture: {said or 'it said nothing'}.",
+            f"{browser} drew no picture: {reason or 'it said nothing'}.",
             "Repair the browser, or ask for svg alone.",
             program=browser,
         )

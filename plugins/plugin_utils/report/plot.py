@@ -198,7 +198,7 @@ class Chart:
 
     ident: str
     title: str
-    said: str
+    description: str
     css: str
     height: int
     width: int | None = None
@@ -240,12 +240,12 @@ class Plot(Chart):
     @property
     def ups(self) -> list[Any]:
         """[(pixels from the top, label)] of the ticks of y that have room."""
-        found, last = [], math.inf
+        ticks, last = [], math.inf
         for up, label in [((1 - self.y.at(value)) * self.height, label) for value, label in self.y.ticks]:
             if label and last - up >= LABEL_GAP - 2:
-                found.append((_pixels(up + 4), label))
+                ticks.append((_pixels(up + 4), label))
                 last = up
-        return found
+        return ticks
 
     @property
     def ticks(self) -> list[Any]:
@@ -272,7 +272,7 @@ class Plot(Chart):
 def frame(
     ident: str,
     title: str,
-    said: str,
+    description: str,
     x: Axis,
     y: Axis,
     height: int,
@@ -290,7 +290,7 @@ def frame(
     return Plot(
         ident,
         title,
-        said,
+        description,
         f"plot {css}",
         height,
         right=f"{right:.0f}",

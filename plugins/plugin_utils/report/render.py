@@ -138,12 +138,12 @@ def not_measured(waterfall: Waterfall) -> list[str]:
 
 def flushes(report: Report, waterfall: Waterfall) -> list[str]:
     """'guest-guest01, flushes: mean 1.2 ms, p99 5.5 ms', one line a layer, and what was published of them."""
-    found = views.flushes(waterfall, report, views.Choices(report))
-    names = [name for name, _number in found.head[1:]] if found else []
+    flushed = views.flushes(waterfall, report, views.Choices(report))
+    names = [name for name, _number in flushed.head[1:]] if flushed else []
     return [
         f"{first}, flushes: "
         + ", ".join(f"{name} {field.text}" for name, field in zip(names, fields) if field.value is not None)
-        for _css, first, fields in (found.rows if found else ())
+        for _css, first, fields in (flushed.rows if flushed else ())
     ]
 
 
@@ -408,15 +408,19 @@ def content(report: Report) -> dict[str, Any]:
 
 def drawn(content: dict[str, Any]) -> list[Any]:
     """Every chart of a page, in its order."""
-    found = [*content["chain"], *(_drawn_of(content["first"]) if content["first"] else [])]
-    found += [one["chart"] for view in content["views"] for panel in view["panels"] for one in panel["charts"]]
-    return found + [chart for section in content["others"] for chart in _drawn_of(section)]
+    drawings = [*content["chain"], *(_drawn_of(content["first"]) if content["first"] else [])]
+    drawings += [
+        drawing["chart"] for view in content["views"] for panel in view["panels"] for drawing in panel["charts"]
+    ]
+    return drawings + [chart for section in content["others"] for chart in _drawn_of(section)]
 
 
 def _drawn_of(section: dict[str, Any]) -> list[Any]:
     times = section["time"]["charts"] if section["time"] else []
     return [
-        chart for chart in (section["distribution"], section["histogram"], *(one["chart"] for one in times)) if chart
+        chart
+        for chart in (section["distribution"], section["histogram"], *(drawing["chart"] for drawing in times))
+        if chart
     ]
 
 
@@ -452,17 +456,17 @@ def _further(report: Report, choices: views.Choices, apart: set[str]) -> dict[st
     rows = []
     for index, waterfall in waterfalls:
         for number, step in enumerate(waterfall.steps):
-            found = step.cell
+            measured = step.cell
             # Where the list of all workloads leads to.
             ident = f"w{index + 1}" if not number else ""
             fields = [
-                bounds(limits) if (limits := found.between(metric)) else _field(found.value(metric), word)
+                bounds(limits) if (limits := measured.between(metric)) else _field(measured.value(metric), word)
                 for metric, word in POINT_METRICS
             ]
             rows.append(
                 (
-                    f"{choices.only(found.layer)} {choices.pattern(waterfall.workload)}",
-                    found.layer,
+                    f"{choices.only(measured.layer)} {choices.pattern(waterfall.workload)}",
+                    measured.layer,
                     [Field(waterfall.workload_id, ident=ident), *fields, words(takes_away(step))],
                 )
             )
@@ -483,8 +487,8 @@ def _installations(report: Report) -> Table | None:
     """A row an installation: how long it took, and how many commands a second its datastore served meanwhile."""
     rows = []
     for timed in report.installations:
-        found = timed.get("counters") or {}
-        rates = (found.get("datastore") or {}).get("commands_s") or {}
+        counters = timed.get("counters") or {}
+        rates = (counters.get("datastore") or {}).get("commands_s") or {}
         simulated = " (simulated)" if timed.get("simulated") else ""
         rows.append(
             (
@@ -494,7 +498,7 @@ def _installations(report: Report) -> Table | None:
                     words(timed["datastore"]),
                     cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),
                     *(_field(rates.get(key), units.iops) for key in ("mean", "p95", "max")),
-                    _field(found.get("samples"), str),
+                    _field(counters.get("samples"), str),
                     words(timed["iso"]),
                     words(timed["ended_by"].replace("_", " ")),
                     Field(templates().get_template("table.html.j2").module.traces(_traces(timed["files"]))),
@@ -716,19 +720,19 @@ def _section(
 
 def _conditions(workload: dict[str, Any]) -> list[str]:
     """How a workload was run: time, ramp, cache, and what kept I/Os in flight."""
-    said = []
+    conditions = []
     if "runtime_s" in workload:
         ramp = f" after {workload['ramp_s']} s of ramp" if "ramp_s" in workload else ""
-        said.append(f"{workload['runtime_s']} s per repetition{ramp}")
+        conditions.append(f"{workload['runtime_s']} s per repetition{ramp}")
     if "direct" in workload:
-        said.append(f"{'direct' if workload['direct'] else 'buffered'} I/O")
+        conditions.append(f"{'direct' if workload['direct'] else 'buffered'} I/O")
     depth = workload.get("queue_depth")
     if "rate_iops" in workload:
-        said.append(f"a rate of {workload['rate_iops']} IOPS asked for")
+        conditions.append(f"a rate of {workload['rate_iops']} IOPS asked for")
     elif depth is not None:
         waits = ", so waiting in the queue is part of every latency" if depth > 1 else ""
-        said.append(f"closed loop: {depth} I/O{'' if depth == 1 else 's'} in flight a worker{waits}")
-    return said
+        conditions.append(f"closed loop: {depth} I/O{'' if depth == 1 else 's'} in flight a worker{waits}")
+    return conditions
 
 
 def _tiles(report: Report) -> list[dict[str, Any]]:

@@ -145,26 +145,26 @@ class Pseudonyms:
         for host in run.environments:
             self._add("host", host)
         self._names_in(
-            [{"testbed_id": run.testbed_id}, run.results, run.installations, run.environments, run.asked, run.damaged],
+            [{"testbed_id": run.testbed_id}, run.results, run.installations, run.environments, run.record, run.damaged],
             "",
         )
 
-    def _names_in(self, found: Any, key: str) -> None:
-        if key in NAMING and _is_name(found):
-            self._add(NAMING[key], str(found))
-        if isinstance(found, str):
-            if "/" in found or "\\" in found or "@" in found:
-                for match in self.shapes.finditer(found):
+    def _names_in(self, value: Any, key: str) -> None:
+        if key in NAMING and _is_name(value):
+            self._add(NAMING[key], str(value))
+        if isinstance(value, str):
+            if "/" in value or "\\" in value or "@" in value:
+                for match in self.shapes.finditer(value):
                     if match.lastgroup == "p0":
                         self._add("user", match.group())
                     elif match.lastgroup == "p1":
                         for kind, name in zip(("user", "host"), match.group().split("@")):
                             self._add(kind, name)
-        elif isinstance(found, list):
-            for part in found:
+        elif isinstance(value, list):
+            for part in value:
                 self._names_in(part, key)
-        elif isinstance(found, dict) and key not in FIXED:
-            for name, part in found.items():
+        elif isinstance(value, dict) and key not in FIXED:
+            for name, part in value.items():
                 if key == "hosts":
                     self._add("host", name)
                 self._names_in(part, str(name))
@@ -213,36 +213,36 @@ class Pseudonyms:
         return self.texts[text]
 
     def _shaped(self, match: re.Match[str]) -> str:
-        found, group = match.group(), match.lastgroup or ""
+        text, group = match.group(), match.lastgroup or ""
         if group == "name":
-            return self.names[found.lower()]
+            return self.names[text.lower()]
         kind = PATTERNS[int(group[1:])][0]
         if kind == "account":
-            user, _at, host = found.partition("@")
+            user, _at, host = text.partition("@")
             return f"{self._of('user', user)}@{self.text(host) if _address(host) else self._of('host', host)}"
         if kind == "user":
-            return self._of("user", found)
+            return self._of("user", text)
         if kind == "address":
-            return self._number(kind, str(_address(found))) if _tells(_address(found)) else found
-        lun = LUN.search(found) if kind == "iqn" else None
-        name = (found[: lun.start()] if lun else found).lower()
+            return self._number(kind, str(_address(text))) if _identifies(_address(text)) else text
+        lun = LUN.search(text) if kind == "iqn" else None
+        name = (text[: lun.start()] if lun else text).lower()
         return self._number(kind, BARE_NAA.sub("", name) if kind == "naa" else name) + (lun.group() if lun else "")
 
     def _of(self, kind: str, name: str) -> str:
         lower = name.lower()
         return name if lower in COMMON else self.whole.get(lower) or self._number(kind, lower)
 
-    def value(self, found: Any, key: str = "") -> Any:
+    def value(self, value: Any, key: str = "") -> Any:
         """The same of anything that JSON can hold; histograms and the words of the schema stay the very objects that they are."""
-        if key in NAMING and _is_name(found) and str(found).strip().lower() in self.whole:
-            return self.whole[str(found).strip().lower()]
-        if isinstance(found, str):
-            return found if key in FIXED else self.text(found)
-        if isinstance(found, list):
-            return [self.value(part, key) for part in found]
-        if isinstance(found, dict) and key not in FIXED:
-            return {self._key(name, key): self.value(part, str(name)) for name, part in found.items()}
-        return found
+        if key in NAMING and _is_name(value) and str(value).strip().lower() in self.whole:
+            return self.whole[str(value).strip().lower()]
+        if isinstance(value, str):
+            return value if key in FIXED else self.text(value)
+        if isinstance(value, list):
+            return [self.value(part, key) for part in value]
+        if isinstance(value, dict) and key not in FIXED:
+            return {self._key(name, key): self.value(part, str(name)) for name, part in value.items()}
+        return value
 
     def _key(self, name: str, of: str) -> str:
         if of in KEYED_BY_NAMES:
@@ -259,7 +259,7 @@ class Pseudonyms:
             layers=self.value(run.layers, "layers"),
             environments=self.value(run.environments, "hosts"),
             results=[self.value(result) for result in run.results],
-            asked=self.value(run.asked),
+            record=self.value(run.record),
             installations=[self.value(timed) for timed in run.installations],
             damaged=self.value(run.damaged),
         )
@@ -278,9 +278,9 @@ class Pseudonyms:
         return report
 
 
-def _is_name(found: Any) -> bool:
+def _is_name(value: Any) -> bool:
     """A serial number may be a number."""
-    return isinstance(found, (str, int)) and not isinstance(found, bool)
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -290,6 +290,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _tells(address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
+def _identifies(address: ipaddress.IPv4Address | ipaddress.IPv6Address | None) -> bool:
     """Whether it is an address at all, and not one that every machine has."""
     return address is not None and not (address.is_loopback or address.is_unspecified)

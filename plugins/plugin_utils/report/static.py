@@ -40,9 +40,9 @@ PNG_SOURCE = b"storlab-source\0"  # keyword of the text chunk that says which SV
 
 def files(report: Report, formats: list[str]) -> dict[str, Any]:
     """File name -> text of every chart in these formats, with their captions; nothing without a format."""
-    found = _named(report) if formats else {}
-    drawn = {f"{CHARTS}/{name}.{form}": svg for name, (_chart, svg) in found.items() for form in formats}
-    return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, found)} if found else {})}
+    named = _named(report) if formats else {}
+    drawn = {f"{CHARTS}/{name}.{form}": svg for name, (_chart, svg) in named.items() for form in formats}
+    return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, named)} if named else {})}
 
 
 def pictures(report: Report) -> dict[str, Any]:
@@ -50,9 +50,9 @@ def pictures(report: Report) -> dict[str, Any]:
     return {f"{CHARTS}/{name}.svg": svg for name, (_chart, svg) in _named(report).items()}
 
 
-def captions(report: Report, found: dict[str, Any]) -> str:
+def captions(report: Report, named: dict[str, Any]) -> str:
     """For an author: of each chart what it shows in words, and the line that says where its figures are from."""
-    return fill("captions.md.j2", found=found, source=source(report))
+    return fill("captions.md.j2", charts=named, source=source(report))
 
 
 def source(report: Report) -> str:
@@ -80,13 +80,13 @@ def _named(report: Report) -> dict[str, Any]:
         if waterfall.steps and waterfall.workload_id in apart
     ]
     drawn += [chart for chart in render.drawn(render.content(report)) if "narrow" not in chart.css.split()]
-    found: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     caption = f"{report.testbed_id} · {report.run_id}"
     for chart in drawn:
         name = re.sub(r"[^a-z0-9]+", "-", chart.title.lower().replace("µ", "u")).strip("-")[:120]
-        same = sum(re.fullmatch(rf"{re.escape(name)}(-\d+)?", other) is not None for other in found)
-        found[f"{name}-{same + 1}" if same else name] = (chart, alone(chart, caption, choices.coloured()))
-    return found
+        same = sum(re.fullmatch(rf"{re.escape(name)}(-\d+)?", other) is not None for other in named)
+        named[f"{name}-{same + 1}" if same else name] = (chart, alone(chart, caption, choices.coloured()))
+    return named
 
 
 def alone(chart: plot.Chart, caption: str, coloured: list[tuple[str, str]]) -> str:
@@ -201,5 +201,5 @@ def with_source(png: bytes, sha256: str) -> bytes:
 
 def source_of(png: bytes) -> str | None:
     """SHA-256 of the SVG that this PNG was made of; None when it does not say."""
-    found = re.search(re.escape(PNG_SOURCE) + rb"([0-9a-f]{64})", png) if png.startswith(PNG_SIGNATURE) else None
-    return found[1].decode("ascii") if found else None
+    match = re.search(re.escape(PNG_SOURCE) + rb"([0-9a-f]{64})", png) if png.startswith(PNG_SIGNATURE) else None
+    return match[1].decode("ascii") if match else None

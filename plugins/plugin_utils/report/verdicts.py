@@ -18,11 +18,11 @@ MET, MISSED, NOT_SHOWN = "met", "missed", "not shown"
 
 def parsed(texts: list[Any]) -> list[targets.Target]:
     """The targets, or a failure that names the first text that says none."""
-    found = [(text, targets.parse(text)) for text in texts]
-    for text, target in found:
+    pairs = [(text, targets.parse(text)) for text in texts]
+    for text, target in pairs:
         if target is None:
             raise bad_value("targets", text, targets.EXAMPLE[0].upper() + targets.EXAMPLE[1:] + ".")
-    return [target for _text, target in found if target]
+    return [target for _text, target in pairs if target]
 
 
 def judge(report: Report, wanted: list[targets.Target]) -> list[dict[str, str]]:
@@ -43,10 +43,16 @@ def _judged(report: Report, target: targets.Target) -> dict[str, str]:
     if not loaded:
         most = max(cell.value("iops") or 0 for _workload, cell in cells)
         return _verdict(NOT_SHOWN, f"no more than {units.iops(most)} IOPS were done")
-    said = [(_one(cell, target), workload, cell) for workload, cell in loaded]
+    judgements = [(_judged_cell(cell, target), workload, cell) for workload, cell in loaded]
     # The worst decides: one that missed, then one that cannot tell.
-    verdict = next(word for word in (MISSED, NOT_SHOWN, MET) if any(one[0] == word for (one, _w, _c) in said))
-    words = [f"{one[1]} on {cell.layer} under {workload}" for one, workload, cell in said if one[0] == verdict]
+    verdict = next(
+        word for word in (MISSED, NOT_SHOWN, MET) if any(judgement[0] == word for (judgement, _w, _c) in judgements)
+    )
+    words = [
+        f"{judgement[1]} on {cell.layer} under {workload}"
+        for judgement, workload, cell in judgements
+        if judgement[0] == verdict
+    ]
     return _verdict(verdict, "; ".join(words[:3]) + (f" and {len(words) - 3} more" if len(words) > 3 else ""))
 
 
@@ -56,7 +62,7 @@ def _steps(steps: list[Step], layer: str | None) -> list[Step]:
     return devices[-1:] if layer is None else [step for step in steps if layer in (step.cell.layer, step.cell.kind)]
 
 
-def _one(cell: Cell, target: targets.Target) -> tuple[str, str]:
+def _judged_cell(cell: Cell, target: targets.Target) -> tuple[str, str]:
     """(verdict, the figure in words) of one cell. Of a percentile between bounds both bounds have to be on the same side."""
     limits = cell.between(target.metric, target.part)
     if limits:

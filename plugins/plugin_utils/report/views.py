@@ -107,13 +107,13 @@ def families(
                 if key not in keys and not (key == "alignment_bytes" and value == workload.get("block_size_bytes"))
             }
             groups.setdefault(json.dumps(common, sort_keys=True), (common, {}))[1][point] = waterfall
-    return [(common, dict(sorted(found.items()))) for common, found in groups.values() if len(found) >= least]
+    return [(common, dict(sorted(points.items()))) for common, points in groups.values() if len(points) >= least]
 
 
-def _cells(found: dict[str, Any]) -> dict[str, Any]:
+def _cells(points: dict[str, Any]) -> dict[str, Any]:
     """layer -> {point: Cell}, in the order of the chain."""
     layers: dict[str, Any] = {}
-    for point, waterfall in found.items():
+    for point, waterfall in points.items():
         for step in waterfall.steps:
             layers.setdefault(step.cell.layer, {})[point] = step.cell
     return layers
@@ -138,8 +138,8 @@ METRIC_WORDS = {
 }
 
 
-def _figure(found: Cell, metric: str) -> Figure | None:
-    return found.cpu.get(metric) if metric == "us_per_io" else found.figure(metric)
+def _figure(measured: Cell, metric: str) -> Figure | None:
+    return measured.cpu.get(metric) if metric == "us_per_io" else measured.figure(metric)
 
 
 def block_sweeps(report: Report, choices: Choices) -> dict[str, Any] | None:
@@ -184,19 +184,19 @@ def _sweep(
     without: str = "",
 ) -> dict[str, Any] | None:
     """One panel a pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
-    found = families(report.waterfalls, (key,))
+    sweeps = families(report.waterfalls, (key,))
     if without:
-        found = [
+        sweeps = [
             (common, points)
-            for common, points in found
+            for common, points in sweeps
             if not any(_same(common, matrix, without) for matrix, _points in _matrices(report))
         ]
-    if not found:
+    if not sweeps:
         return None
-    single = len({layer for _common, points in found for layer in _cells(points)}) == 1
+    single = len({layer for _common, points in sweeps for layer in _cells(points)}) == 1
     # A single layer: the patterns are the lines of one picture.
     groups = (
-        [(None, found)] if single and len(found) > 1 else [(common, [(common, points)]) for common, points in found]
+        [(None, sweeps)] if single and len(sweeps) > 1 else [(common, [(common, points)]) for common, points in sweeps]
     )
     panels = []
     for index, (common, members) in enumerate(groups):
@@ -247,7 +247,11 @@ def _lines(
     for metric in metrics:
         name, y_title, word, log, with_ceiling = METRICS[metric]
         series = [
-            (line, css, [(point[0], figure) for point, one in cells.items() if (figure := _figure(one, metric))])
+            (
+                line,
+                css,
+                [(point[0], figure) for point, measured in cells.items() if (figure := _figure(measured, metric))],
+            )
             for line, css, layer, cells in lines
             if with_ceiling or choices.kinds.get(layer) != "ceiling"
         ]
@@ -337,14 +341,14 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
     panels = _both_ways(report, choices)
     for index, (common, points) in enumerate(_matrices(report)):
         for layer, cells in _cells(points).items():
-            measured = {point: one for point, one in cells.items() if one.value("iops")}
+            measured = {point: own for point, own in cells.items() if own.value("iops")}
             depths, workers = sorted({point[0] for point in measured}), sorted({point[1] for point in measured})
             if len(measured) < LEAST_FIELDS:
                 continue
             ident, heading = f"m{index}-{choices.layers[layer]}", f"{layer}: {workload_words(common)}"
             fields = {
-                point: (one.value("iops"), units.iops(one.value("iops")), units.latency(one.value("latency_mean_ns")))
-                for point, one in measured.items()
+                point: (own.value("iops"), units.iops(own.value("iops")), units.latency(own.value("latency_mean_ns")))
+                for point, own in measured.items()
             }
             heat = charts.heat_map(
                 f"{ident}h",
@@ -361,7 +365,7 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
                 (
                     _workers(count),
                     f"{numbered(number)}",
-                    [(depth, one.figure("iops")) for depth in depths if (one := measured.get((depth, count)))],
+                    [(depth, own.figure("iops")) for depth in depths if (own := measured.get((depth, count)))],
                 )
                 for number, count in enumerate(workers)
             ]
@@ -386,14 +390,14 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
                     str(point[1]),
                     [
                         cell(point[0], str(point[0])),
-                        cell(one.value("iops"), units.iops(one.value("iops"))),
+                        cell(own.value("iops"), units.iops(own.value("iops"))),
                         *(
-                            cell(one.value(metric), units.latency(one.value(metric)))
+                            cell(own.value(metric), units.latency(own.value(metric)))
                             for metric in ("latency_mean_ns", "latency_p99_ns")
                         ),
                     ],
                 )
-                for point, one in measured.items()
+                for point, own in measured.items()
             ]
             best = max(measured, key=lambda point: measured[point].value("iops"))
             panels.append(
@@ -428,15 +432,15 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
 
 def _both_ways(report: Report, choices: Choices) -> list[Any]:
     """A panel for each layer with the same matrix once direct and once through the page cache: both surfaces, and what lies between them."""
-    found, panels = _matrices(report), []
-    for index, (common, points) in enumerate(found):
-        twin = next((other for one, other in found if one == {**common, "direct": False}), None)
+    matrices, panels = _matrices(report), []
+    for index, (common, points) in enumerate(matrices):
+        twin = next((other for workload, other in matrices if workload == {**common, "direct": False}), None)
         if common.get("direct") is not True or twin is None:
             continue
         buffered = _cells(twin)
         for layer, cells in _cells(points).items():
             sides = [
-                {point: one.value("iops") for point, one in side.items() if one.value("iops")}
+                {point: own.value("iops") for point, own in side.items() if own.value("iops")}
                 for side in (cells, buffered.get(layer, {}))
             ]
             both = sorted(sides[0].keys() & sides[1].keys())
@@ -578,7 +582,9 @@ def loads(report: Report, choices: Choices) -> dict[str, Any] | None:
                 (
                     _workers(count),
                     numbered(number),
-                    _load_line({point[:1]: one for point, one in cells.items() if point[1] == count}, LOADS[0][1]),
+                    _load_line(
+                        {point[:1]: measured for point, measured in cells.items() if point[1] == count}, LOADS[0][1]
+                    ),
                 )
                 for number, count in enumerate(workers)
             ]
@@ -620,8 +626,8 @@ def _load_line(cells: dict[str, Any], wording: str) -> list[Any]:
     """[(label, iops Figure, latency Figure)] by rising load."""
     return [
         (wording.format(f"{point[0]:g}"), rate, wait)
-        for point, one in cells.items()
-        if (rate := one.figure("iops")) and (wait := one.figure("latency_mean_ns")) and wait.value > 0
+        for point, measured in cells.items()
+        if (rate := measured.figure("iops")) and (wait := measured.figure("latency_mean_ns")) and wait.value > 0
     ]
 
 
@@ -687,26 +693,28 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]
     drawn = [
-        (one, series, times) for one, series in sampled if (times := column_of(series, "t_s")) and None not in times
+        (measured, series, times)
+        for measured, series in sampled
+        if (times := column_of(series, "t_s")) and None not in times
     ]
     if not drawn:
         return None
-    seconds = max(max(times) for _one, _series, times in drawn)
+    seconds = max(max(times) for _measured, _series, times in drawn)
     ramps = _ramps(drawn[0][1], drawn[0][2])
-    found = []
+    rows = []
     for name, (title, word, unit) in COLUMNS.items():
         lines, values = [], []
-        for one, series, times in drawn:
+        for measured, series, times in drawn:
             samples = column_of(series, name)
             # One sample is a figure, not a course.
             if samples and sum(value is not None for value in samples) > 1:
                 values += [value for value in samples if value is not None]
                 lines.append(
                     (
-                        one.layer,
-                        choices.layer(one.layer),
+                        measured.layer,
+                        choices.layer(measured.layer),
                         _pieces(list(zip(times, samples)), room),
-                        _window(report.judged.get(one.shown), max(times)),
+                        _window(report.judged.get(measured.shown), max(times)),
                     )
                 )
         if lines:
@@ -716,7 +724,7 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
                 # A log axis has no zero, and a second without any I/O is what the picture is there for.
                 else charts.value_axis(values, word, title, unit, False if 0 in values else None, room=6)
             )
-            found.append((name, title, y, lines))
+            rows.append((name, title, y, lines))
     charted = [
         {
             "css": f"M-{name}",
@@ -728,22 +736,22 @@ def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choic
                 seconds,
                 ramps,
                 lines,
-                index == len(found) - 1,
+                index == len(rows) - 1,
             ),
         }
-        for index, (name, title, y, lines) in enumerate(found)
+        for index, (name, title, y, lines) in enumerate(rows)
     ]
     return (
         {
             "charts": charted,
-            "legend": [(one.layer, choices.layer(one.layer)) for one, _series, _times in drawn],
+            "legend": [(measured.layer, choices.layer(measured.layer)) for measured, _series, _times in drawn],
             "left_out": [
                 step.cell.layer
                 for step in waterfall.steps
-                if step.cell.layer not in {line[0] for _name, _title, _y, lines in found for line in lines}
+                if step.cell.layer not in {line[0] for _name, _title, _y, lines in rows for line in lines}
             ],
             "ramp": bool(ramps),
-            "window": any(report.judged.get(one.shown) for one, _series, _times in drawn),
+            "window": any(report.judged.get(measured.shown) for measured, _series, _times in drawn),
         }
         if charted
         else None
@@ -765,16 +773,16 @@ def _ramps(series: dict[str, Any], times: list[Any]) -> list[tuple[float, float]
     """[(begin, end)] of the seconds that were not measured; a row stands for the interval that ends at its time."""
     if "phase" not in series["columns"]:
         return []
-    found: list[tuple[float, float]] = []
+    ramps: list[tuple[float, float]] = []
     at, wide = series["columns"].index("phase"), series.get("interval_s")
     wide = wide if isinstance(wide, (int, float)) else 1
     for row, time in zip(series["rows"], times):
         if row[at] == "ramp":
-            if found and found[-1][1] >= time - 1.5 * wide:
-                found[-1] = (found[-1][0], time)
+            if ramps and ramps[-1][1] >= time - 1.5 * wide:
+                ramps[-1] = (ramps[-1][0], time)
             else:
-                found.append((max(0, time - wide), time))
-    return found
+                ramps.append((max(0, time - wide), time))
+    return ramps
 
 
 def _window(judged: dict[str, Any] | None, end: float) -> tuple[float, float] | None:
@@ -836,12 +844,12 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
 
 def esxi_split(waterfall: Waterfall, choices: Choices) -> Table | None:
     """Where the hypervisor says the time goes: device, kernel, and in the kernel the queue; None without its counters."""
-    found = [step.cell for step in waterfall.steps if step.cell.esxi or step.cell.esxi_below]
-    if not found:
+    cells = [step.cell for step in waterfall.steps if step.cell.esxi or step.cell.esxi_below]
+    if not cells:
         return None
-    full = max((own.esxi["gavg_ns"].value for own in found if "gavg_ns" in own.esxi), default=0)
+    full = max((own.esxi["gavg_ns"].value for own in cells if "gavg_ns" in own.esxi), default=0)
     rows = []
-    for own in found:
+    for own in cells:
         figures = own.esxi
         device, kernel, queue = (
             figures[metric].value if metric in figures else 0 for metric in ("davg_ns", "kavg_ns", "qavg_ns")
@@ -995,20 +1003,23 @@ def checks(report: Report) -> dict[str, Any] | None:
 
 def clients(report: Report, choices: Choices) -> dict[str, Any] | None:
     """{table, all} of the points that several clients made together: a row a client, or beyond CLIENTS_SHOWN a row a point."""
-    found = [
-        (point, [one for one in point["clients"] if isinstance(one, dict)])
+    shared = [
+        (point, [client for client in point["clients"] if isinstance(client, dict)])
         for point in report.points
         if isinstance(point.get("clients"), list)
     ]
-    found = [(point, parts) for point, parts in found if parts]
-    if not found:
+    shared = [(point, parts) for point, parts in shared if parts]
+    if not shared:
         return None
-    everyone = sum(len(parts) for _point, parts in found) <= CLIENTS_SHOWN
+    everyone = sum(len(parts) for _point, parts in shared) <= CLIENTS_SHOWN
     rows = []
-    for point, parts in found:
+    for point, parts in shared:
         begin = [words(point["workload_id"]), cell(point["repetition"], str(point["repetition"]))]
         known = [
-            (part, next((one for key in ("total", "read", "write") if isinstance(one := part.get(key), dict)), {}))
+            (
+                part,
+                next((figures for key in ("total", "read", "write") if isinstance(figures := part.get(key), dict)), {}),
+            )
             for part in parts
         ]
         if everyone:
@@ -1107,9 +1118,16 @@ UNITS = {
 
 def profiles(report: Report) -> list[dict[str, Any]]:
     """The profiles that the run was asked for, each once."""
-    asked = [report.asked, *(request for request in report.asked.get("requests") or [] if isinstance(request, dict))]
-    found = {str(one["profile"].get("name")): one["profile"] for one in asked if isinstance(one.get("profile"), dict)}
-    return list(found.values())
+    requests = [
+        report.record,
+        *(request for request in report.record.get("requests") or [] if isinstance(request, dict)),
+    ]
+    named = {
+        str(request["profile"].get("name")): request["profile"]
+        for request in requests
+        if isinstance(request.get("profile"), dict)
+    }
+    return list(named.values())
 
 
 LIMITS = {"at_most": "at most", "at_least": "at least"}
@@ -1120,10 +1138,10 @@ def limited(figure: dict[str, Any]) -> str:
     return f"{LIMITS.get(str(figure.get('limit')), '')} {figure.get('value')}".strip()
 
 
-def value_of(one: Cell, metric: str) -> float | None:
+def value_of(measured: Cell, metric: str) -> float | None:
     """The value of 'latency_p99_ns', or of 'sync.latency_p99_ns'."""
     part, _dot, name = metric.rpartition(".")
-    return one.value(name, part or "total")
+    return measured.value(name, part or "total")
 
 
 def flushes(waterfall: Waterfall, report: Report, choices: Choices) -> Table | None:
@@ -1133,16 +1151,16 @@ def flushes(waterfall: Waterfall, report: Report, choices: Choices) -> Table | N
         return None
     rows = [
         (
-            choices.only(one.layer),
-            one.layer,
+            choices.only(measured.layer),
+            measured.layer,
             [
                 bounds(limits)
-                if (limits := one.between(metric.removeprefix("sync."), "sync"))
-                else cell(value := value_of(one, metric), units.latency(value))
+                if (limits := measured.between(metric.removeprefix("sync."), "sync"))
+                else cell(value := value_of(measured, metric), units.latency(value))
                 for metric in FLUSHES
             ],
         )
-        for one in cells
+        for measured in cells
     ]
     for figure in figures_of(report):
         metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
@@ -1173,23 +1191,27 @@ def measured_for(figure: dict[str, Any], report: Report) -> dict[str, Any]:
     Empty where several workloads would do: none of them is the one that was published.
     """
     mine = [waterfall for waterfall in report.waterfalls if of_workload(figure, waterfall)]
-    asked = [
+    requests = [
         request
-        for request in (report.asked, *(report.asked.get("requests") or []))
+        for request in (report.record, *(report.record.get("requests") or []))
         if isinstance(request, dict) and figure in ((request.get("profile") or {}).get("published") or [])
     ]
-    keys = {(request.get("search") or {}).get("key") for request in asked}
-    wanted = [(workload, key) for request in asked for workload in request.get("workloads") or [] for key in keys]
+    keys = {(request.get("search") or {}).get("key") for request in requests}
+    wanted = [(workload, key) for request in requests for workload in request.get("workloads") or [] for key in keys]
     if wanted:
-        mine = [one for one in mine if any(_without(one.workload, key) == _without(own, key) for own, key in wanted)]
+        mine = [
+            waterfall
+            for waterfall in mine
+            if any(_without(waterfall.workload, key) == _without(own, key) for own, key in wanted)
+        ]
     if len(mine) != 1 and keys - {None} == set():
         return {}
-    found: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     for step in (step for waterfall in mine for step in waterfall.steps):
-        known = found.get(step.cell.layer)
+        known = cells.get(step.cell.layer)
         if known is None or (step.cell.value("iops") or 0) > (known.value("iops") or 0):
-            found[step.cell.layer] = step.cell
-    return found
+            cells[step.cell.layer] = step.cell
+    return cells
 
 
 def _without(workload: dict[str, Any], key: str | None) -> dict[str, Any]:
@@ -1203,16 +1225,16 @@ def published(report: Report, choices: Choices) -> Table | None:
     rows = []
     for figure in figures:
         metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
-        found = (
-            {layer: value_of(one, metric) for layer, one in measured_for(figure, report).items()}
+        values = (
+            {layer: value_of(measured, metric) for layer, measured in measured_for(figure, report).items()}
             if metric and factor
             else {}
         )
         fields = [
-            (None if factor is None or (value := found.get(layer)) is None else value / factor, choices.only(layer))
+            (None if factor is None or (value := values.get(layer)) is None else value / factor, choices.only(layer))
             for layer in layers
         ]
-        flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(found.values()) else ""
+        flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(values.values()) else ""
         rows.append(
             (
                 "",

@@ -41,7 +41,7 @@ class Run:
     layers: dict[str, Any] = field(default_factory=dict)
     environments: dict[str, Any] = field(default_factory=dict)
     results: list[dict[str, Any]] = field(default_factory=list)
-    asked: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
+    record: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
     installations: list[Any] = field(default_factory=list)  # of operating systems, as docs/results.md says
     damaged: list[Any] = field(default_factory=list)  # {file, reason}
     verified: dict[str, Any] | None = None  # the last verdict of verify_results, see verify.py
@@ -107,9 +107,9 @@ def read_around(folder: str) -> Run:
         if entry.endswith(".json"):
             run.environments[entry[: -len(".json")]] = _read(run, f"hosts/{entry}", (dict,)) or {}
     if os.path.exists(os.path.join(folder, "run.json")):
-        run.asked = _read(run, "run.json", (dict,)) or {}
+        run.record = _read(run, "run.json", (dict,)) or {}
     # What an import could not use, as importer.py lists it.
-    unread = run.asked.get("unread")
+    unread = run.record.get("unread")
     run.damaged += [
         {"file": str(row.get("file")), "reason": str(row.get("reason"))}
         for row in (unread if isinstance(unread, list) else ())

@@ -55,7 +55,7 @@ def run(
         layers=layers or make_runs.layers(),
         environments={"target01": host or make_runs.environment()},
         results=results,
-        asked=asked or {},
+        record=asked or {},
     )
 
 
@@ -941,7 +941,7 @@ def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
                     layers=content["layers"],
                     environments={"target01": content["host"]},
                     results=results,
-                    asked=content["asked"],
+                    record=content["asked"],
                 )
             ),
         )

@@ -48,7 +48,7 @@ def run(tmp_path_factory) -> load.Run:
 
 def with_limit(run: load.Run, *figures: dict) -> model.Report:
     asked = {"requests": [{"profile": {"name": "etcd_fsync", "published": list(figures or (LIMIT,))}}]}
-    return model.build(load.Run(**{**vars(run), "asked": asked}))
+    return model.build(load.Run(**{**vars(run), "record": asked}))
 
 
 def of_guest(run: load.Run) -> dict:

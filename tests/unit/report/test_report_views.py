@@ -446,7 +446,7 @@ def test_of_profiles_that_share_a_run_each_figure_stands_beside_its_own_workload
     figure = {"metric": "iops", "value": 3136000, "unit": "IOPS", "where": "24 SSDs"}
     asked = copy.deepcopy(run)
     base = synthetic_run.workload(4096, 70, 100, shown if search is None else 1)
-    asked.asked = {
+    asked.record = {
         "requests": [
             {"profile": {"name": "other", "published": []}, "workloads": [synthetic_run.workload(8192, 0, 0, 4, 1)]},
             {
@@ -462,7 +462,7 @@ def test_of_profiles_that_share_a_run_each_figure_stands_beside_its_own_workload
     assert len(of.steps) >= 2
     assert [found[step.cell.layer] for step in of.steps] == [step.cell for step in of.steps]
     # Without who asked, any workload would do, and none is the one.
-    asked.asked = {"requests": [{"profile": {"name": "most", "published": [figure]}}]}
+    asked.record = {"requests": [{"profile": {"name": "most", "published": [figure]}}]}
     assert views.measured_for(figure, model.build(asked)) == {}
 
 
@@ -470,7 +470,7 @@ def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
     odd = load.Run(
         **{
             **vars(run),
-            "asked": {
+            "record": {
                 "requests": [
                     {
                         "profile": {
@@ -524,7 +524,7 @@ def test_hostile_names_stay_text_in_every_view(run):
         result["checks"] = [{"name": evil, "ok": False, evil: evil}]
         if "steady_state" in result:
             result["steady_state"]["metric"] = evil
-    poisoned.asked = json.loads(json.dumps(poisoned.asked).replace("somebody", evil.replace('"', "'")))
+    poisoned.record = json.loads(json.dumps(poisoned.record).replace("somebody", evil.replace('"', "'")))
     text = render.html(model.build(poisoned))
     assert text.count("<script") == 1 and evil not in text
 
