@@ -40,7 +40,7 @@ IGNORED = (
     "layers.*.detail.accel_reason",
 )
 # Of what was asked for: the rest stands in each result.
-ASKED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
+REQUESTED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
 
 
 def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
 
     layers: the layers whose chains and hosts count. compared: the fields of FIELDS that are compared, whose own names are then no difference.
     """
-    found: dict[str, Any] = {}
+    texts_by_fact: dict[str, Any] = {}
     chain = {name for layer in layers for name in _chain(run.layers, layer)}
     hosts = {field_of(run.layers[name], "host") for name in chain if name in run.layers} | {
         field_of(result, "host") for result in results
@@ -56,7 +56,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     for host in hosts - {""}:
         environment = run.environments.get(host)
         if not isinstance(environment, dict):
-            found[f"hosts.{host}"] = "not recorded"
+            texts_by_fact[f"hosts.{host}"] = "not recorded"
             continue
         # A host is as it was under the variant that is compared.
         variants = mapping(environment.get("variants"))
@@ -75,7 +75,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
             for name, device in mapping(here.get("devices")).items()
             if name in chain
         }
-        found.update(
+        texts_by_fact.update(
             _flat(
                 f"hosts.{host}",
                 {**{key: value for key, value in here.items() if key not in ("host", "variants")}, "devices": devices},
@@ -88,7 +88,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
             if isinstance(layer.get("identity"), dict):
                 layer["identity"] = lasting_identity(known)
                 layer["of_contents"] = _without(known["identity"], layer["identity"])
-            found.update(_flat(f"layers.{name}", layer))
+            texts_by_fact.update(_flat(f"layers.{name}", layer))
     sets: dict[str, Any] = {}
     for result in results:
         layer_name, workload = (
@@ -114,13 +114,13 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     requests = run.record.get("requests")
     for request in requests if isinstance(requests, list) else []:
         for key, text in _flat("run", request).items():
-            if any(key == f"run.{name}" or key.startswith(f"run.{name}.") for name in ASKED):
+            if any(key == f"run.{name}" or key.startswith(f"run.{name}.") for name in REQUESTED):
                 sets.setdefault(key, set()).add(text)
-    found.update({key: " + ".join(sorted(texts)) for key, texts in sets.items()})
-    found["repetitions"] = str(max(result["repetition"] for result in results))
+    texts_by_fact.update({key: " + ".join(sorted(texts)) for key, texts in sets.items()})
+    texts_by_fact["repetitions"] = str(max(result["repetition"] for result in results))
     if run.record.get("collection_version"):
-        found["run.collection_version"] = str(run.record["collection_version"])
-    return found
+        texts_by_fact["run.collection_version"] = str(run.record["collection_version"])
+    return texts_by_fact
 
 
 def _by_generation(device: dict[str, Any], layer: dict[str, Any] | None) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _chain(layers: dict[str, Any], name: str) -> list[str]:
 
 def differences(baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str]) -> list[dict[str, Any]]:
     """[{fact, baseline, candidate, status}] of two mappings of facts; status is unexpected, under_test or ignored. A fact of one side lacks the other."""
-    found = []
+    entries = []
     for fact in sorted({*baseline, *candidate}):
         values = {side: facts_of[fact] for side, facts_of in zip(SIDES, (baseline, candidate)) if fact in facts_of}
         if len(set(values.values())) == 1 and len(values) == 2:
@@ -160,13 +160,13 @@ def differences(baseline: dict[str, Any], candidate: dict[str, Any], under_test:
             ),
             "unexpected",
         )
-        found.append({"fact": fact, **values, "status": status})
-    return found
+        entries.append({"fact": fact, **values, "status": status})
+    return entries
 
 
-def refuse_unlike(found: list[dict[str, Any]], labels: tuple[str, str]) -> None:
+def refuse_unlike(differing: list[dict[str, Any]], labels: tuple[str, str]) -> None:
     """Failure 'unlike_runs' that names every unexpected difference."""
-    unlike = [entry for entry in found if entry["status"] == "unexpected"]
+    unlike = [entry for entry in differing if entry["status"] == "unexpected"]
     if unlike:
         named = "; ".join(
             f"{entry['fact']} ({_short(entry.get('baseline'))} → {_short(entry.get('candidate'))})" for entry in unlike

@@ -150,16 +150,16 @@ def _row(
 ) -> dict[str, Any]:
     """What is known of a figure before any verdict; keys with an underscore are for _judge alone."""
     sides: dict[str, dict[str, Any]] = {}
-    for side, group, found, cell in zip(SIDES, pair, values, shown):
+    for side, group, measured, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
-        ordered = [found[number] for number in sorted(found)]
+        ordered = [measured[number] for number in sorted(measured)]
         shown_value = pooled if pooled is not None and math.isfinite(pooled) else statistics.median(ordered)
         sides[side] = {
             "value": shown_value,
             "low": min(ordered),
             "high": max(ordered),
             "repetitions": len(ordered),
-            "points": [points.name_of(group[number]) for number in sorted(found)],
+            "points": [points.name_of(group[number]) for number in sorted(measured)],
         }
         if len(ordered) > 1 and statistics.fmean(ordered):
             sides[side]["variation_percent"] = 100 * statistics.stdev(ordered) / abs(statistics.fmean(ordered))
@@ -174,7 +174,9 @@ def _row(
     if min(side["low"] for side in sides.values()) <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
         return row
-    logs: list[dict[Any, float]] = [{number: math.log(value) for number, value in found.items()} for found in values]
+    logs: list[dict[Any, float]] = [
+        {number: math.log(value) for number, value in measured.items()} for measured in values
+    ]
     least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
     if design.method == "runs":
         logs = [dict(_of_runs(group, of_side)) for group, of_side in zip(pair, logs)]
@@ -189,7 +191,7 @@ def _row(
         row["_logs"], row["_rest"] = (
             _weaker(logs, _drift_within(pair, logs)) if design.method == "pairs" else (logs, 0.0)
         )
-        row["_ordered"] = [timeline.in_time(group, found) for group, found in zip(pair, values)]
+        row["_ordered"] = [timeline.in_time(group, measured) for group, measured in zip(pair, values)]
     return row
 
 
@@ -239,10 +241,10 @@ def _judge(rows: list[dict[str, Any]], design: timeline.Design, margin_percent: 
         a, b = row["_logs"]
         if design.method == "pairs":
             differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
-            found, samples = stats.paired(differences), [differences]
+            change, samples = stats.paired(differences), [differences]
         else:
             samples = [list(a.values()), list(b.values())]
-            found = stats.apart(*samples)
+            change = stats.apart(*samples)
         # Percentiles are places in bins: that all repetitions fell into one does not mean that they are equal.
         scatters: list[tuple[float, float]] = [
             (math.hypot(statistics.stdev(sample), BIN_SCATTER if _binned(row["metric"]) else 0.0), len(sample) - 1)
@@ -251,28 +253,28 @@ def _judge(rows: list[dict[str, Any]], design: timeline.Design, margin_percent: 
         error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
         freedom = sum(len(sample) - 1.0 for sample in samples)
         each = stats.share_of_level(together["critical"], freedom, len(judged))
-        low, high = _widened(found.interval(), row["_rest"])
+        low, high = _widened(change.interval(), row["_rest"])
         row.update(
-            change_percent=_percent(found.estimate),
+            change_percent=_percent(change.estimate),
             change_low_percent=_percent(low),
             change_high_percent=_percent(high),
             confidence_percent=100 * (1 - stats.ALPHA),
-            p=found.p,
-            p_corrected=max(found.p, corrected),
-            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, found.freedom, each))),
+            p=change.p,
+            p_corrected=max(change.p, corrected),
+            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each))),
         )
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
-        inner, outer = _widened(found.interval(1 - 2 * min(each, stats.ALPHA / 2)), row["_rest"])
+        inner, outer = _widened(change.interval(1 - 2 * min(each, stats.ALPHA / 2)), row["_rest"])
         row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, design.turns)
         if not design.turns and row["verdict"] in ("different", "no_difference"):
             drift = _drift(
-                row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(found.estimate)
+                row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(change.estimate)
             )
             if drift:
                 row.update(verdict="cannot_tell", drift=drift)
         if row["verdict"] == "cannot_tell" and "drift" not in row:
             count = min(map(len, samples))
-            needed = stats.repetitions_needed(found.estimate, scatters, each, margin, count)
+            needed = stats.repetitions_needed(change.estimate, scatters, each, margin, count)
             if needed:
                 row["run_more"] = needed - count
 
@@ -365,7 +367,7 @@ def compare_runs(
         alike = differences(facts_of[0][0], facts_of[1][0], [*under_test, *automatic])
         refuse_unlike(alike, (f"baseline {baseline['label']}", f"candidate {candidate['label']}"))
     ours, theirs = ([result for results in of for result in results] for of in chosen)
-    found = compare(
+    comparison = compare(
         ours,
         theirs,
         metrics=metrics,
@@ -374,7 +376,7 @@ def compare_runs(
     )
     named = [pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in alike)]
     return {
-        **found,
+        **comparison,
         **{
             name: {
                 "label": side["label"],

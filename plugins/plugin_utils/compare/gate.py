@@ -49,7 +49,7 @@ RULE = re.compile(
 def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, Any]]:
     """[{rule, metric, condition, percent}] of 'regression > 5 %', 'latency_p99_ns regression', 'cannot_tell', 'missing'."""
     names = [metric.name for metric in wanted_metrics(metrics)]
-    found = []
+    parsed = []
     for text in given:
         match = RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if (
@@ -64,7 +64,7 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, 
             )
         if match["metric"] and match["metric"] not in names:
             raise bad_value("fail_on", text, f"{match['metric']} is not compared; use one of {', '.join(names)}.")
-        found.append(
+        parsed.append(
             {
                 "rule": text.strip(),
                 "metric": match["metric"],
@@ -72,13 +72,13 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, 
                 "percent": float(match["percent"] or 0),
             }
         )
-    return found
+    return parsed
 
 
 def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
     measured = {row["metric"] for row in comparison["rows"]}
-    found = []
+    objections = []
     for rule in wanted:
         if rule["metric"] and rule["metric"] not in measured:
             raise Failure(
@@ -89,7 +89,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                 measured=sorted(measured),
             )
         if rule["condition"] == "missing":
-            found += [
+            objections += [
                 {
                     "rule": rule["rule"],
                     "point": entry["point"],
@@ -99,7 +99,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                 for entry in comparison["unmatched"]
                 if entry["side"] == "baseline"
             ]
-            found += [
+            objections += [
                 {"rule": rule["rule"], "point": entry["point_id"], "metric": "", "text": f"failed: {entry['reason']}"}
                 for entry in comparison["failed"]
                 if entry["side"] == "candidate"
@@ -107,7 +107,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
             continue
         for row in comparison["rows"]:
             if rule["metric"] in (None, row["metric"]) and _objects(rule, row):
-                found.append(
+                objections.append(
                     {
                         "rule": rule["rule"],
                         "point": row["point"],
@@ -115,7 +115,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                         "text": verdict_words(row, comparison["margin_percent"]),
                     }
                 )
-    return found
+    return objections
 
 
 def _objects(rule: dict[str, Any], row: dict[str, Any]) -> bool:

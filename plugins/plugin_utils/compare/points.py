@@ -77,7 +77,7 @@ DEFAULT = (
 
 def wanted_metrics(given: list[str] | None) -> list[Metric]:
     """[Metric] of 'iops', 'write.latency_p99_ns' or 'database.orders_s higher'."""
-    found = []
+    metrics = []
     for text in given or DEFAULT:
         match = re.fullmatch(r"([A-Za-z_]\w*(?:\.\w+)*)(?: (higher|lower))?", text) if isinstance(text, str) else None
         if not match:
@@ -89,16 +89,16 @@ def wanted_metrics(given: list[str] | None) -> list[Metric]:
         name, better = match.groups()
         part, _dot, last = name.partition(".")
         if better:
-            found.append(Metric(name, tuple(name.split(".")), better == "higher"))
+            metrics.append(Metric(name, tuple(name.split(".")), better == "higher"))
         elif name in KNOWN:
-            found.append(KNOWN[name])
+            metrics.append(KNOWN[name])
         elif part in ("read", "write", "total") and last in KNOWN and KNOWN[last].path[0] == "total":
-            found.append(Metric(name, (part, last), KNOWN[last].higher_is_better))
+            metrics.append(Metric(name, (part, last), KNOWN[last].higher_is_better))
         else:
             raise bad_value(
                 "metrics", text, f"Add higher or lower for what is better, or use one of {', '.join(KNOWN)}."
             )
-    return found
+    return metrics
 
 
 def select(results: list[dict[str, Any]], selector: dict[str, Any], side: str) -> list[dict[str, Any]]:
@@ -151,12 +151,12 @@ def name_of(result: dict[str, Any]) -> str:
 
 
 def reason_of(result: dict[str, Any]) -> str:
-    said = [
+    words = [
         failure.get("message") or failure.get("code")
         for failure in result.get("failures") or []
         if isinstance(failure, dict)
     ]
-    return " ".join(map(str, said)) or "no reason was recorded"
+    return " ".join(map(str, words)) or "no reason was recorded"
 
 
 def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -> dict[tuple[str, ...], dict[Any, Any]]:
@@ -164,12 +164,12 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
 
     Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
     """
-    found: dict[tuple[str, ...], dict[Any, Any]] = {}
+    groups: dict[tuple[str, ...], dict[Any, Any]] = {}
     several = len({run_of(result) for result in results}) > 1
     for result in results:
         if result.get("status", "measured") != "measured":
             continue
-        repetitions = found.setdefault(tuple(field_of(result, field) for field in matched_by), {})
+        repetitions = groups.setdefault(tuple(field_of(result, field) for field in matched_by), {})
         number = (run_of(result), result["repetition"]) if several else result["repetition"]
         if number in repetitions:
             raise bad_value(
@@ -187,7 +187,7 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
                     "repetitions of one point; name one variant or layer a side, or import the files again.",
                 )
         repetitions[number] = result
-    return found
+    return groups
 
 
 def identity_of(result: dict[str, Any]) -> tuple[str, ...]:
@@ -233,8 +233,8 @@ def value_of(result: dict[str, Any], metric: Metric) -> float | None:
     for part in metric.path:
         if part == "total" and "total" not in place:
             # A summary of a run in one direction may leave its total out.
-            found = [place[name] for name in ("read", "write") if place.get(name)]
-            place = found[0] if len(found) == 1 else {}
+            parts = [place[name] for name in ("read", "write") if place.get(name)]
+            place = parts[0] if len(parts) == 1 else {}
         else:
             place = place.get(part) if isinstance(place, dict) else None
     return place if isinstance(place, (int, float)) and not isinstance(place, bool) and math.isfinite(place) else None

@@ -220,20 +220,20 @@ def _shares(values: list[Any], labellings: tuple[Any, ...]) -> list[Any]:
         # The sum of the other group is the same with the other sign, because all of them together are 0.
         factor = 4 / (count * whole)
         return [sum(map(operator.mul, labelling, known)) ** 2 * factor for labelling in labellings]
-    found = []
+    shares = []
     for labelling in labellings:
         inside = sum(map(operator.mul, labelling, present))
         outside = count - inside
         if min(inside, outside) < 2:
-            found.append(0.0)
+            shares.append(0.0)
             continue
         total, within = sum(map(operator.mul, labelling, known)), sum(map(operator.mul, labelling, squares))
         noise = (within - total**2 / inside) / (inside * (inside - 1)) + (whole - within - total**2 / outside) / (
             outside * (outside - 1)
         )
         difference = total / inside + total / outside
-        found.append(difference**2 / (difference**2 + max(noise, 0.0) * (count - 2)))
-    return found
+        shares.append(difference**2 / (difference**2 + max(noise, 0.0) * (count - 2)))
+    return shares
 
 
 def _rotated_shares(values: list[Any], directions: tuple[Any, ...]) -> list[Any]:
@@ -241,13 +241,13 @@ def _rotated_shares(values: list[Any], directions: tuple[Any, ...]) -> list[Any]
     places = [place for place, value in enumerate(values) if value is not None]
     known = [value for value in _centred(values) if value is not None]
     whole = sum(value * value for value in known)
-    found = []
+    shares = []
     for direction in directions:
         mine = [direction[place] for place in places]
         mean = statistics.fmean(mine)
         length = sum((part - mean) ** 2 for part in mine) * whole
-        found.append(sum(map(operator.mul, mine, known)) ** 2 / length if length else 0.0)
-    return found
+        shares.append(sum(map(operator.mul, mine, known)) ** 2 / length if length else 0.0)
+    return shares
 
 
 def _paired_shares(differences: list[Any], labellings: tuple[Any, ...]) -> list[Any]:

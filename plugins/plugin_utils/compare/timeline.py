@@ -58,7 +58,7 @@ def design_of(pairs: list[tuple[Group, Group]]) -> Design:
             [
                 side
                 for _start, side in sorted(
-                    (started(one), side) for side, group in enumerate(pair) for one in group.values()
+                    (started(result), side) for side, group in enumerate(pair) for result in group.values()
                 )
             ]
         )
@@ -79,10 +79,10 @@ def run_of(result: Result) -> Run:
 
 def runs_of(group: Group) -> dict[Run, list[Result]]:
     """{run: [result]} of a point's results."""
-    found: dict[Run, list[Result]] = {}
+    results: dict[Run, list[Result]] = {}
     for result in group.values():
-        found.setdefault(run_of(result), []).append(result)
-    return found
+        results.setdefault(run_of(result), []).append(result)
+    return results
 
 
 def in_rounds(ours: Group, theirs: Group) -> bool:

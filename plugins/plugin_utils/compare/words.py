@@ -102,24 +102,24 @@ def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
 def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> str:
     """The whole comparison in a few sentences; the first, ``design``, is how it was measured."""
     total = len(rows)
-    said = []
+    sentences = []
     for verdict in ("worse", "better"):
-        found = [row for row in rows if row["verdict"] == verdict]
-        if found:
-            most = max(found, key=lambda row: abs(math.log1p(max(row["change_percent"], -99.999) / 100)))
+        changed = [row for row in rows if row["verdict"] == verdict]
+        if changed:
+            most = max(changed, key=lambda row: abs(math.log1p(max(row["change_percent"], -99.999) / 100)))
             what = f"{_inside(title(most['metric']))} of {most['point']} ({verdict_words(most, margin_percent)})"
-            said.append(
-                f"{len(found)} of {total} figures {'is' if len(found) == 1 else 'are'} {verdict}, "
-                f"{'namely' if len(found) == 1 else 'most of all'} {what}."
+            sentences.append(
+                f"{len(changed)} of {total} figures {'is' if len(changed) == 1 else 'are'} {verdict}, "
+                f"{'namely' if len(changed) == 1 else 'most of all'} {what}."
             )
     apart = sum(row["verdict"] == "different" for row in rows)
     if apart:
-        said.append(
+        sentences.append(
             f"{apart} of {total} figures {'differs' if apart == 1 else 'differ'}, but time is a candidate: measure in turns to know."
         )
     same = sum(row["verdict"] == "no_difference" for row in rows)
     if same:
-        said.append(
+        sentences.append(
             f"{'None' if same == total else same} of {total} figures {'differs' if same == total else 'can be shown not to differ'} "
             f"by more than {margin_words(margin_percent)}."
         )
@@ -135,8 +135,8 @@ def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> 
         if noisy:
             which = f"{noisy} of them" if noisy < len(open_rows) else "it"
             steps.append(f"{which} would take over {stats.MOST_REPETITIONS} {unit}s, so lower the noise")
-        said.append(
+        sentences.append(
             f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be told yet"
             + (f": {'; '.join(steps)}." if steps else ".")
         )
-    return " ".join([design, *said] if said else ["Nothing that both sides measured can be compared."])
+    return " ".join([design, *sentences] if sentences else ["Nothing that both sides measured can be compared."])

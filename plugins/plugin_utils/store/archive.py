@@ -66,26 +66,26 @@ def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def read_point(
-    point: dict[str, Any], layer: dict[str, Any], asked: dict[str, Any], files: dict[str, Any]
+    point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, Any]
 ) -> dict[str, Any]:
     """The result of a point out of the files its host left."""
     meta = json.loads(files["meta.json"]) if "meta.json" in files else None
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
     path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
-    engine = ENGINES[asked["engine"]]
-    told = {"name": engine.name}
+    engine = ENGINES[request["engine"]]
+    settings = {"name": engine.name}
     if engine.name == "fio":
-        told["ioengine"] = fio.ioengine(path, point["workload"])
+        settings["ioengine"] = fio.ioengine(path, point["workload"])
     if engine.seeded:
-        told["randseed"] = point["seed"]
+        settings["randseed"] = point["seed"]
     identity = {
-        "testbed_id": asked["testbed_id"],
-        "run_id": asked["run_id"],
+        "testbed_id": request["testbed_id"],
+        "run_id": request["run_id"],
         **kept,
         "layer_kind": layer["kind"],
         "host": layer["host"],
         "path": layer["path"],
-        "engine": told,
+        "engine": settings,
     }
     for name, key, where in (
         (engine.raw, "raw_sha256", "raw"),
@@ -119,14 +119,14 @@ def read_point(
         measured = [] if meta["test"] is None else measured[meta["test"] : meta["test"] + 1]
         if measured:
             identity["raw"]["test"] = meta["test"]
-    found = schema.of_point(
+    result = schema.of_point(
         identity,
         meta,
         measured,
         first_words(files.get("stderr.txt", b"").decode("utf-8", "replace") + text, engine.begins),
     )
-    found["flags"] += [flag for flag in meanings(engine.name, point["workload"]) if flag not in found["flags"]]
-    return found
+    result["flags"] += [flag for flag in meanings(engine.name, point["workload"]) if flag not in result["flags"]]
+    return result
 
 
 def first_words(text: str, begins: str = "{") -> str | None:

@@ -78,11 +78,11 @@ def by_time(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def directions_of(result: dict[str, Any]) -> dict[str, Any]:
     """What was measured, with 'total' always among it: a run in one direction is its own total."""
-    found = {name: result[name] for name in PARTS if result.get(name)}
-    own = [found[name] for name in DIRECTIONS if name in found]
-    if "total" not in found and len(own) == 1:
-        found["total"] = own[0]
-    return found if "total" in found else {}
+    parts = {name: result[name] for name in PARTS if result.get(name)}
+    own = [parts[name] for name in DIRECTIONS if name in parts]
+    if "total" not in parts and len(own) == 1:
+        parts["total"] = own[0]
+    return parts if "total" in parts else {}
 
 
 def pool(results: list[dict[str, Any]]) -> Cell:
@@ -99,7 +99,7 @@ def pool(results: list[dict[str, Any]]) -> Cell:
         parts = [part[direction] for part in taken if direction in part]
         if not parts:
             continue
-        figures[direction] = found = {
+        figures[direction] = own = {
             metric: figure for metric in MEDIANS if (figure := _median(part.get(metric) for part in parts))
         }
         for metric in MEANS:
@@ -107,7 +107,7 @@ def pool(results: list[dict[str, Any]]) -> Cell:
             weight = sum(ios for _value, ios in pairs)
             if pairs and (weight or len(pairs) == 1):
                 mean = sum(value * ios for value, ios in pairs) / weight if weight else pairs[0][0]
-                found[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
+                own[metric] = Figure(mean, min(value for value, _ios in pairs), max(value for value, _ios in pairs))
         # Reads alone are their own total: what was merged once need not be merged again.
         same = next((known for known in bins if parts == [part.get(known) for part in taken]), None)
         bins[direction] = bins[same] if same else _merged(parts)
@@ -116,7 +116,7 @@ def pool(results: list[dict[str, Any]]) -> Cell:
             values = [part[metric] for part in parts if part.get(metric) is not None]
             value = merged[percent] if merged[percent] is not None or len(parts) > 1 else parts[0].get(metric)
             if value is not None and values:
-                found[metric] = Figure(value, min(values), max(values))
+                own[metric] = Figure(value, min(values), max(values))
             elif limits := bounds_of(parts, metric):
                 bounds.setdefault(direction, {})[metric] = limits
     engine = first.get("engine") or {}
@@ -182,13 +182,13 @@ def _esxi(results: list[dict[str, Any]]) -> dict[str, Any]:
 def _others(results: list[dict[str, Any]]) -> dict[str, dict[str, Figure]]:
     """other host -> metric of CPU -> Figure, of what was counted there meanwhile; a simulated host says so in its name."""
     seen = [(result.get("counters") or {}).get("hosts") or {} for result in results]
-    found = {}
+    figures_by_host = {}
     for host in sorted({str(host) for part in seen for host in part}):
         parts = [part.get(host) or {} for part in seen]
         figures = _medians([part.get("cpu") for part in parts], CPU)
         if figures:
-            found[f"{host} (simulated)" if any(part.get("simulated") for part in parts) else host] = figures
-    return found
+            figures_by_host[f"{host} (simulated)" if any(part.get("simulated") for part in parts) else host] = figures
+    return figures_by_host
 
 
 def _nearest_median(results: list[dict[str, Any]], taken: list[dict[str, Any]]) -> str:
@@ -205,13 +205,15 @@ def _merged(parts: list[dict[str, Any]]) -> histogram.Packed:
 
     Parts may share one that load.py has added up. It holds ``points`` parts, and is of no use to fewer.
     """
-    found = {id(one): one for part in parts if (one := part.get("histogram"))}.values()
-    if sum(one.get("points", 1) for one in found) != len(parts) or not all(one.get("bins") for one in found):
+    histograms = {id(packed): packed for part in parts if (packed := part.get("histogram"))}.values()
+    if sum(packed.get("points", 1) for packed in histograms) != len(parts) or not all(
+        packed.get("bins") for packed in histograms
+    ):
         return histogram.Packed({})
-    bins = [one["bins"] for one in found]
+    bins = [packed["bins"] for packed in histograms]
     if len(bins) == 1:
         return bins[0] if isinstance(bins[0], histogram.Packed) else histogram.Packed(bins[0])
     total: dict[str, Any] = {}
-    for one in bins:
-        histogram.add(total, one)
+    for counts in bins:
+        histogram.add(total, counts)
     return histogram.Packed(total)

@@ -143,32 +143,32 @@ def table(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def _cell(row: dict[str, Any], column: str, where: str, kind: str) -> Any:
-    found = value(row, where)
-    if found is None:
+    content = value(row, where)
+    if content is None:
         return None
     if kind in ("codes", "names"):
-        found = (
-            [item.get("code") if isinstance(item, dict) else item for item in found]
-            if isinstance(found, list)
+        content = (
+            [item.get("code") if isinstance(item, dict) else item for item in content]
+            if isinstance(content, list)
             else [None]
         )
-        if all(isinstance(name, str) for name in found):
-            return ";".join(found) or None
-    elif (kind == "bool" and isinstance(found, bool)) or (kind == "text" and isinstance(found, str)):
-        return found
+        if all(isinstance(name, str) for name in content):
+            return ";".join(content) or None
+    elif (kind == "bool" and isinstance(content, bool)) or (kind == "text" and isinstance(content, str)):
+        return content
     elif (
         kind in ("int", "float")
-        and isinstance(found, (int, float))
-        and not isinstance(found, bool)
-        and math.isfinite(found)
+        and isinstance(content, (int, float))
+        and not isinstance(content, bool)
+        and math.isfinite(content)
     ):
         if kind == "float":
-            return float(found)
-        if found == int(found) and -LARGEST <= found < LARGEST:
-            return int(found)
+            return float(content)
+        if content == int(content) and -LARGEST <= content < LARGEST:
+            return int(content)
     raise Failure(
         "result_unreadable",
-        f"Point {row.get('point_id')} has {str(found)[:80]!r} as {column}, which is no {kind}.",
+        f"Point {row.get('point_id')} has {str(content)[:80]!r} as {column}, which is no {kind}.",
         "Measure the point again or remove its folder.",
         point_id=row.get("point_id"),
         column=column,
@@ -297,8 +297,8 @@ def as_influx(rows: list[dict[str, Any]]) -> bytes:
 
 
 def _line(measurement: str, tags: dict[str, str], fields: dict[str, Any], at: int) -> str:
-    told = ",".join([measurement, *(f"{name}={_tag(name, tags[name])}" for name in sorted(tags) if tags[name])])
-    return f"{told} {','.join(f'{name}={_field(found)}' for name, found in fields.items())} {at}"
+    series = ",".join([measurement, *(f"{name}={_tag(name, tags[name])}" for name in sorted(tags) if tags[name])])
+    return f"{series} {','.join(f'{name}={_field(field)}' for name, field in fields.items())} {at}"
 
 
 def _tag(name: str, text: str) -> str:
@@ -312,14 +312,14 @@ def _tag(name: str, text: str) -> str:
     return re.sub(r"([,= ])", r"\\\1", text)
 
 
-def _field(found: bool | float | str) -> str:
-    if isinstance(found, bool):
-        return str(found).lower()
-    if isinstance(found, int):
-        return f"{found}i"
-    if isinstance(found, float):
-        return repr(found)
-    escaped = found.replace("\\", "\\\\").replace('"', '\\"')
+def _field(field: bool | float | str) -> str:
+    if isinstance(field, bool):
+        return str(field).lower()
+    if isinstance(field, int):
+        return f"{field}i"
+    if isinstance(field, float):
+        return repr(field)
+    escaped = field.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
@@ -328,7 +328,7 @@ def time_ns(point: dict[str, Any]) -> int:
     text = point["finished_utc"]
     try:
         # Python before 3.11 does not read the Z.
-        found = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
+        moment = datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
     except ValueError as error:
         raise Failure(
             "result_unreadable",
@@ -337,7 +337,9 @@ def time_ns(point: dict[str, Any]) -> int:
             point_id=point.get("point_id"),
             column="finished_utc",
         ) from error
-    since = (found if found.tzinfo else found.replace(tzinfo=timezone.utc)) - datetime(1970, 1, 1, tzinfo=timezone.utc)
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)) - datetime(
+        1970, 1, 1, tzinfo=timezone.utc
+    )
     return ((since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds) * 1000
 
 

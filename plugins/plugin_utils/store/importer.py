@@ -87,7 +87,7 @@ def decode(content: bytes) -> str:
 
 
 def read(name: str, content: bytes) -> list[dict[str, Any]]:
-    """What one file holds: [{job, workload, told, ...}], see _entry, or [{updates}] of an inst file.
+    """What one file holds: [{job, workload, parsed, ...}], see _entry, or [{updates}] of an inst file.
 
     name: its path, relative to the folder that is imported, with /.
     An empty list for a file that nobody takes for a result. Failure for one that is, or ought to be, and cannot be used.
@@ -125,44 +125,44 @@ def _reader(text: str) -> tuple[Any, ...]:
 
 
 def _entry(
-    told: dict[str, Any], clients: list[dict[str, Any]] | None = None, series: dict[str, Any] | None = None
+    parsed: dict[str, Any], clients: list[dict[str, Any]] | None = None, series: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {
-        "told": told,
-        "job": told.get("job_name"),
-        "workload": told.get("workload"),
+        "parsed": parsed,
+        "job": parsed.get("job_name"),
+        "workload": parsed.get("workload"),
         **({"clients": clients} if clients else {}),
         **({"series": series} if series and series.get("rows") and series.get("interval_s") else {}),
     }
 
 
 def _plain_entries(reader: Any, text: str) -> list[dict[str, Any]]:
-    found = reader.results(text)
-    samples = reader.series(text) if reader is diskspd else [None] * len(found)
-    return [_entry(told, series=series) for told, series in zip(found, samples)]
+    rows = reader.results(text)
+    samples = reader.series(text) if reader is diskspd else [None] * len(rows)
+    return [_entry(parsed, series=series) for parsed, series in zip(rows, samples)]
 
 
 def _fio_entries(text: str) -> list[dict[str, Any]]:
     """One entry a job of each run: what numjobs or several servers made of a job is one load."""
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     lost = []
-    for told in fio.results(text):
-        if any(failure["code"] == "client_lost" for failure in told["failures"]):
-            lost.append(told)
+    for parsed in fio.results(text):
+        if any(failure["code"] == "client_lost" for failure in parsed["failures"]):
+            lost.append(parsed)
         else:
             key = (
-                told.get("run"),
-                told.get("group"),
-                told.get("job_name"),
-                json.dumps(told.get("workload"), sort_keys=True),
+                parsed.get("run"),
+                parsed.get("group"),
+                parsed.get("job_name"),
+                json.dumps(parsed.get("workload"), sort_keys=True),
             )
-            groups.setdefault(key, []).append(told)
+            groups.setdefault(key, []).append(parsed)
     # When no server answered there is nothing but their names.
-    entries = [] if groups else [_entry(told) for told in lost]
+    entries = [] if groups else [_entry(parsed) for parsed in lost]
     for rows in groups.values():
         hosts: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
-        for told in rows:
-            hosts.setdefault((told.get("host"), told.get("port")), []).append(told)
+        for parsed in rows:
+            hosts.setdefault((parsed.get("host"), parsed.get("port")), []).append(parsed)
         first: dict[str, Any] = {
             key: rows[0][key] for key in ("workload", "job_name", "finished_utc") if key in rows[0]
         }
@@ -197,24 +197,24 @@ def points(
     unread: list[dict[str, Any]] = []
     for entry in _of_clients(_with_updates(_without_copies(entries, unread), unread)):
         if entry["workload"] is None:
-            told = entry["told"]
+            parsed = entry["parsed"]
             reason = (
-                told.get("workload_unknown")
-                or "; ".join(failure["message"] for failure in told["failures"])
+                parsed.get("workload_unknown")
+                or "; ".join(failure["message"] for failure in parsed["failures"])
                 or ("its options do not say plainly what the workload was")
             )
             unread.append({"file": entry["file"], "reason": f"{entry['job']!r}: {reason}" if entry["job"] else reason})
         else:
             usable.append(entry)
     _mark_shared(usable)
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     repetitions: dict[tuple[str, str, str], int] = {}
     layers = _layers(usable, root)
     for entry, layer, variant in zip(usable, layers, _variants(usable, layers)):
         name = workload_id(entry["workload"])
         repetition = repetitions[layer, name, variant] = repetitions.get((layer, name, variant), 0) + 1
-        found.append(_point(entry, layer, name, variant, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
-    return found, unread
+        results.append(_point(entry, layer, name, variant, repetition, {"testbed_id": testbed_id, "run_id": run_id}))
+    return results, unread
 
 
 def checked(value: str, variable: str) -> None:
@@ -267,7 +267,7 @@ def _with_updates(entries: list[dict[str, Any]], unread: list[dict[str, Any]]) -
 
 def _of_clients(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The entries, those of clients that ran at the same time taken as one."""
-    found: list[list[dict[str, Any]]] = []
+    groups: list[list[dict[str, Any]]] = []
     open_groups: dict[tuple[Any, ...], list[list[dict[str, Any]]]] = {}
     for entry in entries:
         key = (entry["folder"], entry.get("stem"), entry["job"], json.dumps(entry["workload"], sort_keys=True))
@@ -276,28 +276,28 @@ def _of_clients(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         )
         if "client" not in entry or group is None:
             group = []
-            found.append(group)
+            groups.append(group)
             if "client" in entry:
                 open_groups.setdefault(key, []).append(group)
         group.append(entry)
-    return [_together(group) for group in found]
+    return [_together(group) for group in groups]
 
 
-def _overlap(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _overlap(entry: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two files tell of the same time, by more than half of the shorter run."""
-    span, other_span = _span(one["told"]), _span(other["told"])
+    span, other_span = _span(entry["parsed"]), _span(other["parsed"])
     if span is None or other_span is None:
         return False
     (start, end), (other_start, other_end) = span, other_span
     return min(end, other_end) - max(start, other_start) > 0.5 * min(end - start, other_end - other_start)
 
 
-def _span(told: dict[str, Any]) -> tuple[float, float] | None:
+def _span(parsed: dict[str, Any]) -> tuple[float, float] | None:
     """(start, end) in seconds since 1970, None where the file does not tell."""
-    if "span_ms" in told:
-        return told["span_ms"][0] / 1000, told["span_ms"][1] / 1000
-    runtime, end = told.get("runtime_s"), told.get("finished_utc")
-    moment = end or told.get("started_utc")
+    if "span_ms" in parsed:
+        return parsed["span_ms"][0] / 1000, parsed["span_ms"][1] / 1000
+    runtime, end = parsed.get("runtime_s"), parsed.get("finished_utc")
+    moment = end or parsed.get("started_utc")
     if not runtime or not moment:
         return None
     at = calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ"))
@@ -307,52 +307,52 @@ def _span(told: dict[str, Any]) -> tuple[float, float] | None:
 def _together(group: list[dict[str, Any]]) -> dict[str, Any]:
     if len(group) == 1:
         return group[0]
-    clients = [{**entry["told"], "host": entry["client"]} for entry in group]
-    times = [entry["told"].get("runtime_s", 0) for entry in group]
-    told = {
+    clients = [{**entry["parsed"], "host": entry["client"]} for entry in group]
+    times = [entry["parsed"].get("runtime_s", 0) for entry in group]
+    parsed = {
         **_all_of(clients),
         **{
-            key: group[0]["told"][key]
+            key: group[0]["parsed"][key]
             for key in ("workload", "job_name", "started_utc", "finished_utc")
-            if key in group[0]["told"]
+            if key in group[0]["parsed"]
         },
     }
     if min(times) < _TOGETHER * max(times):
-        told["flags"] = [*told["flags"], "clients_ended_early"]
+        parsed["flags"] = [*parsed["flags"], "clients_ended_early"]
     sources = [{"file": entry["file"], "sha256": entry["sha256"]} for entry in group]
     first = {key: group[0][key] for key in ("file", "sha256", "folder", "job", "workload", "stem")}
-    return {**first, "told": told, "clients": clients, "sources": sources}
+    return {**first, "parsed": parsed, "clients": clients, "sources": sources}
 
 
 def _all_of(clients: list[dict[str, Any]]) -> dict[str, Any]:
     """Clients that ran at the same time, taken as one."""
-    told = _combined(
+    parsed = _combined(
         [
             {
-                **one,
+                **client,
                 "failures": [
-                    {**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]
+                    {**failure, "message": f"{client['host']}: {failure['message']}"} for failure in client["failures"]
                 ],
             }
-            for one in clients
+            for client in clients
         ],
         concurrent=True,
     )
-    told.pop("host", None)
-    return told
+    parsed.pop("host", None)
+    return parsed
 
 
 def _combined(rows: list[dict[str, Any]], concurrent: bool | None = None) -> dict[str, Any]:
     """Results taken as one (see fio.together); percentiles exactly where there are histograms, else as bounds."""
-    told = fio.together(rows, concurrent)
+    parsed = fio.together(rows, concurrent)
     targets = sorted({target for row in rows for target in row.get("targets", ())})
     extents = [row.get("working_set") for row in rows]
-    told.update({"targets": targets} if targets else {})
-    told.update({"working_set": extents[0]} if extents[0] and extents.count(extents[0]) == len(extents) else {})
+    parsed.update({"targets": targets} if targets else {})
+    parsed.update({"working_set": extents[0]} if extents[0] and extents.count(extents[0]) == len(extents) else {})
     for name in schema.PARTS:
-        if name in told:
-            told[name] = {**told[name], **bounds([row[name] for row in rows if name in row], told[name])}
-    return told
+        if name in parsed:
+            parsed[name] = {**parsed[name], **bounds([row[name] for row in rows if name in row], parsed[name])}
+    return parsed
 
 
 def bounds(parts: list[dict[str, Any]], merged: dict[str, Any]) -> dict[str, Any]:
@@ -360,15 +360,15 @@ def bounds(parts: list[dict[str, Any]], merged: dict[str, Any]) -> dict[str, Any
 
     That of all I/O lies between the lowest and the highest of the parts: below the lowest no part has its share yet, up to the highest all have.
     """
-    found = {}
+    percentiles = {}
     for name in schema.PERCENTILES.values():
         stem = name[: -len("_ns")]
         lower: list[Any] = [part.get(name, part.get(f"{stem}_lower_ns")) for part in parts]
         upper: list[Any] = [part.get(name, part.get(f"{stem}_upper_ns")) for part in parts]
         if not {name, f"{stem}_lower_ns"} & set(merged) and len(parts) > 1 and None not in lower and None not in upper:
             low, high = min(lower), max(upper)
-            found.update({name: low} if low == high else {f"{stem}_lower_ns": low, f"{stem}_upper_ns": high})
-    return found
+            percentiles.update({name: low} if low == high else {f"{stem}_lower_ns": low, f"{stem}_upper_ns": high})
+    return percentiles
 
 
 def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
@@ -396,7 +396,7 @@ def _layers(entries: list[dict[str, Any]], root: str) -> list[str]:
 
 
 def _targets(entry: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(entry["told"].get("targets") or ())
+    return tuple(entry["parsed"].get("targets") or ())
 
 
 def _short_names(paths: tuple[str, ...], others: set[tuple[str, ...]]) -> list[str]:
@@ -409,10 +409,10 @@ def _short_names(paths: tuple[str, ...], others: set[tuple[str, ...]]) -> list[s
 def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
     """What tells points of one layer and workload apart: the engine, or how much of the target was used; '' where nothing does."""
     keys = [(layer, workload_id(entry["workload"])) for entry, layer in zip(entries, layers)]
-    told = []
+    distinctions = []
     for entry in entries:
-        engine, extent = entry["told"]["engine"], entry["told"].get("working_set") or {}
-        told.append(
+        engine, extent = entry["parsed"]["engine"], entry["parsed"].get("working_set") or {}
+        distinctions.append(
             {
                 "engine": str(engine.get("name") or ""),
                 "ioengine": str(engine.get("ioengine") or ""),
@@ -423,14 +423,14 @@ def _variants(entries: list[dict[str, Any]], layers: list[str]) -> list[str]:
             }
         )
     values: dict[tuple[tuple[str, str], str], set[str]] = {}
-    for key, one in zip(keys, told):
+    for key, parts in zip(keys, distinctions):
         for part in ("engine", "ioengine", "size", "file_size", "files"):
-            values.setdefault((key, part), set()).add(one.get(part, ""))
+            values.setdefault((key, part), set()).add(parts.get(part, ""))
     return [
-        file_name("-".join(one[part] for part in one if len(values[key, part]) > 1 and one[part]))
-        if any(len(values[key, part]) > 1 and one[part] for part in one)
+        file_name("-".join(parts[part] for part in parts if len(values[key, part]) > 1 and parts[part]))
+        if any(len(values[key, part]) > 1 and parts[part] for part in parts)
         else ""
-        for key, one in zip(keys, told)
+        for key, parts in zip(keys, distinctions)
     ]
 
 
@@ -438,17 +438,17 @@ def _mark_shared(entries: list[dict[str, Any]]) -> None:
     """Flags the loads that had a target at the same time as another one: their figures are of half a device each."""
     by_target: dict[tuple[Any, str], list[dict[str, Any]]] = {}
     for entry in entries:
-        told = entry["told"]
+        parsed = entry["parsed"]
         for target in _targets(entry):
-            by_target.setdefault((told.get("host"), target), []).append(entry)
+            by_target.setdefault((parsed.get("host"), target), []).append(entry)
     for users in by_target.values():
         started: dict[tuple[Any, ...], list[int]] = {}
         # One stamp of fio is of all jobs of its document, of which some may have waited for others.
         alone = {
-            (entry["file"], entry["told"].get("run")) if "span_ms" not in entry["told"] else index: index
+            (entry["file"], entry["parsed"].get("run")) if "span_ms" not in entry["parsed"] else index: index
             for index, entry in enumerate(users)
         }
-        spans = sorted((*span, index) for index in alone.values() if (span := _span(users[index]["told"])))
+        spans = sorted((*span, index) for index in alone.values() if (span := _span(users[index]["parsed"])))
         shared: set[int] = set()
         latest = (float("-inf"), -1)
         for start, end, index in spans:
@@ -457,12 +457,12 @@ def _mark_shared(entries: list[dict[str, Any]]) -> None:
                 shared |= {index, latest[1]}
             latest = max(latest, (end, index))
         for index, entry in enumerate(users):
-            group = (entry["file"], entry["told"].get("run"), entry["told"].get("group"))
+            group = (entry["file"], entry["parsed"].get("run"), entry["parsed"].get("group"))
             started.setdefault(group, []).append(index)
         shared |= {index for group, mine in started.items() if group[2] is not None and len(mine) > 1 for index in mine}
         for index in shared:
-            told = users[index]["told"]
-            users[index]["told"] = {**told, "flags": list(dict.fromkeys([*told["flags"], "shared_target"]))}
+            parsed = users[index]["parsed"]
+            users[index]["parsed"] = {**parsed, "flags": list(dict.fromkeys([*parsed["flags"], "shared_target"]))}
 
 
 def _layer(entry: dict[str, Any], root: str) -> str:
@@ -482,11 +482,11 @@ def file_name(text: str) -> str:
 def _point(
     entry: dict[str, Any], layer: str, name: str, variant: str, repetition: int, run: dict[str, Any]
 ) -> dict[str, Any]:
-    told = entry["told"]
-    hosts = told.get("host")
-    same = {"layer": layer, "workload": entry["workload"], "engine": told["engine"]["name"], "repetition": repetition}
+    parsed = entry["parsed"]
+    hosts = parsed.get("host")
+    same = {"layer": layer, "workload": entry["workload"], "engine": parsed["engine"]["name"], "repetition": repetition}
     varied = {"variant": variant} if variant else {}
-    found = {
+    point = {
         "schema": schema.SCHEMA,
         **run,
         "point_id": ".".join([layer, name, *varied.values(), f"r{repetition}"]),
@@ -499,36 +499,36 @@ def _point(
         "repetition": repetition,
         "cpu": {},
         "errors": {"total": 0},
-        **{key: told[key] for key in _KEPT if key in told},
+        **{key: parsed[key] for key in _KEPT if key in parsed},
         "fingerprint": hashlib.sha256(json.dumps({**same, **varied}, sort_keys=True).encode()).hexdigest(),
         "sources": entry.get("sources") or [{"file": entry["file"], "sha256": entry["sha256"]}],
     }
-    if "total" in found:
-        found["total"] = {
-            **found["total"],
-            **bounds([found[direction] for direction in schema.DIRECTIONS if direction in found], found["total"]),
+    if "total" in point:
+        point["total"] = {
+            **point["total"],
+            **bounds([point[direction] for direction in schema.DIRECTIONS if direction in point], point["total"]),
         }
-    flags = meanings(str((told.get("engine") or {}).get("name")), found.get("workload") or {})
+    flags = meanings(str((parsed.get("engine") or {}).get("name")), point.get("workload") or {})
     if flags:
-        found["flags"] = list(dict.fromkeys([*found.get("flags", ()), *flags]))
+        point["flags"] = list(dict.fromkeys([*point.get("flags", ()), *flags]))
     if entry["job"]:
-        found["job_name"] = entry["job"]
-    if len(told.get("targets", ())) == 1:
-        found["path"] = told["targets"][0]
+        point["job_name"] = entry["job"]
+    if len(parsed.get("targets", ())) == 1:
+        point["path"] = parsed["targets"][0]
     if "clients" in entry:
-        found["clients"] = [_client(one) for one in entry["clients"]]
+        point["clients"] = [_client(client) for client in entry["clients"]]
     if "series" in entry:
-        found["series"] = entry["series"]
-    return found
+        point["series"] = entry["series"]
+    return point
 
 
-def _client(told: dict[str, Any]) -> dict[str, Any]:
+def _client(parsed: dict[str, Any]) -> dict[str, Any]:
     """A client as a point stores it: without what grows with the number of clients."""
-    found: dict[str, Any] = {key: told[key] for key in ("host", "status", "failures") if key in told}
+    client: dict[str, Any] = {key: parsed[key] for key in ("host", "status", "failures") if key in parsed}
     for name in schema.PARTS:
-        if name in told:
-            found[name] = {key: value for key, value in told[name].items() if key != "histogram"}
-    return found
+        if name in parsed:
+            client[name] = {key: value for key, value in parsed[name].items() if key != "histogram"}
+    return client
 
 
 # ---------------------------------------------------------------- the files of a run
@@ -539,9 +539,9 @@ def files(
 ) -> tuple[dict[str, str], dict[str, tuple[str, str]]]:
     """({path in the run's folder: text}, {path in the run's folder: (path of the file that goes there unchanged, its sha256)})."""
     desired, copies = {}, {}
-    for found in results:
-        folder, sources = f"points/{found['point_id']}", found["sources"]
-        kept = {key: value for key, value in found.items() if key != "series"}
+    for result in results:
+        folder, sources = f"points/{result['point_id']}", result["sources"]
+        kept = {key: value for key, value in result.items() if key != "series"}
         raw = [
             {"file": _raw_name(source["file"]), "source": source["file"], "sha256": source["sha256"]}
             for source in sources
@@ -554,18 +554,18 @@ def files(
             listed = schema.dump({"sources": raw})
             desired[f"{folder}/sources.json"] = listed
             kept["raw"] = {"file": "sources.json", "sha256": hashlib.sha256(listed.encode()).hexdigest()}
-        if "series" in found:
-            series = json.dumps(found["series"], sort_keys=True) + "\n"
+        if "series" in result:
+            series = json.dumps(result["series"], sort_keys=True) + "\n"
             desired[f"{folder}/series.json"] = series
             kept["series"] = {"file": "series.json", "sha256": hashlib.sha256(series.encode()).hexdigest()}
         desired[f"{folder}/result.json"] = schema.dump(kept)
-    desired["layers.json"] = schema.dump({found["layer"]: _published(found) for found in reversed(results)})
+    desired["layers.json"] = schema.dump({result["layer"]: _published(result) for result in reversed(results)})
     desired["run.json"] = schema.dump(
         {
             "kind": KIND,
             "source": root,
             "unread": unread,
-            "imported": sorted({source["file"] for found in results for source in found["sources"]}),
+            "imported": sorted({source["file"] for result in results for source in result["sources"]}),
         }
     )
     return desired, copies
@@ -577,13 +577,13 @@ def _raw_name(path: str) -> str:
     return f"raw-{name}" if name in ("result.json", "series.json", "sources.json") else name
 
 
-def _published(found: dict[str, Any]) -> dict[str, Any]:
+def _published(result: dict[str, Any]) -> dict[str, Any]:
     """The layer of a result, as layers.json has layers; nothing proves what it was, so its identity is empty."""
     return {
-        "name": found["layer"],
+        "name": result["layer"],
         "kind": KIND,
-        "host": found["host"],
-        "path": found.get("path"),
+        "host": result["host"],
+        "path": result.get("path"),
         "parent": None,
         "purpose": None,
         "size_bytes": None,

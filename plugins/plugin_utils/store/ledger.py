@@ -28,7 +28,7 @@ EVENTS = ("asked", "started", "collected", "noted", "fault", "built", "removed")
 _BLOCK_BYTES = 64 << 10
 
 
-def append(testbed_dir: str, event: str, **told: Any) -> None:
+def append(testbed_dir: str, event: str, **details: Any) -> None:
     """Add a line; OSError where it cannot be kept."""
     if event not in EVENTS:
         raise ValueError(event)
@@ -44,7 +44,7 @@ def append(testbed_dir: str, event: str, **told: Any) -> None:
             "number": number,
             "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "event": event,
-            **told,
+            **details,
             "previous": _digest(last) if last else "",
         }
         # Of a controller that died between the line and the head, the head is one line behind.
@@ -136,13 +136,13 @@ def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> I
             continue
         try:
             with open(os.path.join(run_dir, name), "rb") as handle:
-                found = _digest(handle.read())
+                present = _digest(handle.read())
         except OSError:
-            found = None
-        if found != sha256:
+            present = None
+        if present != sha256:
             reason = (
                 "it is missing"
-                if found is None
+                if present is None
                 else "it was removed, and is there"
                 if sha256 is None
                 else "it was changed since it was written"

@@ -90,8 +90,8 @@ def under(layer: dict[str, Any], *variants: str) -> dict[str, Any]:
     """The layer as it was in the first of these variants in which it was measured, else as it was in the end."""
     variants_of = layer.get("variants")
     known: dict[str, Any] = variants_of if isinstance(variants_of, dict) else {}
-    found = next((known[name] for name in variants if isinstance(known.get(name), dict)), layer)
-    return {key: value for key, value in found.items() if key != "variants"}
+    snapshot = next((known[name] for name in variants if isinstance(known.get(name), dict)), layer)
+    return {key: value for key, value in snapshot.items() if key != "variants"}
 
 
 def read_around(folder: str) -> Run:
@@ -154,7 +154,7 @@ def read_run(folder: str) -> Run:
 
 def _installations(run: Run) -> list[dict[str, Any]]:
     """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
-    folder, found = os.path.join(run.folder, "installations"), []
+    folder, installations = os.path.join(run.folder, "installations"), []
     for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         name = f"installations/{entry}"
         timed = _read(run, name, (dict,)) if entry.endswith(".json") else None
@@ -167,8 +167,8 @@ def _installations(run: Run) -> list[dict[str, Any]]:
         raw = raw if isinstance(raw, dict) and raw.get("file") else {}
         place = os.path.normpath(f"installations/{raw.get('file')}")
         timed["files"] = {"raw": _file(run, raw, [place] if place.startswith("installations/") else [])} if raw else {}
-        found.append(timed)
-    return found
+        installations.append(timed)
+    return installations
 
 
 def _timed(timed: dict[str, Any]) -> bool:
@@ -226,8 +226,8 @@ def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
     """
     slim = _keyed(result, once)
     for key in WORDS:
-        if type(found := slim.get(key)) is str:
-            slim[key] = once.setdefault(found, found)
+        if type(word := slim.get(key)) is str:
+            slim[key] = once.setdefault(word, word)
     return slim
 
 
@@ -239,7 +239,7 @@ def _keyed(mapping: dict[str, Any], once: dict[Any, Any], levels: int = LEVELS) 
         if type(part) is dict and key != "histogram" and levels > 1:
             slim[key] = _keyed(part, once, levels - 1)
         elif type(part) is list and levels > 2:
-            slim[key] = [_keyed(one, once, levels - 2) if type(one) is dict else one for one in part]
+            slim[key] = [_keyed(item, once, levels - 2) if type(item) is dict else item for item in part]
     return slim
 
 
@@ -264,22 +264,22 @@ class _Sums:
             self.pack()
             self.growing = sums
         own = {
-            direction: found
+            direction: packed
             for direction in PARTS
-            if (found := (result.get(direction) or {}).get("histogram")) and found.get("bins")
+            if (packed := (result.get(direction) or {}).get("histogram")) and packed.get("bins")
         }
         share = result["workload"].get("read_percent")
         # Reads alone are their own total.
         way = "read" if share == 100 else "write" if share == 0 else None
-        for direction, found in own.items():
+        for direction, packed in own.items():
             if direction == "total" and way:
-                if own.get(way) == found:
+                if own.get(way) == packed:
                     result["total"]["histogram"] = result[way]["histogram"]
                 continue
             pooled = sums.setdefault(direction, {"bins": {}, "points": 0})
             if isinstance(pooled["bins"], histogram.Packed):
                 pooled["bins"] = dict(pooled["bins"].items())
-            histogram.add(pooled["bins"], found["bins"])
+            histogram.add(pooled["bins"], packed["bins"])
             pooled["points"] += 1
             result[direction]["histogram"] = pooled
 
@@ -301,13 +301,13 @@ def completed(result: dict[str, Any]) -> str | None:
 
 def _files(run: Run, point: str, result: dict[str, Any]) -> dict[str, Any]:
     """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
-    found = {}
+    places = {}
     for kind in ("raw", "job", "series"):
         record = result.get(kind)
         if not isinstance(record, dict) or not record.get("file"):
             continue
-        found[kind] = _file(run, record, _places(point, str(record["file"])))
-    return found
+        places[kind] = _file(run, record, _places(point, str(record["file"])))
+    return places
 
 
 def _file(run: Run, record: dict[str, Any], paths: list[str]) -> dict[str, Any]:

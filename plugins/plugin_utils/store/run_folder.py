@@ -98,21 +98,21 @@ def write_files(run_dir: str, files: dict[str, Any]) -> None:
     _write(run_dir, files)
 
 
-def note(run_dir: str, event: str, **told: Any) -> None:
+def note(run_dir: str, event: str, **details: Any) -> None:
     """A line in the ledger about this run."""
     with _writing(run_dir):
-        ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **told)
+        ledger.append(os.path.dirname(os.path.abspath(run_dir)), event, run=_name(run_dir), **details)
 
 
 def ledger_files(run_dir: str) -> list[Any]:
     """The files of a run that this module writes, as the ledger names them."""
-    found = []
+    files = []
     for folder, _folders, names in os.walk(run_dir):
         place = os.path.relpath(folder, run_dir).replace(os.sep, "/")
-        found += [name if place == "." else f"{place}/{name}" for name in names]
+        files += [name if place == "." else f"{place}/{name}" for name in names]
     return sorted(
         name
-        for name in found
+        for name in files
         if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json")
         or (
             name.startswith(("points/", "hosts/", "installations/", "preparation/", f"{additions.FOLDER}/"))
@@ -191,15 +191,16 @@ def add_request(run_dir: str, identity: dict[str, Any], request: dict[str, Any],
     """run.json: what was asked for. Hosts that were asked the same share an entry of ``requests``, variants are listed in the order they came."""
 
     def merged(known: dict[str, Any]) -> dict[str, Any]:
-        requests = [dict(one) for one in known.get("requests", [])]
+        requests = [dict(entry) for entry in known.get("requests", [])]
         same = next(
-            (one for one in requests if {key: value for key, value in one.items() if key != "hosts"} == request), None
+            (entry for entry in requests if {key: value for key, value in entry.items() if key != "hosts"} == request),
+            None,
         )
         if same is None:
             same = {**request, "hosts": []}
             requests.append(same)
         same["hosts"] = sorted({*same["hosts"], host})
-        variants = list(dict.fromkeys(one["variant"] for one in requests if "variant" in one))
+        variants = list(dict.fromkeys(entry["variant"] for entry in requests if "variant" in entry))
         return {**identity, "requests": requests, **({"variants": variants} if variants else {})}
 
     # What is compared is what JSON gives back, so that 5 and 5.0 or a tuple do not look like another request.
@@ -249,7 +250,7 @@ def environment(run_dir: str, host: str) -> dict[str, Any]:
 
 
 def _merge(
-    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **told: Any
+    run_dir: str, name: str, change: Callable[[dict[str, Any]], dict[str, Any]], event: str = "noted", **details: Any
 ) -> None:
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
@@ -258,7 +259,7 @@ def _merge(
         known = _read(path)
         wanted = change(known)
         if wanted != known:
-            _write_json(run_dir, name, wanted, event, **told)
+            _write_json(run_dir, name, wanted, event, **details)
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -287,15 +288,15 @@ def locked(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _write_json(run_dir: str, name: str, value: Any, event: str = "noted", **told: Any) -> None:
-    _write(run_dir, {name: json.dumps(value, indent=1, sort_keys=True).encode()}, event, **told)
+def _write_json(run_dir: str, name: str, value: Any, event: str = "noted", **details: Any) -> None:
+    _write(run_dir, {name: json.dumps(value, indent=1, sort_keys=True).encode()}, event, **details)
 
 
-def _write(run_dir: str, files: dict[str, Any], event: str = "noted", **told: Any) -> None:
+def _write(run_dir: str, files: dict[str, Any], event: str = "noted", **details: Any) -> None:
     """Write or, where the content is None, remove these files, in this order; nothing is done where all of them are so already."""
     if all(_content(os.path.join(run_dir, name)) == content for name, content in files.items()):
         return
-    note(run_dir, event, files=ledger.digests(files), **told)
+    note(run_dir, event, files=ledger.digests(files), **details)
     for name, content in files.items():
         path = os.path.join(run_dir, name)
         with _writing(path):

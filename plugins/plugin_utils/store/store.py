@@ -119,18 +119,18 @@ class Store:
 
 def value(row: dict[str, Any], path: str) -> Any:
     """What stands under a dotted path (``total.iops``), None when nothing does."""
-    found: Any = row
+    place: Any = row
     for key in path.split("."):
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+        place = place.get(key) if isinstance(place, dict) else None
+    return place
 
 
-def _matches(found: Any, wanted: Any) -> bool:
-    if found is None:
+def _matches(content: Any, wanted: Any) -> bool:
+    if content is None:
         return False
     if callable(wanted):
-        return bool(wanted(found))
-    return found in wanted if isinstance(wanted, (list, tuple, set, frozenset)) else found == wanted
+        return bool(wanted(content))
+    return content in wanted if isinstance(wanted, (list, tuple, set, frozenset)) else content == wanted
 
 
 def runs(results_dir: str, testbed_id: str | None = None) -> list[str]:
@@ -200,8 +200,8 @@ def open_run(folder: str) -> Store:
 
 def _folders(path: str) -> list[str]:
     try:
-        with os.scandir(path) as found:
-            return [entry.name for entry in found if entry.is_dir()]
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
     except FileNotFoundError:
         return []
 
@@ -224,10 +224,10 @@ def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict[
 
 def row_of(result: dict[str, Any]) -> dict[str, Any]:
     """A result as a row: without the histograms, and without what grows with hosts."""
-    row = {key: found for key, found in result.items() if key not in NOT_IN_ROWS}
+    row = {key: part for key, part in result.items() if key not in NOT_IN_ROWS}
     for name in PARTS:
         if name in row:
-            row[name] = {key: found for key, found in row[name].items() if key != "histogram"}
+            row[name] = {key: part for key, part in row[name].items() if key != "histogram"}
     return row
 
 
@@ -349,9 +349,9 @@ def _counted(bins: dict[str, Any]) -> bool:
     )
 
 
-def _is_number(found: Any) -> bool:
-    return type(found) in (int, float) and math.isfinite(found)
+def _is_number(content: Any) -> bool:
+    return type(content) in (int, float) and math.isfinite(content)
 
 
-def _shown(found: Any) -> str:
-    return f"a {type(found).__name__}" if isinstance(found, (dict, list)) else repr(found)[:80]
+def _shown(content: Any) -> str:
+    return f"a {type(content).__name__}" if isinstance(content, (dict, list)) else repr(content)[:80]

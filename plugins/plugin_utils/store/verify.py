@@ -41,22 +41,22 @@ def verify(run_dir: str) -> dict[str, Any]:
     findings, unproven = [], []
     points = os.path.join(run_dir, "points")
     names = sorted(os.listdir(points)) if os.path.isdir(points) else []
-    asked = _read(os.path.join(run_dir, "run.json"))
-    asked = asked if isinstance(asked, dict) else {}
+    recorded = _read(os.path.join(run_dir, "run.json"))
+    recorded = recorded if isinstance(recorded, dict) else {}
     followed = 0
     for name in names:
-        wrong, missing = _point(points, name, asked)
+        wrong, missing = _point(points, name, recorded)
         findings += wrong
         unproven += missing
         followed += not wrong and not missing
-    ledger_says, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))
+    ledger_verdict, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))
     # What is told of a field already need not be told of its file.
-    findings += [one for one in wrong if one["file"] not in {finding["file"] for finding in findings}]
+    findings += [mismatch for mismatch in wrong if mismatch["file"] not in {finding["file"] for finding in findings}]
     return {
         "verdict": "differs" if findings else "unproven" if unproven or not names else "follows",
         "points": len(names),
         "followed": followed,
-        "ledger": ledger_says,
+        "ledger": ledger_verdict,
         "findings": findings,
         "unproven": unproven,
     }
@@ -73,7 +73,7 @@ def state_of(run_dir: str) -> str:
 
 def kept(run_dir: str) -> dict[str, Any] | None:
     """The last verdict on this run, with ``outdated: true`` when its results are not those any more; None when there is none that can be read."""
-    found = _read(os.path.join(run_dir, FILE))
+    verdict = _read(os.path.join(run_dir, FILE))
     shape = (
         ("verdict", str),
         ("points", int),
@@ -82,26 +82,26 @@ def kept(run_dir: str) -> dict[str, Any] | None:
         ("unproven", list),
         ("checked_utc", str),
     )
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+    if not isinstance(verdict, dict) or verdict.get("schema") != SCHEMA:
         return None
-    if not all(isinstance(found.get(key), kind) for key, kind in shape):
+    if not all(isinstance(verdict.get(key), kind) for key, kind in shape):
         return None
-    return {**found, "outdated": found.get("of") != state_of(run_dir)}
+    return {**verdict, "outdated": verdict.get("of") != state_of(run_dir)}
 
 
-def sentence(found: dict[str, Any]) -> str:
+def sentence(verdict: dict[str, Any]) -> str:
     """The verdict in words, without a name of anything."""
-    of = f"{found['followed']} of {found['points']} results follow from their raw files"
-    count = len(found["findings"])
-    if found["verdict"] == "differs":
+    of = f"{verdict['followed']} of {verdict['points']} results follow from their raw files"
+    count = len(verdict["findings"])
+    if verdict["verdict"] == "differs":
         return f"{of}; {count} thing{'s' * (count != 1)} do{'es' * (count == 1)} not."
-    if found["verdict"] == "unproven":
+    if verdict["verdict"] == "unproven":
         return f"{of}; of the rest not everything is there that they were made of."
-    known = "the ledger holds" if found.get("ledger") == "holds" else "the ledger tells nothing of this run"
+    known = "the ledger holds" if verdict.get("ledger") == "holds" else "the ledger tells nothing of this run"
     return f"Every result follows from its raw files; {known}."
 
 
-def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """(findings, unproven) of one point."""
     path, place = os.path.join(points, name), f"points/{name}"
     result, reason = store.read_result(os.path.join(path, "result.json"))
@@ -109,7 +109,7 @@ def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], li
         return [{"file": f"{place}/result.json", "reason": reason}], []
     files = {}
     # A pipe or a device of a stranger's run would be read for ever.
-    for file in (one for one in run_folder.KEPT if os.path.isfile(os.path.join(path, one))):
+    for file in (file for file in run_folder.KEPT if os.path.isfile(os.path.join(path, file))):
         with contextlib.suppress(OSError), open(os.path.join(path, file), "rb") as handle:
             files[file] = handle.read()
     findings = list(_checksums(place, result, files))
@@ -123,8 +123,8 @@ def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], li
             }
         ]
     try:
-        told = store.parse(files[run_folder.POINT])
-        follows = json.loads(schema.dump(read_point(told["point"], told["layer"], told["asked"], files)))
+        planned = store.parse(files[run_folder.POINT])
+        follows = json.loads(schema.dump(read_point(planned["point"], planned["layer"], planned["asked"], files)))
     except Failure as failure:
         return [{"file": f"{place}/result.json", "reason": failure.what}], []
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
@@ -135,7 +135,7 @@ def _point(points: str, name: str, asked: dict[str, Any]) -> tuple[list[Any], li
         return [{"file": f"{place}/meta.json", "reason": "it is missing"}], []
     expected: dict[str, Any] = {
         "point_id": name,
-        **{key: asked[key] for key in ("testbed_id", "run_id") if key in asked},
+        **{key: recorded[key] for key in ("testbed_id", "run_id") if key in recorded},
     }
     findings = [
         {
@@ -181,29 +181,29 @@ def _checksums(place: str, result: dict[str, Any], files: dict[str, bytes]) -> I
             }
 
 
-def differences(found: Any, follows: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+def differences(stored: Any, follows: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """(dotted path, {found?, follows?}) of every leaf that is not the same; what is on one side only has one side."""
-    if isinstance(found, dict) and isinstance(follows, dict):
-        for key in sorted({*found, *follows}):
+    if isinstance(stored, dict) and isinstance(follows, dict):
+        for key in sorted({*stored, *follows}):
             inner = f"{path}.{key}" if path else key
-            if key not in found:
+            if key not in stored:
                 yield inner, {"follows": follows[key]}
             elif key not in follows:
-                yield inner, {"found": found[key]}
+                yield inner, {"found": stored[key]}
             else:
-                yield from differences(found[key], follows[key], inner)
-    elif isinstance(found, list) and isinstance(follows, list) and len(found) == len(follows):
-        for number, (one, other) in enumerate(zip(found, follows)):
-            yield from differences(one, other, f"{path}[{number}]")
-    elif not _same(found, follows):
-        yield path, {"found": found, "follows": follows}
+                yield from differences(stored[key], follows[key], inner)
+    elif isinstance(stored, list) and isinstance(follows, list) and len(stored) == len(follows):
+        for number, (own, other) in enumerate(zip(stored, follows)):
+            yield from differences(own, other, f"{path}[{number}]")
+    elif not _same(stored, follows):
+        yield path, {"found": stored, "follows": follows}
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) or isinstance(other, float):
-        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (one, other))
-        return numbers and math.isclose(one, other, rel_tol=RELATIVE)
-    return type(one) is type(other) and bool(one == other)
+def _same(own: Any, other: Any) -> bool:
+    if isinstance(own, float) or isinstance(other, float):
+        numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in (own, other))
+        return numbers and math.isclose(own, other, rel_tol=RELATIVE)
+    return type(own) is type(other) and bool(own == other)
 
 
 def _read(path: str) -> Any:
