@@ -37,9 +37,9 @@ def test_options_are_those_of_fio():
     known = fio_options()
     assert len(known) > 150
     aliases = {"blocksize", "blocksize_range", "blockalign", "readwrite", "timeout", "io_limit", "iodepth_batch_submit"}
-    named = fio_job.ALLOWED | set(fio_job.SAID_BY) | set().union(*fio_job.IOENGINES.values())
+    named = fio_job.ALLOWED | set(fio_job.WORKLOAD_KEYS) | set().union(*fio_job.IOENGINES.values())
     assert named - known - aliases == set()
-    assert not fio_job.ALLOWED & set(fio_job.SAID_BY)
+    assert not fio_job.ALLOWED & set(fio_job.WORKLOAD_KEYS)
 
 
 # ---------------------------------------------------------------- what fio makes of them

@@ -45,9 +45,9 @@ def _own_diskspd(text: str) -> list[Any]:
     That does not say either that it was told to write random data, as diskspd.argv always does, so its reader suspects what it was not told.
     """
     return [
-        {**one, "flags": [flag for flag in one["flags"] if flag != "repeating_data"]}
-        for one in diskspd.results(text)
-        if "runtime_s" in one
+        {**result, "flags": [flag for flag in result["flags"] if flag != "repeating_data"]}
+        for result in diskspd.results(text)
+        if "runtime_s" in result
     ]
 
 

@@ -192,7 +192,7 @@ def _spans(text: str) -> list[Any]:
                 "no_result", "This is diskspd's text output, which has fewer figures and rounds them.", remedy
             )
         raise Failure("no_result", "This is no XML output of diskspd: it has no Results.", remedy)
-    found = []
+    runs = []
     for document in documents:
         try:
             # Paths come in the code page of the host, so a byte may be no text.
@@ -202,17 +202,17 @@ def _spans(text: str) -> list[Any]:
         # The profile has time spans of its own.
         profiles = root.findall("Profile/TimeSpans/TimeSpan")
         spans = root.findall("TimeSpan")
-        found += [
+        runs += [
             (root, profiles[position] if len(profiles) == len(spans) else None, span)
             for position, span in enumerate(spans)
         ]
-    if not found:
+    if not runs:
         raise Failure(
             "no_result",
             "diskspd left a document without any time span: it was given a profile to check, not to run.",
             "Run it without -Rp.",
         )
-    return found
+    return runs
 
 
 def _escaped(document: str) -> str:
@@ -265,7 +265,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
             "randseed": None if profile is None else _number(profile, "RandSeed"),
         }
     )
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "schema": schema.SCHEMA,
         "engine": engine,
         "host": root.findtext("System/ComputerName") or None,
@@ -278,27 +278,27 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
         # It has the same words for everything.
         message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target, which it says on its standard error."
         return {
-            **schema.without_none(found),
+            **schema.without_none(result),
             "status": "failed",
             "failures": [{"code": "no_result", "message": message}],
         }
     runtime = _number(span, "TestTimeSeconds")
     if not runtime:
         raise _unreadable("TestTimeSeconds is missing")
-    found["runtime_s"] = runtime
+    result["runtime_s"] = runtime
     targets = span.findall("Thread/Target")
-    found["targets"] = sorted({target.findtext("Path") or "" for target in targets} - {""})
+    result["targets"] = sorted({target.findtext("Path") or "" for target in targets} - {""})
     parts = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         ios, size = (sum(_count(target, f"{title}{what}") for target in targets) for what in ("Count", "Bytes"))
         if ios:
             parts[name] = schema.direction(ios, size, ios / runtime, size / runtime, _latency(span, title, ios))
-    found.update(parts)
+    result.update(parts)
     if parts:
         total = schema.merge_directions(list(parts.values()))
         # Merging leaves out percentiles without a distribution; diskspd tells those of everything.
-        found["total"] = {
+        result["total"] = {
             **total,
             **schema.direction(
                 total["ios"],
@@ -308,26 +308,26 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
                 _latency(span, "Total", total["ios"]),
             ),
         }
-        found["cpu"] = _cpu(span, runtime, total["ios"])
-    if len(found["targets"]) > 1:
-        found["by_target"] = {
+        result["cpu"] = _cpu(span, runtime, total["ios"])
+    if len(result["targets"]) > 1:
+        result["by_target"] = {
             path: _of_path([target for target in targets if target.findtext("Path") == path], runtime)
-            for path in found["targets"]
+            for path in result["targets"]
         }
     if profile is not None:
         known, flags = _workload(profile)
-        found["workload"], found["flags"] = known, flags
-    expected = directions(found["workload"]) if found.get("workload") else ()
-    found["failures"] = schema.failures(found, 0, expected, found["workload"]["runtime_s"] if expected else None)
+        result["workload"], result["flags"] = known, flags
+    expected = directions(result["workload"]) if result.get("workload") else ()
+    result["failures"] = schema.failures(result, 0, expected, result["workload"]["runtime_s"] if expected else None)
     if not parts and not expected:
-        found["failures"].append({"code": "no_io", "message": "No I/O was done."})
-    found["status"] = "failed" if found["failures"] else "measured"
-    return schema.without_none(found)
+        result["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    result["status"] = "failed" if result["failures"] else "measured"
+    return schema.without_none(result)
 
 
 def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
     """{read, write} of one target over all threads. diskspd tells its mean latencies, but percentiles of everything only."""
-    found = {}
+    measured = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         parts = [
@@ -341,12 +341,12 @@ def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
         parts = [part for part in parts if part[0]]
         ios, size = (sum(part[position] for part in parts) for position in (0, 1))
         if ios:
-            told = all(mean is not None for _ios, _size, mean in parts)
+            known = all(mean is not None for _ios, _size, mean in parts)
             latency = (
-                {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if told else {}
+                {"samples": ios, "mean": sum(count * mean for count, _size, mean in parts) / ios * _MS} if known else {}
             )
-            found[name] = schema.direction(ios, size, ios / runtime, size / runtime, latency)
-    return found
+            measured[name] = schema.direction(ios, size, ios / runtime, size / runtime, latency)
+    return measured
 
 
 def _started(root: Any) -> str | None:
@@ -392,14 +392,14 @@ def _cpu(span: Any, runtime: float, ios: int) -> dict[str, Any]:
     busy, cores = _percent(span, "CpuUtilization/Average/UsagePercent"), _number(span, "ProcCount")
     each = [
         value
-        for value in (_percent(one, "UsagePercent") for one in span.findall("CpuUtilization/CPU"))
+        for value in (_percent(core, "UsagePercent") for core in span.findall("CpuUtilization/CPU"))
         if value is not None
     ]
-    found = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
+    cpu = {"host_busy_percent": busy, "busiest_core_percent": max(each, default=None), "cores": cores}
     if busy is not None and cores:
-        found["host_busy_s"] = busy / 100 * cores * runtime
-        found["us_per_io"] = found["host_busy_s"] * 1e6 / ios
-    return schema.without_none(found)
+        cpu["host_busy_s"] = busy / 100 * cores * runtime
+        cpu["us_per_io"] = cpu["host_busy_s"] * 1e6 / ios
+    return schema.without_none(cpu)
 
 
 def _percent(parent: Any, path: str) -> Any:
@@ -421,7 +421,7 @@ def _workload(profile: Any) -> tuple[Any, ...]:
     try:
         each = [_of_target(target) for target in targets]
         # -F and -O: all targets share their threads.
-        if not each or any(one is None or one != each[0] for one in each) or _number(profile, "ThreadCount"):
+        if not each or any(other is None or other != each[0] for other in each) or _number(profile, "ThreadCount"):
             return None, flags
         whole = dict(each[0])
         # Every target has workers of its own.
@@ -453,7 +453,7 @@ def _of_target(target: Any) -> Any:
         return None
     if random < 100 and (align or _number(target, "StrideSize")) != block:
         return None
-    found = {
+    options = {
         "block_size": block,
         "read_percent": 100 - writes,
         "random_percent": random,
@@ -464,25 +464,25 @@ def _of_target(target: Any) -> Any:
     }
     if offset or end:
         # -f<end> and -B<base>:<length> both become the offset at which to stop.
-        found["range"] = {"offset_bytes": offset, "size_bytes": end - offset if end else None}
+        options["range"] = {"offset_bytes": offset, "size_bytes": end - offset if end else None}
     if yes("WriteThrough") and writes:
-        found["sync"] = {"mode": "sync"}
+        options["sync"] = {"mode": "sync"}
     if writes and target.findtext("WriteBufferContent/Pattern") == "zero":
-        found["data"] = {"pattern": "zero"}
+        options["data"] = {"pattern": "zero"}
     limit = target.find("Throughput")
     if limit is None or not _value("Throughput", limit.text or "0"):
         if _number(target, "ThinkTime"):
-            found.update(
+            options.update(
                 think_time_us=_number(target, "ThinkTime") * 1000,
                 burst=max(1, (_number(target, "BurstSize") or 1) // threads),
             )
     else:
         # It does not pause when it limits a rate.
         rate = _value("Throughput", limit.text) * threads
-        found.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
+        options.update({"rate_iops": rate} if limit.get("unit") == "IOPS" else {"rate_bytes_s": rate * 1000})
     zones = target.findall("Distribution/Percent/Range")
     if zones:
-        found["distribution"] = {
+        options["distribution"] = {
             "zoned": [
                 {
                     "access_percent": _value("Range", zone.get("IO", "")),
@@ -491,7 +491,7 @@ def _of_target(target: Any) -> Any:
                 for zone in zones
             ]
         }
-    return found
+    return options
 
 
 def _series(span: Any) -> Any:
@@ -499,16 +499,18 @@ def _series(span: Any) -> Any:
     if not buckets:
         return None
 
-    def told(bucket: Any, name: Any) -> Any:
+    def number(bucket: Any, name: Any) -> Any:
         return _value(name, bucket.get(name) or "0") or 0
 
     rows = []
     for bucket in buckets:
-        reads, writes = told(bucket, "Read"), told(bucket, "Write")
-        busy = reads * told(bucket, "ReadAvgLatencyMilliseconds") + writes * told(bucket, "WriteAvgLatencyMilliseconds")
+        reads, writes = number(bucket, "Read"), number(bucket, "Write")
+        busy = reads * number(bucket, "ReadAvgLatencyMilliseconds") + writes * number(
+            bucket, "WriteAvgLatencyMilliseconds"
+        )
         rows.append(
             [
-                told(bucket, "SampleMillisecond") / 1000,
+                number(bucket, "SampleMillisecond") / 1000,
                 "measure",
                 reads + writes,
                 None,

@@ -68,7 +68,7 @@ def read(lines: str | Iterable[str], started_utc: str | None = None, finished_ut
     began anew, ``truncated`` says that the last line breaks off; neither is in any mean. With started_utc or finished_utc: only samples that lie between
     them as a whole. Failure 'no_result' when it is no such file or has no sample, 'esxtop_output_unreadable' when it is damaged.
     """
-    since, until = (_asked("started_utc", started_utc), _asked("finished_utc", finished_utc))
+    since, until = (_given_time("started_utc", started_utc), _given_time("finished_utc", finished_utc))
     lines = iter(lines.splitlines() if isinstance(lines, str) else lines)
     names = _cells(next(lines, "")) or [""]
     if not names[0].startswith("(PDH-CSV 4.0)"):
@@ -212,7 +212,7 @@ def _time(cell: str, number: int) -> datetime.datetime:
         raise _unreadable(f"line {number} begins with {cell[:30]!r}, not with a time") from error
 
 
-def _asked(name: str, value: str | None) -> datetime.datetime | None:
+def _given_time(name: str, value: str | None) -> datetime.datetime | None:
     try:
         return datetime.datetime.strptime(value, _TIME) if value else None
     except (TypeError, ValueError):

@@ -135,9 +135,9 @@ def _document(decoder: json.JSONDecoder, text: str, start: int, others: bool) ->
     )
 
 
-def _python_nan(found: re.Match[str]) -> str:
+def _python_nan(match: re.Match[str]) -> str:
     # As long as it was, so that positions stay what they are.
-    return found[0] if found[0].startswith('"') else "NaN".rjust(len(found[0]))
+    return match[0] if match[0].startswith('"') else "NaN".rjust(len(match[0]))
 
 
 def _line(text: str, position: int) -> int:
@@ -191,13 +191,13 @@ def results(text: str) -> list[Any]:
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list[Any] = []
-    documents, said = _read(text)
+    documents, messages = _read(text)
     for document in documents:
         if last and _same_run(last[-1], document):
             last[-1] = document
         else:
             last.append(document)
-    found = [
+    runs = [
         [
             {
                 **fio_options.place(_options(record, document)),
@@ -209,16 +209,16 @@ def results(text: str) -> list[Any]:
         ]
         for number, document in enumerate(last)
     ]
-    if not any(found):
+    if not any(runs):
         raise Failure(
-            "no_result", f"fio left a document without any job: {_first_line(said)}", "Look at what fio says."
+            "no_result", f"fio left a document without any job: {_first_line(messages)}", "Look at what fio says."
         )
     # A run that was ended early has a sound document and error 0; only this line tells.
-    ended = _ENDED.search(said)
+    ended = _ENDED.search(messages)
     if ended:
-        for result in found[-1]:
+        for result in runs[-1]:
             _fail(result, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
-    return [result for row in found for result in row] + _lost(said, last[-1])
+    return [result for row in runs for result in row] + _lost(messages, last[-1])
 
 
 def _when(document: dict[str, Any]) -> dict[str, Any]:
@@ -229,24 +229,24 @@ def _when(document: dict[str, Any]) -> dict[str, Any]:
     return {"finished_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))}
 
 
-def _fail(one: dict[str, Any], code: str, message: str) -> None:
-    one["failures"].append({"code": code, "message": message})
-    one["status"] = "failed"
+def _fail(result: dict[str, Any], code: str, message: str) -> None:
+    result["failures"].append({"code": code, "message": message})
+    result["status"] = "failed"
 
 
-def _lost(said: str, document: dict[str, Any]) -> list[Any]:
+def _lost(messages: str, document: dict[str, Any]) -> list[Any]:
     """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
     return [
         _lost_client(host, "fio could not connect to it.", engine, int(port))
-        for host, port in _NOT_CONNECTED.findall(said)
+        for host, port in _NOT_CONNECTED.findall(messages)
     ] + [
         _lost_client(closed or silent, "The connection to it broke off.", engine)
-        for closed, silent in _BROKE_OFF.findall(said)
+        for closed, silent in _BROKE_OFF.findall(messages)
     ]
 
 
-def _same_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
+def _same_run(document: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether the other document tells of the same run, some time later."""
 
     def progress(document: dict[str, Any]) -> tuple[list[str | None], float, float]:
@@ -258,17 +258,17 @@ def _same_run(one: dict[str, Any], other: dict[str, Any]) -> bool:
             moved,
         )
 
-    (names, elapsed, moved), (other_names, other_elapsed, other_moved) = progress(one), progress(other)
+    (names, elapsed, moved), (other_names, other_elapsed, other_moved) = progress(document), progress(other)
     if names != other_names or other_moved < moved or other_elapsed < elapsed:
         return False
     if "client_stats" in other:
         # There the time stamp is that of the start.
-        return bool(_number(one, "timestamp") == _number(other, "timestamp"))
-    if "timestamp_ms" in one and "timestamp_ms" in other:
-        passed_s = ((_number(other, "timestamp_ms") or 0) - (_number(one, "timestamp_ms") or 0)) / 1000
+        return bool(_number(document, "timestamp") == _number(other, "timestamp"))
+    if "timestamp_ms" in document and "timestamp_ms" in other:
+        passed_s = ((_number(other, "timestamp_ms") or 0) - (_number(document, "timestamp_ms") or 0)) / 1000
         # elapsed is cut to whole seconds. In another run, be it one second long, time goes on and elapsed begins anew.
         return -1 < passed_s - (other_elapsed - elapsed) < 1
-    passed_s = (_number(other, "timestamp") or 0) - (_number(one, "timestamp") or 0)
+    passed_s = (_number(other, "timestamp") or 0) - (_number(document, "timestamp") or 0)
     return abs(passed_s - (other_elapsed - elapsed)) <= 1
 
 
@@ -283,33 +283,40 @@ def client_results(text: str, servers: Any = ()) -> tuple[Any, ...]:
     servers: [{host, address, port}] of those that were asked, host being the name to give them. Without it only those are missing that fio names,
     and of several at one address it does not say which.
     """
-    found = results(text)
-    answered, lost = [one for one in found if not _is_lost(one)], [one for one in found if _is_lost(one)]
+    everything = results(text)
+    answered, lost = (
+        [result for result in everything if not _is_lost(result)],
+        [result for result in everything if _is_lost(result)],
+    )
     names = {(server["address"], int(server["port"])): server["host"] for server in servers}
-    places = {(one.get("host"), one.get("port")) for one in answered}
+    places = {(result.get("host"), result.get("port")) for result in answered}
     if servers:
         lost = [
-            _lost_client(host, f"{address}, port {port}, left no result.", found[0]["engine"], port)
+            _lost_client(host, f"{address}, port {port}, left no result.", everything[0]["engine"], port)
             for (address, port), host in names.items()
             if (address, port) not in places
         ]
     addresses = [address for address, _port in places]
     groups: dict[str, Any] = {}
-    for one in answered:
-        address, port = one.get("host"), one.get("port")
+    for result in answered:
+        address, port = result.get("host"), result.get("port")
         name = names.get((address, port)) or (f"{address}:{port}" if addresses.count(address) > 1 else address)
-        groups.setdefault(name, []).append(one)
+        groups.setdefault(name, []).append(result)
     clients = [{**together(rows), "host": name} for name, rows in groups.items()] + lost
-    told = [
+    attributed = [
         {
-            **one,
-            "failures": [{**failure, "message": f"{one['host']}: {failure['message']}"} for failure in one["failures"]],
+            **client,
+            "failures": [
+                {**failure, "message": f"{client['host']}: {failure['message']}"} for failure in client["failures"]
+            ],
         }
-        for one in clients
+        for client in clients
     ]
     # They were started together; their clocks, which span_ms is of, need not agree.
-    everybody = {key: value for key, value in together(told, concurrent=True).items() if key not in ("host", "port")}
-    return clients, everybody, [one["host"] for one in lost]
+    everybody = {
+        key: value for key, value in together(attributed, concurrent=True).items() if key not in ("host", "port")
+    }
+    return clients, everybody, [result["host"] for result in lost]
 
 
 def _lost_client(host: str, message: str, engine: dict[str, Any], port: int | None = None) -> dict[str, Any]:
@@ -328,46 +335,46 @@ def _lost_client(host: str, message: str, engine: dict[str, Any], port: int | No
     )
 
 
-def _is_lost(one: dict[str, Any]) -> bool:
-    return any(failure["code"] == "client_lost" for failure in one["failures"])
+def _is_lost(result: dict[str, Any]) -> bool:
+    return any(failure["code"] == "client_lost" for failure in result["failures"])
 
 
-def together(found: list[Any], concurrent: bool | None = None) -> dict[str, Any]:
+def together(jobs: list[Any], concurrent: bool | None = None) -> dict[str, Any]:
     """Results of several jobs or hosts taken as one: schema of results(), without what cannot be added (the processor time of different hosts).
 
     concurrent: whether they ran at the same time, so that rates are added; None: as their spans or their groups say.
     """
-    if len(found) == 1:
-        return dict(found[0])
+    if len(jobs) == 1:
+        return dict(jobs[0])
     if concurrent is None:
-        concurrent = _overlapped(found)
-    whole = {key: found[0][key] for key in ("schema", "engine", "job_name", "host", "port") if key in found[0]}
+        concurrent = _overlapped(jobs)
+    whole = {key: jobs[0][key] for key in ("schema", "engine", "job_name", "host", "port") if key in jobs[0]}
     for name in (*schema.PARTS, "trim"):
-        parts = [one[name] for one in found if name in one]
+        parts = [job[name] for job in jobs if name in job]
         if parts:
             whole[name] = schema.merge_directions(parts, concurrent)
-    times = [one["runtime_s"] for one in found if "runtime_s" in one]
+    times = [job["runtime_s"] for job in jobs if "runtime_s" in job]
     if times:
         whole["runtime_s"] = max(times) if concurrent else sum(times)
     whole["cpu"] = {}
     whole["errors"] = schema.without_none(
         {
-            "total": sum(one["errors"].get("total", 0) for one in found),
-            "first": next((one["errors"]["first"] for one in found if "first" in one["errors"]), None),
+            "total": sum(job["errors"].get("total", 0) for job in jobs),
+            "first": next((job["errors"]["first"] for job in jobs if "first" in job["errors"]), None),
         }
     )
-    whole["flags"] = list(dict.fromkeys(flag for one in found for flag in one["flags"]))
-    whole["failures"] = [failure for one in found for failure in one["failures"]]
+    whole["flags"] = list(dict.fromkeys(flag for job in jobs for flag in job["flags"]))
+    whole["failures"] = [failure for job in jobs for failure in job["failures"]]
     whole["status"] = "failed" if whole["failures"] else "measured"
     return whole
 
 
-def _overlapped(found: list[Any]) -> bool:
-    spans = [one.get("span_ms") for one in found]
+def _overlapped(jobs: list[Any]) -> bool:
+    spans = [job.get("span_ms") for job in jobs]
     if all(spans):
         return bool(max(start for start, _end in spans) < min(end for _start, end in spans))
     # Older fio does not say when. Jobs of another group may have waited for the one before (stonewall), which is not among the options it tells.
-    return len({one.get("group") for one in found}) == 1
+    return len({job.get("group") for job in jobs}) == 1
 
 
 # ---------------------------------------------------------------- reading one record
@@ -380,7 +387,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         # What it reads back to compare with what it wrote is no read of the workload.
         record = {key: value for key, value in record.items() if key != "read"}
     engine = {"name": "fio", "version": ".".join(map(str, release)), "ioengine": options.get("ioengine")}
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "schema": schema.SCHEMA,
         "engine": schema.without_none(engine),
         "job_name": _text(record, "jobname"),
@@ -398,50 +405,50 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         part, source = _direction(record.get(name), release, name, total)
         if part:
             parts[name] = part
-            found["engine"].setdefault("latency", source)
+            result["engine"].setdefault("latency", source)
     if not parts and record.get("mixed"):
         # unified_rw_reporting=mixed reports nothing else; =both reports it besides the directions, where it would count twice.
         part, source = _direction(record["mixed"], release, "mixed", total)
         parts = {"total": part} if part else {}
     contents = _contents(options)
     if "write" in parts and contents:
-        found["engine"]["contents"] = contents
-    found.update(parts)
+        result["engine"]["contents"] = contents
+    result.update(parts)
     if parts and "total" not in parts:
-        found["total"] = schema.merge_directions(list(parts.values()))
+        result["total"] = schema.merge_directions(list(parts.values()))
     flushes = _flushes(record, release, options)
     if flushes:
-        found["sync"] = flushes
-    found["runtime_s"] = (
+        result["sync"] = flushes
+    result["runtime_s"] = (
         max(
             (_number(record.get(name) or {}, "runtime") or 0 for name in (*schema.DIRECTIONS, "trim", "mixed")),
             default=0,
         )
         / 1000
     )
-    found["cpu"] = schema.without_none(
+    result["cpu"] = schema.without_none(
         {"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")}
     )
-    found["errors"] = _errors(record)
+    result["errors"] = _errors(record)
     known = fio_options.workload(options) or {}
     if known:
-        found["workload"] = known
-    found["flags"] = _flags(record, options)
-    if found["engine"].get("latency") == "completion":
-        found["flags"].append("completion_percentiles")
+        result["workload"] = known
+    result["flags"] = _flags(record, options)
+    if result["engine"].get("latency") == "completion":
+        result["flags"].append("completion_percentiles")
     if parts and not flushes and any(options.get(name, "0") != "0" for name in ("fsync", "fdatasync")):
-        found["flags"].append("sync_latency_unknown")
+        result["flags"].append("sync_latency_unknown")
     expected = directions(known) if known and list(parts) != ["total"] else ()
     # A run that fio ends by itself when it is steady or has found the depth for a latency ends before its time.
     by_time = known and options.get("time_based", "0") != "0" and not ENDS_EARLY & set(options)
-    found["failures"] = schema.failures(found, 0, expected, known.get("runtime_s") if by_time else None)
+    result["failures"] = schema.failures(result, 0, expected, known.get("runtime_s") if by_time else None)
     if not parts and not expected:
-        found["failures"].append({"code": "no_io", "message": "No I/O was done."})
+        result["failures"].append({"code": "no_io", "message": "No I/O was done."})
     disagreement = _rates_disagree(record)
     if disagreement:
-        _fail(found, "rates_disagree", disagreement)
-    found["status"] = "failed" if found["failures"] else "measured"
-    return schema.without_none(found)
+        _fail(result, "rates_disagree", disagreement)
+    result["status"] = "failed" if result["failures"] else "measured"
+    return schema.without_none(result)
 
 
 def _contents(options: dict[str, Any]) -> str | None:
@@ -502,9 +509,9 @@ def _flushes(record: dict[str, Any], release: tuple[Any, ...], options: dict[str
     if not isinstance(raw, dict) or (release < (3, 31) and options.get("ioengine") not in SYNCHRONOUS):
         return None
     latency, bins, _source = _latency(raw, release, False)
-    told = raw.get("lat_ns")
+    latencies = raw.get("lat_ns")
     # total_ios counts what submits alone; N came with 3.18.
-    count = (_number(told, "N") if isinstance(told, dict) else None) or sum((bins or {}).values())
+    count = (_number(latencies, "N") if isinstance(latencies, dict) else None) or sum((bins or {}).values())
     count = int(count or _number(raw, "total_ios") or 0)
     return schema.direction(count, None, None, None, latency, bins) if count and latency.get("samples") else None
 
@@ -574,10 +581,10 @@ def _samples(values: dict[str, Any]) -> Any:
 
 
 def _percentiles(values: dict[str, Any], scale: int) -> dict[float, Any]:
-    told = values.get("percentile")
-    if not isinstance(told, dict):
+    by_percent = values.get("percentile")
+    if not isinstance(by_percent, dict):
         return {}
-    return {_key(key): _scaled(_number(told, key), scale) for key in told}
+    return {_key(key): _scaled(_number(by_percent, key), scale) for key in by_percent}
 
 
 def _key(text: str) -> float:

@@ -158,13 +158,13 @@ def joined(servers: list[Any], texts: list[Any]) -> str:
 
 def arguments(folder: str, servers: list[Any], texts: list[Any]) -> list[Any]:
     """Write each server's job file into the folder; the client's arguments, a server followed by its job file each."""
-    found = []
+    argv = []
     for number, (server, text) in enumerate(zip(servers, texts), start=1):
         name = f"job.{number}.fio"
         with open(os.path.join(folder, name), "w", encoding="utf-8") as handle:
             handle.write(text)
-        found += [f"--client={_where(server['address'], server['port'])}", name]
-    return found
+        argv += [f"--client={_where(server['address'], server['port'])}", name]
+    return argv
 
 
 # ---------------------------------------------------------------- results
@@ -185,14 +185,14 @@ def results(text: str, servers: list[Any]) -> list[Any]:
     ]
     clients, everybody, _missing = fio.client_results(text, named)
     order = [server["host"] for server in named]
-    clients.sort(key=lambda one: order.index(one["host"]))
-    return [{**everybody, "clients": [client(one) for one in clients]}]
+    clients.sort(key=lambda entry: order.index(entry["host"]))
+    return [{**everybody, "clients": [client(entry) for entry in clients]}]
 
 
-def client(one: dict[str, Any]) -> dict[str, Any]:
+def client(result: dict[str, Any]) -> dict[str, Any]:
     """What the result of all says of one host: figures, without the histogram, which only the sum keeps."""
-    kept = {key: one[key] for key in CLIENT_KEYS if one.get(key) not in (None, {}, [])}
+    kept = {key: result[key] for key in CLIENT_KEYS if result.get(key) not in (None, {}, [])}
     for name in schema.PARTS:
         if name in kept:
             kept[name] = {key: value for key, value in kept[name].items() if key != "histogram"}
-    return {"host": one["host"], "failures": [], **kept}
+    return {"host": result["host"], "failures": [], **kept}

@@ -127,7 +127,7 @@ NOT_ON_WINDOWS = {
     "write_hint",
 }
 # fio's name of what a workload says by another.
-SAID_BY = {
+WORKLOAD_KEYS = {
     "bs": "block_size",
     "blocksize": "block_size",
     "bsrange": "block_size",
@@ -174,7 +174,7 @@ SAID_BY = {
 
 def ioengine(path: Any, workload: dict[str, Any] | None = None) -> str:
     """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
-    return "null" if path is None else _asked(path, workload or {})
+    return "null" if path is None else _device_engine(path, workload or {})
 
 
 def passed_through(workload: dict[str, Any]) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def passed_through(workload: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _asked(path: Any, workload: dict[str, Any]) -> str:
+def _device_engine(path: Any, workload: dict[str, Any]) -> str:
     """The engine for a layer's device. For the ceiling: the one that it stands in for."""
     engine: str = passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
     return engine
@@ -424,8 +424,10 @@ def _rate(workload: dict[str, Any], key: str) -> dict[str, Any]:
                 f"Its {name}s are {value:g} for each of {workload['workers']} workers, and fio takes whole numbers; "
                 f"choose {key} so that every worker gets one, or fewer workers.",
             )
-    told = ",".join(str(whole.get(name, "")) for name in ("read", "write")) if len(whole) > 1 else str(*whole.values())
-    return {"rate_iops" if by_count else "rate": told}
+    limits = (
+        ",".join(str(whole.get(name, "")) for name in ("read", "write")) if len(whole) > 1 else str(*whole.values())
+    )
+    return {"rate_iops" if by_count else "rate": limits}
 
 
 def _sync(workload: dict[str, Any]) -> dict[str, Any]:
@@ -484,7 +486,7 @@ def _verify(workload: dict[str, Any], path: Any) -> dict[str, Any]:
 
 def _refuse_options(workload: dict[str, Any], path: Any) -> None:
     options, where, windows = passed_through(workload), "engine_options.fio.", _of_windows(path)
-    engine = _asked(path, workload)
+    engine = _device_engine(path, workload)
     # The null engine of a ceiling is on either.
     had = IOENGINES if path is None else ON_WINDOWS if windows else set(IOENGINES) - {WINDOWS_IOENGINE}
     if engine not in had:
@@ -496,8 +498,8 @@ def _refuse_options(workload: dict[str, Any], path: Any) -> None:
         if name == "ioengine" or name in ALLOWED or name in IOENGINES[engine]:
             continue
         others = [other for other, own in IOENGINES.items() if name in own]
-        if name in SAID_BY:
-            remedy = f"The workload's {SAID_BY[name]} says it; use that."
+        if name in WORKLOAD_KEYS:
+            remedy = f"The workload's {WORKLOAD_KEYS[name]} says it; use that."
         elif others:
             remedy = f"It is an option of {' and '.join(others)}; set ioengine to that."
         else:
@@ -542,7 +544,7 @@ def _refuse_options(workload: dict[str, Any], path: Any) -> None:
 def _options(workload: dict[str, Any], path: Any) -> dict[str, Any]:
     """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
     options = passed_through(workload)
-    own = IOENGINES[_asked(path, workload)] if path is None else ()
+    own = IOENGINES[_device_engine(path, workload)] if path is None else ()
     return {name: value for name, value in options.items() if name != "ioengine" and name not in own}
 
 

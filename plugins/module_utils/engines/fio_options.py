@@ -103,7 +103,7 @@ def _understood(options: dict[str, str]) -> dict[str, Any] | None:
         if writes is None:
             return None
         reads = 100 - writes
-    said = {
+    settings = {
         "block_size": sizes,
         "read_percent": {"read": 100, "write": 0}.get(mode.group(2), reads),
         "random_percent": numbers["random"] if mode.group(1) else 0,
@@ -115,7 +115,7 @@ def _understood(options: dict[str, str]) -> dict[str, Any] | None:
         **_optional(options, mode.group(2)),
     }
     try:
-        return normalise(said)
+        return normalise(settings)
     except Failure:
         return None
 
@@ -132,14 +132,14 @@ def place(options: dict[str, Any]) -> dict[str, Any]:
     Sizes are bytes, or the text of the option where it is none (50%).
     """
     names = re.split(r"(?<!\\):", options.get("filename", ""))
-    found = {"targets": sorted({name.replace("\\:", ":") for name in names} - {""})}
+    targets = sorted({name.replace("\\:", ":") for name in names} - {""})
     base = options.get("kb_base", "1024")
-    said = {
+    working_set = {
         key: _size_bytes(options[name], base) or options[name]
         for key, name in (("size", "size"), ("file_size", "filesize"), ("files", "nrfiles"))
         if options.get(name) and (name, options[name]) not in _USUAL
     }
-    return {key: value for key, value in {**found, "working_set": said}.items() if value}
+    return {key: value for key, value in {"targets": targets, "working_set": working_set}.items() if value}
 
 
 def _last(options: dict[str, str], *names: str) -> str | None:
@@ -203,9 +203,9 @@ def _size_bytes(text: str, kb_base: str) -> int | None:
 
 def _split(text: str) -> dict[str, int] | None:
     """{size: percent} of '4k/60:64k/40'; sizes without a share divide what is left."""
-    found = dict(entry.partition("/")[::2] for entry in text.split(":"))
-    shares = {size: int(share) for size, share in found.items() if re.fullmatch(r"\d{1,3}", share)}
-    open_sizes = [size for size, share in found.items() if not share]
+    parts = dict(entry.partition("/")[::2] for entry in text.split(":"))
+    shares = {size: int(share) for size, share in parts.items() if re.fullmatch(r"\d{1,3}", share)}
+    open_sizes = [size for size, share in parts.items() if not share]
     left = 100 - sum(shares.values())
     if len(shares) + len(open_sizes) < text.count(":") + 1 or left < 0 or (open_sizes and left % len(open_sizes)):
         return None
@@ -218,7 +218,7 @@ def _split(text: str) -> dict[str, int] | None:
 
 def _optional(options: dict[str, str], direction: str) -> dict[str, Any]:
     """Keys of a workload that are present only when used; what is not translated is kept as an option of fio."""
-    found: dict[str, Any] = {}
+    keys: dict[str, Any] = {}
     rest = {
         name: options[name] or "1"
         for name in KEPT
@@ -234,23 +234,23 @@ def _optional(options: dict[str, str], direction: str) -> dict[str, Any]:
     if _yes(options, "end_fsync"):
         sync["end_fsync"] = True
     if sync and writes:
-        found["sync"] = sync
+        keys["sync"] = sync
     if re.fullmatch(r"(zipf|pareto):[0-9.]+", rest.get("random_distribution", "")):
-        found["distribution"] = rest.pop("random_distribution")
+        keys["distribution"] = rest.pop("random_distribution")
     if rest.get("thinktime", "").isdecimal():
-        found.update(think_time_us=int(rest.pop("thinktime")), burst=_number(rest, "thinktime_blocks", 1) or 1)
+        keys.update(think_time_us=int(rest.pop("thinktime")), burst=_number(rest, "thinktime_blocks", 1) or 1)
         rest.pop("thinktime_blocks", None)
     if rest.get("rate_iops", "").isdecimal() and direction in ("read", "write"):
         # fio limits each job, a workload all of them together.
-        found["rate_iops"] = int(rest.pop("rate_iops")) * (_number(options, "numjobs", 1) or 1)
+        keys["rate_iops"] = int(rest.pop("rate_iops")) * (_number(options, "numjobs", 1) or 1)
     if re.fullmatch(r"\d{1,12}[kKmM]?", rest.get("blockalign", "")):
-        found["alignment"] = rest.pop("blockalign")
+        keys["alignment"] = rest.pop("blockalign")
     if _yes(options, "zero_buffers") and writes:
         rest.pop("zero_buffers")
-        found["data"] = {"pattern": "zero"}
+        keys["data"] = {"pattern": "zero"}
     elif not writes:
         for name in ("zero_buffers", "buffer_pattern", "buffer_compress_percentage", "dedupe_percentage"):
             rest.pop(name, None)
     if rest:
-        found["engine_options"] = {"fio": rest}
-    return found
+        keys["engine_options"] = {"fio": rest}
+    return keys

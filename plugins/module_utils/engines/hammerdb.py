@@ -37,15 +37,15 @@ def results(text: str) -> list[Any]:
     """
     version = _VERSION.search(text)
     engine = {"name": "hammerdb", **({"version": version.group(1)} if version else {})}
-    found = [{"engine": engine, **run} for part in _runs(text) for run in _read(part)]
-    if not any("tpm" in run for run in found):
-        said = _ERROR.search(text)
+    runs = [{"engine": engine, **run} for part in _runs(text) for run in _read(part)]
+    if not any("tpm" in run for run in runs):
+        error = _ERROR.search(text)
         raise Failure(
             "no_result",
-            f"The HammerDB log holds no TEST RESULT{f'; it says {said.group(0).strip()!r}' if said else ''}.",
+            f"The HammerDB log holds no TEST RESULT{f'; it says {error.group(0).strip()!r}' if error else ''}.",
             "Run the timed driver to its end and keep its whole output.",
         )
-    return found
+    return runs
 
 
 def _runs(text: str) -> list[Any]:
@@ -66,9 +66,9 @@ def _read(part: str) -> list[Any]:
 def _run(part: str, result: Any) -> dict[str, Any]:
     run: dict[str, Any] = {"failures": []}
     for key, pattern, scale in (("virtual_users", _USERS, 1), ("ramp_s", _RAMP, 60), ("runtime_s", _DURATION, 60)):
-        told = pattern.search(part)
-        if told:
-            run[key] = int(told.group(1)) * scale
+        match = pattern.search(part)
+        if match:
+            run[key] = int(match.group(1)) * scale
     if result is None:
         run["failures"].append({"code": "no_result", "message": "The run was started but has no TEST RESULT."})
     else:

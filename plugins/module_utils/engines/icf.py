@@ -56,11 +56,11 @@ def access_line(line: str, where: str) -> dict[str, Any]:
     cells = [cell.strip() for cell in line.split(",")]
     if len(cells) != len(LINE_KEYS) or not all(re.fullmatch(r"\d{1,10}", cell) for cell in cells):
         raise _unreadable(where, f"{line[:60]!r} is no line of an access specification (8 whole numbers)")
-    found = dict(zip(LINE_KEYS, map(int, cells)))
+    values = dict(zip(LINE_KEYS, map(int, cells)))
     for key in ("of_size", "reads", "random"):
-        if found[key] > 100:
-            raise _unreadable(where, f"a share is {found[key]} %")
-    return found
+        if values[key] > 100:
+            raise _unreadable(where, f"a share is {values[key]} %")
+    return values
 
 
 def workload(name: str, lines: list[Any], common: dict[str, Any]) -> dict[str, Any]:
@@ -88,15 +88,15 @@ def workload(name: str, lines: list[Any], common: dict[str, Any]) -> dict[str, A
             "Replies are of network targets; set it to 0.",
         )
     first = lines[0]
-    said = {**_mix(variable, lines), "random_percent": first["random"], **common}
+    settings = {**_mix(variable, lines), "random_percent": first["random"], **common}
     if first["delay"]:
-        said.update(think_time_us=first["delay"] * 1000, burst=max(1, first["burst"]))
+        settings.update(think_time_us=first["delay"] * 1000, burst=max(1, first["burst"]))
     if first["align"]:
-        said["alignment_bytes"] = first["align"]
+        settings["alignment_bytes"] = first["align"]
     elif first["random"]:
-        said["alignment_bytes"] = SECTOR_BYTES
+        settings["alignment_bytes"] = SECTOR_BYTES
     # Sequential I/O without a word on alignment follows its sizes, which is what a workload says by saying nothing.
-    return normalise(said, variable)
+    return normalise(settings, variable)
 
 
 def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
@@ -108,11 +108,11 @@ def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
             reads / 100,
             "Choose shares that give whole percents.",
         )
-    found = {"read_percent": reads // 100}
+    mix = {"read_percent": reads // 100}
     if len({line["size"] for line in lines}) == 1:
-        return {"block_size": lines[0]["size"], **found}
+        return {"block_size": lines[0]["size"], **mix}
     if len({line["reads"] for line in lines}) == 1:
-        return {"block_size": _shares(variable, [(line["size"], line["of_size"]) for line in lines]), **found}
+        return {"block_size": _shares(variable, [(line["size"], line["of_size"]) for line in lines]), **mix}
     parts = {
         "read": [(line["size"], line["of_size"] * line["reads"]) for line in lines],
         "write": [(line["size"], line["of_size"] * (100 - line["reads"])) for line in lines],
@@ -123,18 +123,18 @@ def _mix(variable: str, lines: list[Any]) -> dict[str, Any]:
             for direction, sizes in parts.items()
             if any(weight for size, weight in sizes)
         },
-        **found,
+        **mix,
     }
 
 
 def _shares(variable: str, sizes: list[Any]) -> dict[str, Any]:
     """{size: percent} of [(size, weight)]."""
     total = sum(weight for size, weight in sizes)
-    found: dict[Any, Any] = {}
+    weights: dict[Any, Any] = {}
     for size, weight in sizes:
         if weight:
-            found[size] = found.get(size, 0) + weight
-    for size, weight in found.items():
+            weights[size] = weights.get(size, 0) + weight
+    for size, weight in weights.items():
         if weight * 100 % total:
             raise unsupported(
                 "A workload",
@@ -142,7 +142,7 @@ def _shares(variable: str, sizes: list[Any]) -> dict[str, Any]:
                 f"{weight / total:.2%}",
                 "Choose shares that give whole percents.",
             )
-    return {size: weight * 100 // total for size, weight in found.items()}
+    return {size: weight * 100 // total for size, weight in weights.items()}
 
 
 def disk_range(start_sector: int, size_sectors: int) -> dict[str, Any]:
@@ -205,7 +205,7 @@ def read(text: str) -> dict[str, Any]:
     {description, runtime_s, ramp_s, test_type, cycling: {<key>: [words]}, specs: {name: [access_line]},
     workers: [{manager, name, type, queue_depth, reconnects, size_sectors, start_sector, data_pattern, specs: [name], targets: [name]}]}
     """
-    found: dict[str, Any] = {
+    file: dict[str, Any] = {
         "description": "",
         "runtime_s": None,
         "ramp_s": None,
@@ -228,7 +228,7 @@ def read(text: str) -> dict[str, Any]:
             if key in _VALUES_BELOW_A_COMMENT:
                 waiting = key
             if key == "worker":
-                found["workers"].append(
+                file["workers"].append(
                     {
                         "manager": manager,
                         "name": "",
@@ -244,26 +244,26 @@ def read(text: str) -> dict[str, Any]:
                 )
         elif key == "hours minutes seconds" and waiting == "run time":
             hours, minutes, seconds = _numbers(line.split(), 3, where)
-            found["runtime_s"] = hours * 3600 + minutes * 60 + seconds
+            file["runtime_s"] = hours * 3600 + minutes * 60 + seconds
         elif key in ("start step step type", "start end step step type"):
-            found["cycling"][waiting] = line.split()
+            file["cycling"][waiting] = line.split()
         elif key == "test description":
-            found["description"] = line
+            file["description"] = line
         elif key == "ramp up time (s)":
-            found["ramp_s"] = _numbers([line], 1, where)[0]
+            file["ramp_s"] = _numbers([line], 1, where)[0]
         elif key == "test type":
-            found["test_type"] = line
+            file["test_type"] = line
         elif key == "access specification name,default assignment":
-            spec = found["specs"][line.rsplit(",", 1)[0]] = []
+            spec = file["specs"][line.rsplit(",", 1)[0]] = []
         elif key == LINE_COMMENT[1:] and spec is not None:
             spec.append(access_line(line, where))
         elif key == "manager id, manager name":
             manager = line.split(",", 1)[-1]
-        elif found["workers"] and _of_worker(found["workers"][-1], key, line, where):
+        elif file["workers"] and _of_worker(file["workers"][-1], key, line, where):
             continue
         elif key not in _IGNORED and not (key or "").startswith("bar chart "):
             raise _unreadable(where, f"there is no key {key!r} here")
-    return found
+    return file
 
 
 def _of_worker(worker: dict[str, Any], key: Any, line: str, where: str) -> bool:
@@ -343,18 +343,18 @@ def workloads(text: str, runtime_s: int | None = None, ramp_s: int | None = None
             for name in file["specs"]
             if name != IDLE
         ]
-    found = []
+    entries = []
     for position in range(max(len(worker["specs"]) for worker in workers)):
         active = [worker for worker in workers if worker["specs"][position : position + 1] not in ([], [IDLE])]
         if active:
-            found += _step(file, position, active, common)
-    return found
+            entries += _step(file, position, active, common)
+    return entries
 
 
 def _step(file: dict[str, Any], position: int, active: list[Any], common: dict[str, Any]) -> list[Any]:
     """The workloads of one step: what all active workers do at the same time."""
 
-    def one(what: str, values: list[Any]) -> Any:
+    def common_value(what: str, values: list[Any]) -> Any:
         if any(value != values[0] for value in values):
             raise unsupported(
                 "One workload",
@@ -364,20 +364,20 @@ def _step(file: dict[str, Any], position: int, active: list[Any], common: dict[s
             )
         return values[0]
 
-    name = one("access specification", [worker["specs"][position] for worker in active])
+    name = common_value("access specification", [worker["specs"][position] for worker in active])
     if name not in file["specs"]:
         raise _unreadable(f"worker {active[0]['name']!r}", f"there is no access specification {name!r}")
-    depth = one("outstanding I/Os", [worker["queue_depth"] for worker in active])
-    span = one(
+    depth = common_value("outstanding I/Os", [worker["queue_depth"] for worker in active])
+    span = common_value(
         "maximum size and starting sector", [(worker["size_sectors"], worker["start_sector"]) for worker in active]
     )
-    pattern = one("data pattern", [worker["data_pattern"] for worker in active])
+    pattern = common_value("data pattern", [worker["data_pattern"] for worker in active])
     if any(worker["reconnects"] for worker in active):
         raise unsupported("A workload", "test connection rate", "ENABLED", "Save the file with it disabled.")
     # Targets are layers, and a workload is of one layer: how many workers each target has is its number of workers.
     assigned = [(worker["manager"], target) for worker in active for target in worker["targets"]]
     shares = {place: assigned.count(place) for place in assigned}
-    count = one("workers a target", list(shares.values())) if shares else len(active)
+    count = common_value("workers a target", list(shares.values())) if shares else len(active)
     targets = [target for manager, target in shares]
     depths = (
         _cycle(file, "queue depth cycling", None) if CYCLES[file["test_type"]] == "queue depth cycling" else [depth]
@@ -415,11 +415,11 @@ def _cycle(file: dict[str, Any], key: str, end: Any) -> list[Any]:
     if not step or (kind == "EXPONENTIAL" and step == 1):
         raise _unreadable(key, f"{' '.join(words)!r} never ends")
     value = start
-    found: list[Any] = []
-    while value <= last and len(found) <= 1000:
-        found.append(value)
+    values: list[Any] = []
+    while value <= last and len(values) <= 1000:
+        values.append(value)
         value = value + step if kind == "LINEAR" else value * step
-    return found
+    return values
 
 
 def _sentence(words: str) -> str:
@@ -434,12 +434,12 @@ def _entry(
     pattern: Any,
     notes: Iterable[str] = (),
 ) -> dict[str, Any]:
-    found = workload(name, file["specs"][name], common)
-    notes = [*notes, *(_sentence(DIFFERENCES[flag]) for flag in meanings("iometer", found))]
-    if pattern not in (None, RANDOM_DATA) and found["read_percent"] < 100:
-        told = PATTERNS[pattern] if pattern < len(PATTERNS) else f"data pattern {pattern}"
-        notes.append(f"IOMeter writes {told}; this workload writes random data.")
-    return {"name": name, "workload": found, "targets": targets, "notes": notes}
+    translated = workload(name, file["specs"][name], common)
+    notes = [*notes, *(_sentence(DIFFERENCES[flag]) for flag in meanings("iometer", translated))]
+    if pattern not in (None, RANDOM_DATA) and translated["read_percent"] < 100:
+        pattern_words = PATTERNS[pattern] if pattern < len(PATTERNS) else f"data pattern {pattern}"
+        notes.append(f"IOMeter writes {pattern_words}; this workload writes random data.")
+    return {"name": name, "workload": translated, "targets": targets, "notes": notes}
 
 
 # ---------------------------------------------------------------- writing a file
@@ -451,40 +451,46 @@ def group(normalised: list[Any]) -> list[Any]:
     Several queue depths share a file when IOMeter can cycle through them: the same depths, evenly or geometrically spaced, for all. Then all
     depths of an access specification follow each other; the order is kept otherwise.
     """
-    for one in normalised:
-        _refuse(one)
-    found = []
+    for workload in normalised:
+        _refuse(workload)
+    groups = []
     for members in _by(normalised, _of_file):
-        in_a_row = [one for same in _by(members, _lines) for one in same]
+        in_a_row = [member for same in _by(members, _lines) for member in same]
         if _depth_cycle(members):
-            found.append(members)
+            groups.append(members)
         elif _depth_cycle(in_a_row):
-            found.append(in_a_row)
+            groups.append(in_a_row)
         else:
-            found += _by(members, lambda one: one["queue_depth"])
-    return found
+            groups += _by(members, lambda member: member["queue_depth"])
+    return groups
 
 
 def _by(normalised: list[Any], key: Any) -> list[Any]:
     """The workloads in a list for each value of the key, in the order of their first ones."""
-    found: dict[str, Any] = {}
-    for one in normalised:
-        found.setdefault(key(one), []).append(one)
-    return list(found.values())
+    groups: dict[str, Any] = {}
+    for member in normalised:
+        groups.setdefault(key(member), []).append(member)
+    return list(groups.values())
 
 
-def _of_file(one: dict[str, Any]) -> tuple[Any, ...]:
-    return one["workers"], one["runtime_s"], one["ramp_s"], one["range"]["offset_bytes"], one["range"]["size_bytes"]
+def _of_file(workload: dict[str, Any]) -> tuple[Any, ...]:
+    return (
+        workload["workers"],
+        workload["runtime_s"],
+        workload["ramp_s"],
+        workload["range"]["offset_bytes"],
+        workload["range"]["size_bytes"],
+    )
 
 
 def _depth_cycle(members: list[dict[str, Any]]) -> tuple[int, int, int, str] | None:
     """(start, end, step, kind) when all run at one depth, or one access specification after the other at the same depths of a cycle; else None."""
-    if len({one["queue_depth"] for one in members}) == 1:
+    if len({member["queue_depth"] for member in members}) == 1:
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
     patterns = _by(members, _lines)
-    values = [one["queue_depth"] for one in patterns[0]]
-    if members != [one for same in patterns for one in same] or any(
-        [one["queue_depth"] for one in same] != values for same in patterns
+    values = [member["queue_depth"] for member in patterns[0]]
+    if members != [member for same in patterns for member in same] or any(
+        [member["queue_depth"] for member in same] != values for same in patterns
     ):
         return None
     start, second, end = values[0], values[1], values[-1]
@@ -549,7 +555,7 @@ def steps(normalised: list[Any]) -> list[Any]:
     """
     _checked(normalised)
     names = {lines: name for name, lines in _named(normalised).items()}
-    return [(names[_lines(one)], one["queue_depth"]) for one in normalised]
+    return [(names[_lines(member)], member["queue_depth"]) for member in normalised]
 
 
 def target_of(path: str) -> str:
@@ -571,13 +577,13 @@ def _checked(normalised: list[dict[str, Any]]) -> tuple[int, int, int, str]:
     """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
     if not normalised:
         raise bad_value("workloads", normalised, "Give at least one.")
-    for one in normalised:
-        _refuse(one)
+    for member in normalised:
+        _refuse(member)
     if len(_by(normalised, _of_file)) > 1:
         raise unsupported(
             "One IOMeter configuration",
             "workers, run time, ramp and range",
-            sorted({str(_of_file(one)) for one in normalised}),
+            sorted({str(_of_file(member)) for member in normalised}),
             "Write one file for each, as group() divides them.",
         )
     cycle = _depth_cycle(normalised)
@@ -585,7 +591,7 @@ def _checked(normalised: list[dict[str, Any]]) -> tuple[int, int, int, str]:
         raise unsupported(
             "One IOMeter configuration",
             "queue_depth",
-            [one["queue_depth"] for one in normalised],
+            [member["queue_depth"] for member in normalised],
             "Give one access pattern after the other, each at the same evenly or geometrically spaced depths, or write one file a depth.",
         )
     return cycle
@@ -630,7 +636,7 @@ def _setup(description: str, first: dict[str, Any], cycle: tuple[Any, ...], cycl
 
 
 def _worker(name: str, first: dict[str, Any], specs: list[Any], targets: list[Any]) -> list[Any]:
-    found = [
+    text = [
         "'Worker",
         f"\t{name}",
         "'Worker type",
@@ -647,60 +653,66 @@ def _worker(name: str, first: dict[str, Any], specs: list[Any], targets: list[An
         "'Target assignments",
     ]
     for target in targets:
-        found += ["'Target", f"\t{target}", "'Target type", "\tDISK", "'End target"]
-    return [*found, "'End target assignments", "'End worker"]
+        text += ["'Target", f"\t{target}", "'Target type", "\tDISK", "'End target"]
+    return [*text, "'End target assignments", "'End worker"]
 
 
-def _refuse(one: dict[str, Any]) -> None:
+def _refuse(workload: dict[str, Any]) -> None:
     """Failure 'workload_unsupported' when the workload says what IOMeter has no word for."""
-    for key in one:
+    for key in workload:
         if key not in EXPRESSIBLE:
-            raise unsupported("IOMeter", key, one[key], "Leave it out, or use another engine.")
-    if not one["direct"]:
+            raise unsupported("IOMeter", key, workload[key], "Leave it out, or use another engine.")
+    if not workload["direct"]:
         raise unsupported("IOMeter", "direct", False, "It always bypasses the cache; set direct to true.")
-    if one.get("think_time_us", 0) % 1000:
+    if workload.get("think_time_us", 0) % 1000:
         raise unsupported(
             "IOMeter",
             "think_time_us",
-            one["think_time_us"],
+            workload["think_time_us"],
             "It pauses for whole milliseconds; use a multiple of 1000.",
         )
-    if not one["random_percent"] and one["alignment_bytes"] > block_bounds(one)[0]:
+    if not workload["random_percent"] and workload["alignment_bytes"] > block_bounds(workload)[0]:
         raise unsupported(
             "IOMeter",
             "alignment_bytes",
-            one["alignment_bytes"],
+            workload["alignment_bytes"],
             "Sequential I/O aligned to more than a block leaves gaps; use the block size.",
         )
 
 
-def _lines(one: dict[str, Any]) -> tuple[Any, ...]:
+def _lines(workload: dict[str, Any]) -> tuple[Any, ...]:
     """The lines of the access specification, as tuples by LINE_KEYS."""
-    tail = (one["random_percent"], one.get("think_time_us", 0) // 1000, one.get("burst", 1), one["alignment_bytes"], 0)
-    if "block_sizes" not in one:
-        return ((one["block_size_bytes"], 100, one["read_percent"], *tail),)
-    mixes = {name: one["block_sizes"][name] for name in directions(one)}
+    tail = (
+        workload["random_percent"],
+        workload.get("think_time_us", 0) // 1000,
+        workload.get("burst", 1),
+        workload["alignment_bytes"],
+        0,
+    )
+    if "block_sizes" not in workload:
+        return ((workload["block_size_bytes"], 100, workload["read_percent"], *tail),)
+    mixes = {name: workload["block_sizes"][name] for name in directions(workload)}
     if len({str(mix) for mix in mixes.values()}) == 1:
         mix = next(iter(mixes.values()))
-        return tuple((part["size_bytes"], part["percent"], one["read_percent"], *tail) for part in mix)
-    found = []
-    for name, share, reads in (("read", one["read_percent"], 100), ("write", 100 - one["read_percent"], 0)):
+        return tuple((part["size_bytes"], part["percent"], workload["read_percent"], *tail) for part in mix)
+    rows = []
+    for name, share, reads in (("read", workload["read_percent"], 100), ("write", 100 - workload["read_percent"], 0)):
         for part in mixes[name]:
             if share * part["percent"] % 100:
                 raise unsupported(
                     "IOMeter",
                     "block_sizes",
-                    one["block_sizes"],
+                    workload["block_sizes"],
                     f"{part['percent']} % of {share} % {name}s is no whole percent of all I/Os; "
                     "choose shares that are.",
                 )
-            found.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))
-    return tuple(sorted(found))
+            rows.append((part["size_bytes"], share * part["percent"] // 100, reads, *tail))
+    return tuple(sorted(rows))
 
 
 def _named(normalised: list[Any]) -> dict[str, Any]:
     """{name: lines} with a name that says what it is; IOMeter's names have no comma and fewer than 128 characters."""
-    found: dict[str, Any] = {}
+    names: dict[str, Any] = {}
     for lines in dict.fromkeys(map(_lines, normalised)):
         size, _share, reads, random, delay, burst, align, _reply = lines[0]
         mixed = len(lines) > 1
@@ -712,7 +724,7 @@ def _named(normalised: list[Any]) -> dict[str, Any]:
             name += f"; {delay} ms after {burst}"
         number = 2
         unique = name
-        while unique in found:
+        while unique in names:
             unique, number = f"{name} #{number}", number + 1
-        found[unique] = lines
-    return found
+        names[unique] = lines
+    return names

@@ -70,7 +70,7 @@ def results(text: str) -> list[Any]:
             "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
             "Give the CSV file that IOMeter was told to write with /r.",
         )
-    return [found for run in runs for found in _of_run(run)]
+    return [result for run in runs for result in _of_run(run)]
 
 
 def series(text: str) -> list[Any]:
@@ -212,12 +212,12 @@ class _Row:
 
 def _of_run(run: dict[str, Any]) -> list[Any]:
     engine = schema.without_none({"name": "iometer", "version": run["version"], "latency": "total"})
-    found = [_of_block(block, engine) for block in run["blocks"]]
+    tests = [_of_block(block, engine) for block in run["blocks"]]
     if run["errors"]:
-        found.append(_broken(engine, "engine_error", f"IOMeter said: {' '.join(run['errors'])[:400]}"))
+        tests.append(_broken(engine, "engine_error", f"IOMeter said: {' '.join(run['errors'])[:400]}"))
     elif _aborted(run) and not any(block["aborted"] for block in run["blocks"]):
-        found.append(_broken(engine, "no_result", "The run was aborted: IOMeter did not write that it ended."))
-    return found
+        tests.append(_broken(engine, "no_result", "The run was aborted: IOMeter did not write that it ended."))
+    return tests
 
 
 def _aborted(run: dict[str, Any]) -> bool:
@@ -246,45 +246,47 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
     if everything is None or not everything.whole:
         return _broken(engine, "no_result", "The test was broken off: its results have no whole row for ALL.")
-    found: dict[str, Any] = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
+    result: dict[str, Any] = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:
-        found["job_name"] = spec["name"]
+        result["job_name"] = spec["name"]
     if block["aborted"]:
         return {
-            **found,
+            **result,
             **_broken(engine, "no_result", "The run was aborted during this test, or before the next one measured."),
         }
     if not everything.count("# Disks"):
-        found["failures"].append(
+        result["failures"].append(
             {
                 "code": "no_target",
                 "message": "No worker had a target, so IOMeter did no I/O; it does not see disks with partitions or a GPT.",
             }
         )
-        return {**found, "status": "failed"}
+        return {**result, "status": "failed"}
     figures, failures = _figures(everything)
-    found.update(figures)
-    found["failures"] += failures
-    found.update(_places(rows))
+    result.update(figures)
+    result["failures"] += failures
+    result.update(_places(rows))
     if everything.count("# Disks") > everything.count("# Workers"):
-        found["flags"].append("several_targets")
+        result["flags"].append("several_targets")
     if spec:
         try:
-            found["workload"] = _workload(spec, everything, found)
+            result["workload"] = _workload(spec, everything, result)
         except Failure as failure:
-            found["workload_unknown"] = str(failure)
+            result["workload_unknown"] = str(failure)
     expected = tuple(
-        name for name in schema.DIRECTIONS if any(_asks(line, name) for line in (spec or {"lines": []})["lines"])
+        name
+        for name in schema.DIRECTIONS
+        if any(_has_direction(line, name) for line in (spec or {"lines": []})["lines"])
     )
-    found["failures"] += schema.failures(found, 0, expected, None)
-    if not expected and not failures and not any(name in found for name in schema.DIRECTIONS):
-        found["failures"].append({"code": "no_io", "message": "No I/O was done."})
-    found["status"] = "failed" if found["failures"] else "measured"
-    return found
+    result["failures"] += schema.failures(result, 0, expected, None)
+    if not expected and not failures and not any(name in result for name in schema.DIRECTIONS):
+        result["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    result["status"] = "failed" if result["failures"] else "measured"
+    return result
 
 
-def _asks(line: dict[str, Any], direction: str) -> bool:
+def _has_direction(line: dict[str, Any], direction: str) -> bool:
     return bool(line["of_size"] and (line["reads"] if direction == "read" else 100 - line["reads"]))
 
 
@@ -317,28 +319,28 @@ def _figures(row: _Row) -> tuple[Any, ...]:
         }
         # From the bytes, because MBps is binary in some releases and decimal in others.
         parts[name] = schema.direction(ios, row.count(size), rate, row.count(size) / runtimes[-1], latency)
-    found: dict[str, Any] = dict(parts)
+    figures: dict[str, Any] = dict(parts)
     if not parts:
-        return found, []
-    found["runtime_s"] = max(runtimes)
-    found["total"] = schema.merge_directions(list(parts.values()))
+        return figures, []
+    figures["runtime_s"] = max(runtimes)
+    figures["total"] = schema.merge_directions(list(parts.values()))
     rate = row.number_of("IOps") or 0
-    if max(runtimes) - min(runtimes) > _AGREES * max(runtimes) or abs(rate - found["total"]["iops"]) > _AGREES * rate:
+    if max(runtimes) - min(runtimes) > _AGREES * max(runtimes) or abs(rate - figures["total"]["iops"]) > _AGREES * rate:
         return {}, [
             {
                 "code": "figures_disagree",
                 "message": "Counts and rates of reads, of writes and of both do not fit together.",
             }
         ]
-    bins = _bins(row, found["total"]["ios"])
+    bins = _bins(row, figures["total"]["ios"])
     if bins:
-        found["latency_bins"] = bins
-        found["total"].update(_bounds(bins, found["total"].get("latency_max_ns")))
+        figures["latency_bins"] = bins
+        figures["total"].update(_bounds(bins, figures["total"].get("latency_max_ns")))
     if row.count("# Managers") <= 1:
         # Who does I/O uses a processor: 0 is what stands where nothing was measured.
-        found["cpu"] = schema.without_none({"host_busy_percent": row.number_of("% CPU Utilization") or None})
-    found["errors"] = {"total": row.count("Errors")}
-    return found, []
+        figures["cpu"] = schema.without_none({"host_busy_percent": row.number_of("% CPU Utilization") or None})
+    figures["errors"] = {"total": row.count("Errors")}
+    return figures, []
 
 
 def _nanoseconds(row: _Row, name: str) -> Any:
@@ -361,32 +363,32 @@ def _bins(row: _Row, ios: int) -> Any:
 
 def _bounds(bins: dict[str, Any], longest: Any) -> dict[str, Any]:
     """Between which latencies each percentile lies, by the rule of histogram.percentiles. No upper one beyond the last edge."""
-    found = {}
+    bounds = {}
     positions = histogram.percentiles(
         {str(position): count for position, count in enumerate(bins["counts"])}, schema.PERCENTILES
     )
     for percent, name in schema.PERCENTILES.items():
         low, high, stem = bins["lower"][positions[percent]], bins["upper"][positions[percent]], name[: -len("_ns")]
-        found[f"{stem}_lower_ns"] = low
+        bounds[f"{stem}_lower_ns"] = low
         upper = min((value for value in (high, longest) if value is not None), default=None)
         if upper is not None:
-            found[f"{stem}_upper_ns"] = max(low, upper)
-    return found
+            bounds[f"{stem}_upper_ns"] = max(low, upper)
+    return bounds
 
 
 def _places(rows: list[Any]) -> dict[str, Any]:
     """Who did the I/O, and on what."""
     managers = [row for row in rows if row.text("'Target Type") == "MANAGER"]
-    found: dict[str, Any] = {
+    places: dict[str, Any] = {
         "targets": sorted({row.text("Target Name") for row in rows if row.text("'Target Type") == "DISK"})
     }
-    if not found["targets"]:
-        del found["targets"]
+    if not places["targets"]:
+        del places["targets"]
     if len(managers) == 1:
-        found["host"] = managers[0].text("Target Name")
+        places["host"] = managers[0].text("Target Name")
     elif managers:
-        found["clients"] = [_client(row) for row in managers]
-    return found
+        places["clients"] = [_client(row) for row in managers]
+    return places
 
 
 def _client(row: _Row) -> dict[str, Any]:
@@ -402,7 +404,7 @@ def _client(row: _Row) -> dict[str, Any]:
     }
 
 
-def _workload(spec: dict[str, Any], row: _Row, found: dict[str, Any]) -> dict[str, Any]:
+def _workload(spec: dict[str, Any], row: _Row, result: dict[str, Any]) -> dict[str, Any]:
     """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
     depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
     if not depth or not workers or disks % workers:
@@ -418,7 +420,7 @@ def _workload(spec: dict[str, Any], row: _Row, found: dict[str, Any]) -> dict[st
         {
             "queue_depth": int(depth) * disks // workers,
             "workers": workers,
-            "runtime_s": max(1, round(found.get("runtime_s", 0))),
+            "runtime_s": max(1, round(result.get("runtime_s", 0))),
             "ramp_s": 0,
             **_range(row),
         },
