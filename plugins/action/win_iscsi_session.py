@@ -30,7 +30,7 @@ class ActionModule(WindowsAction):
         disks = (
             self.disks(targets, params["wait_s"])
             if targets and not self._task.check_mode
-            else session.found_disks(state, targets)
+            else session.present_disks(state, targets)
         )
         more = session.disk_steps(disks, targets)
         self.apply(more)
@@ -42,7 +42,7 @@ class ActionModule(WindowsAction):
 
         def complete() -> bool:
             found.clear()
-            found.update(session.found_disks(self.state(), targets))
+            found.update(session.present_disks(self.state(), targets))
             if session.missing(found, targets):
                 self.script("disk_rescan")
                 return False

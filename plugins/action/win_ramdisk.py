@@ -67,7 +67,7 @@ class ActionModule(WindowsAction):
         if made and not self._task.check_mode:
             state, there = self.there(params, record, disks, fresh)
         else:
-            there = aim.found(record, state, listed)
+            there = aim.present_disks(record, state, listed)
         there = {disk["name"]: there.get(disk["name"]) or aim.new_disk(disk["size_bytes"]) for disk in disks}
         record = aim.identified(record, there)
         self.remember(record)
@@ -103,7 +103,7 @@ class ActionModule(WindowsAction):
 
         def complete() -> bool:
             seen["state"] = self.state()
-            seen["disks"] = aim.found(record, seen["state"], self.listed(params), fresh)
+            seen["disks"] = aim.present_disks(record, seen["state"], self.listed(params), fresh)
             if len(seen["disks"]) == len(disks):
                 return True
             self.script("disk_rescan")

@@ -15,38 +15,40 @@ from . import plan
 
 def keep(
     run_dir: str,
-    asked: dict[str, Any],
+    request: dict[str, Any],
     points: list[Any],
     layers: dict[str, Any],
     files: dict[str, Any],
     preparations: dict[str, Any],
 ) -> dict[str, Any]:
-    """The results of these points, once they and the files they were made of are on the controller's disk. asked: engine, testbed_id and run_id."""
+    """The results of these points, once they and the files they were made of are on the controller's disk. request: engine, testbed_id and run_id."""
     results = {
-        point["point_id"]: read_point(point, layers[point["layer"]], asked, files.get(point["point_id"], {}))
+        point["point_id"]: read_point(point, layers[point["layer"]], request, files.get(point["point_id"], {}))
         for point in points
     }
     for point in points:
         name = point["point_id"]
-        told = _told(point, layers[point["layer"]], asked)
-        run_folder.write_point(run_dir, name, results[name], {**files.get(name, {}), run_folder.POINT: told})
+        planned = _planned(point, layers[point["layer"]], request)
+        run_folder.write_point(run_dir, name, results[name], {**files.get(name, {}), run_folder.POINT: planned})
     for name, left in preparations.items():
         run_folder.write_preparation(run_dir, name, left)
     run_folder.add_prepared(run_dir, plan.prepared_by(results))
     return results
 
 
-def _told(point: dict[str, Any], layer: dict[str, Any], asked: dict[str, Any]) -> bytes:
+def _planned(point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any]) -> bytes:
     """What the result was made with, besides the host's files, and nothing more."""
-    told = {
+    planned = {
         "point": point,
         "layer": {key: layer[key] for key in ("kind", "host", "path", *(("detail",) if "servers" in point else ()))},
-        "asked": {key: asked[key] for key in ("engine", "testbed_id", "run_id")},
+        "asked": {key: request[key] for key in ("engine", "testbed_id", "run_id")},
     }
-    return json.dumps(told, indent=1, sort_keys=True).encode()
+    return json.dumps(planned, indent=1, sort_keys=True).encode()
 
 
-def keep_of_others(run_dir: str, host: str, asked: dict[str, Any], archive: bytes, theirs: dict[str, Any]) -> list[str]:
+def keep_of_others(
+    run_dir: str, host: str, request: dict[str, Any], archive: bytes, theirs: dict[str, Any]
+) -> list[str]:
     """Keep a packed part of a run that another call began, as what it was measured as, and never over a measured point. theirs: the plan of that call.
 
     Returns the names of the points.
@@ -58,7 +60,7 @@ def keep_of_others(run_dir: str, host: str, asked: dict[str, Any], archive: byte
     run_folder.add_layers(run_dir, layers)
     there = run_folder.stored(run_dir, taken)
     run_folder.write_host(
-        run_dir, host, environment, next((one["variant"] for one in taken if one.get("variant")), None)
+        run_dir, host, environment, next((entry["variant"] for entry in taken if entry.get("variant")), None)
     )
-    keep(run_dir, asked, [one for one in taken if one["point_id"] not in there], layers, files, preparations)
+    keep(run_dir, request, [point for point in taken if point["point_id"] not in there], layers, files, preparations)
     return sorted(files)

@@ -71,7 +71,7 @@ class LinuxRun:
     def take_left(self, folder: str) -> None:
         """Take what a run has left that another call began, and that has ended. folder: of the run on the host."""
         self.folder = folder
-        self.boot_id = str(self._said(f"cat {BOOT_ID}")["stdout"]).strip()
+        self.boot_id = str(self._answer_to(f"cat {BOOT_ID}")["stdout"]).strip()
         self.plan = json.loads(self._file("plan.json"))["plan"]
         self._take_rest()
 
@@ -111,8 +111,8 @@ class LinuxRun:
     def _look(self) -> dict[str, Any]:
         """{state, done: numbers of the finished points that lie there}, from the very start of the host on which the run was begun."""
         folder = shlex.quote(self.folder)
-        said = self._said(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
-        boot_id, _newline, rest = said["stdout"].replace("\r", "").partition("\n")
+        listing = self._answer_to(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
+        boot_id, _newline, rest = listing["stdout"].replace("\r", "").partition("\n")
         if boot_id.strip() != self.boot_id:
             raise Failure(
                 "run_lost",
@@ -127,7 +127,7 @@ class LinuxRun:
         except ValueError:
             raise Failure(
                 "run_lost",
-                f"The run on {self.host} is gone ({said['stderr'].strip()}); {self._kept()}.",
+                f"The run on {self.host} is gone ({listing['stderr'].strip()}); {self._kept()}.",
                 "Somebody removed it there; run the same task again: it measures the others.",
                 state_dir=self.folder,
                 taken=self.taken,
@@ -141,8 +141,8 @@ class LinuxRun:
         while numbers:
             batch, numbers = numbers[:BATCH], numbers[BATCH:]
             # A line of its own between two of them; none has a dot.
-            found = self._file(*(f"done/{number}" for number in batch)).split(".")
-            for number, text in zip(batch, found):
+            contents = self._file(*(f"done/{number}" for number in batch)).split(".")
+            for number, text in zip(batch, contents):
                 try:
                     archive = base64.b64decode(text)
                 except binascii.Error as error:
@@ -154,14 +154,14 @@ class LinuxRun:
                 self.take(archive, self.plan)
                 self.taken += 1
             # Only now: until the results are on the controller's disk, the host has the only copy.
-            self._said("rm -f -- " + " ".join(self._path(f"done/{number}") for number in batch))
+            self._answer_to("rm -f -- " + " ".join(self._path(f"done/{number}") for number in batch))
 
     def _path(self, name: str) -> str:
         return shlex.quote(os.path.join(self.folder, name))
 
     def _file(self, *names: str) -> str:
         """The content of files of the run, a dot in a line of its own between two."""
-        done = self._said(" && echo . && ".join(f"cat {self._path(name)}" for name in names))
+        done = self._answer_to(" && echo . && ".join(f"cat {self._path(name)}" for name in names))
         if done["rc"]:
             raise Failure(
                 "run_lost",
@@ -175,12 +175,12 @@ class LinuxRun:
     def _cleared(self) -> str:
         """Remove the run from the host, unless something is left in it that was not taken; what the supervisor's log said."""
         folder, above = shlex.quote(self.folder), shlex.quote(os.path.dirname(self.folder))
-        done = self._said(
+        done = self._answer_to(
             f'cat {folder}/supervisor.log; if [ -z "$(ls -A {folder}/done)" ]; then rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}; fi'
         )
         return str(done["stdout"]).strip()
 
-    def _said(self, command: str) -> dict[str, Any]:
+    def _answer_to(self, command: str) -> dict[str, Any]:
         """The answer to a command, waiting for a host that is out of reach for a while."""
         deadline = time.monotonic() + CONNECTION_PATIENCE_S
         while True:

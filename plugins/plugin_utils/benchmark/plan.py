@@ -48,7 +48,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
             "steady_state", args["steady_state"], "It is judged on one host only; measure many hosts without it."
         )
     fio_distributed.check_servers(args["servers"])
-    asked = {
+    options = {
         key: args[key]
         for key in (
             "testbed_id",
@@ -63,8 +63,8 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
         )
     }
     # A coordinating host sees nothing of the others' seconds.
-    asked.update(series=asked["series"] and not asked["servers"])
-    asked.update(
+    options.update(series=options["series"] and not options["servers"])
+    options.update(
         only_repetitions=only,
         prepare=validate_prepare(args["prepare"]),
         steady_state=None if args["steady_state"] is None else plain(args["steady_state"]),
@@ -72,25 +72,28 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
         search=None if args["search"] is None else searches.validate(plain(args["search"])),
         workloads=wanted_workloads(args, profile),
     )
-    for workload in asked["workloads"]:
-        _steady(asked, workload)
-    if asked["search"]:
-        metric = asked["search"].get("metric", "latency_mean_ns")
-        if metric != "latency_mean_ns" and not ENGINES[asked["engine"]].distributions:
+    for workload in options["workloads"]:
+        _steady(options, workload)
+    if options["search"]:
+        metric = options["search"].get("metric", "latency_mean_ns")
+        if metric != "latency_mean_ns" and not ENGINES[options["engine"]].distributions:
             raise bad_value(
                 "search.max_iops_at.metric",
                 metric,
-                f"{asked['engine']} leaves nothing to tell percentiles of several repetitions by; use latency_mean_ns, or fio.",
+                f"{options['engine']} leaves nothing to tell percentiles of several repetitions by; use latency_mean_ns, or fio.",
             )
         if args["only_repetitions"]:
             raise bad_value(
                 "only_repetitions", args["only_repetitions"], "A search decides itself what is measured; leave it out."
             )
         refuse_repeated(
-            [searches.at_load(asked["search"], base, _first_load(asked["search"])) for base in asked["workloads"]],
+            [
+                searches.at_load(options["search"], base, _first_load(options["search"]))
+                for base in options["workloads"]
+            ],
             "workloads of a search",
         )
-    return asked
+    return options
 
 
 def validate_prepare(given: dict[str, Any]) -> dict[str, Any]:
@@ -133,17 +136,17 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _steady(asked: dict[str, Any], workload: dict[str, Any]) -> dict[str, Any] | None:
-    if asked["steady_state"] is None:
+def _steady(options: dict[str, Any], workload: dict[str, Any]) -> dict[str, Any] | None:
+    if options["steady_state"] is None:
         return None
     if not by_time(workload):
         raise bad_value(
             "steady_state",
-            asked["steady_state"],
+            options["steady_state"],
             f"Its rounds are of a time, but {workload_id(workload)} ends after an amount; leave out "
             "one of steady_state and loops or io_bytes.",
         )
-    return steady_state.normalise(asked["steady_state"], workload["runtime_s"])
+    return steady_state.normalise(options["steady_state"], workload["runtime_s"])
 
 
 # ---------------------------------------------------------------- layers
@@ -176,8 +179,8 @@ def choose_servers(
     servers: list[dict[str, Any]], name: str | None, given: Any, known: dict[str, Any], host: str
 ) -> dict[str, Any]:
     """What choose_layers returns, for one layer that stands for the layers of all servers and is coordinated by this host."""
-    found = choose_layers(given, known, host)
-    layers = {layer["name"]: layer for layer in found["known"]}
+    chosen = choose_layers(given, known, host)
+    layers = {layer["name"]: layer for layer in chosen["known"]}
     group = fio_distributed.group_layer(name, [fio_distributed.layer_of(server, layers) for server in servers], host)
     if group["name"] in layers or not NAME.fullmatch(group["name"]):
         raise bad_value(
@@ -185,24 +188,24 @@ def choose_servers(
             group["name"],
             "Use letters, digits, dot, dash and underscore, and a name that no layer has.",
         )
-    return {"measured": [group], "skipped": [], "known": [*found["known"], group]}
+    return {"measured": [group], "skipped": [], "known": [*chosen["known"], group]}
 
 
 # ---------------------------------------------------------------- points
 
 
-def planned(asked: dict[str, Any], layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def planned(options: dict[str, Any], layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """All points of a plan without a search, in the order they are measured."""
     points = in_order(
-        asked,
+        options,
         [
-            make_point(asked, workload, layer, repetition)
-            for repetition in range(1, asked["repetitions"] + 1)
-            for workload in asked["workloads"]
-            for layer in (turned(layers, asked["seed"], repetition) if asked["order"] == "interleaved" else layers)
+            make_point(options, workload, layer, repetition)
+            for repetition in range(1, options["repetitions"] + 1)
+            for workload in options["workloads"]
+            for layer in (turned(layers, options["seed"], repetition) if options["order"] == "interleaved" else layers)
         ],
     )
-    return [point for point in numbered(points, 1) if point["repetition"] in asked["only_repetitions"]]
+    return [point for point in numbered(points, 1) if point["repetition"] in options["only_repetitions"]]
 
 
 def turned(layers: list[dict[str, Any]], seed: int, repetition: int) -> list[dict[str, Any]]:
@@ -211,46 +214,48 @@ def turned(layers: list[dict[str, Any]], seed: int, repetition: int) -> list[dic
     return layers[first:] + layers[:first]
 
 
-def searched(asked: dict[str, Any], layers: list[dict[str, Any]], results: dict[str, Any]) -> list[dict[str, Any]]:
+def searched(options: dict[str, Any], layers: list[dict[str, Any]], results: dict[str, Any]) -> list[dict[str, Any]]:
     """All points that a search wants by now, given the results that it has, {point_id: result}."""
     points = []
-    for base in asked["workloads"]:
+    for base in options["workloads"]:
         for layer in layers:
-            if asked["search"]["kind"] == "rate_ladder":
+            if options["search"]["kind"] == "rate_ladder":
                 # Which rates it asks for is known after the peak, whether the engine keeps rates before.
-                make_point(asked, searches.at_load(asked["search"], base, base["workers"]), layer, 1)
+                make_point(options, searches.at_load(options["search"], base, base["workers"]), layer, 1)
             for workload, count in searches.wanted(
-                asked["search"], base, asked["repetitions"], measured_on(layer, results)
+                options["search"], base, options["repetitions"], measured_on(layer, results)
             ):
-                points += [make_point(asked, workload, layer, repetition) for repetition in range(1, count + 1)]
-    return in_order(asked, sorted(points, key=lambda point: point["repetition"]))
+                points += [make_point(options, workload, layer, repetition) for repetition in range(1, count + 1)]
+    return in_order(options, sorted(points, key=lambda point: point["repetition"]))
 
 
 def measured_on(layer: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
     """{workload_id: [results]} of one layer."""
-    found: dict[str, Any] = {}
+    results_by_id: dict[str, Any] = {}
     for result in results.values():
         if result["layer"] == layer["name"]:
-            found.setdefault(result["workload_id"], []).append(result)
-    return found
+            results_by_id.setdefault(result["workload_id"], []).append(result)
+    return results_by_id
 
 
-def in_order(asked: dict[str, Any], points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def in_order(options: dict[str, Any], points: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Points that come by repetition, in the order of the plan.
 
     interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads, and another layer first in
     each (see turned). random: the same, each
     round shuffled by the seed. as_listed: all repetitions of a point one after the other.
     """
-    if asked["order"] == "random":
+    if options["order"] == "random":
         # A hash, because it is the same with every version of Python.
-        return sorted(points, key=lambda point: (point["repetition"], _number(f"{asked['seed']}/{point['point_id']}")))
-    if asked["order"] == "as_listed":
+        return sorted(
+            points, key=lambda point: (point["repetition"], _number(f"{options['seed']}/{point['point_id']}"))
+        )
+    if options["order"] == "as_listed":
         places: dict[tuple[str, str], int] = {}
         for point in points:
             places.setdefault((point["layer"], point["workload_id"]), len(places))
         return sorted(points, key=lambda point: (places[point["layer"], point["workload_id"]], point["repetition"]))
-    if ENGINES[asked["engine"]].shares_runs:
+    if ENGINES[options["engine"]].shares_runs:
         # What alternates between layers would be a run for each point.
         turns = list(dict.fromkeys((point["repetition"], point["layer"]) for point in points))
         return sorted(
@@ -264,9 +269,9 @@ def numbered(points: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
 
 
 def make_point(
-    asked: dict[str, Any], workload: dict[str, Any], layer: dict[str, Any], repetition: int
+    options: dict[str, Any], workload: dict[str, Any], layer: dict[str, Any], repetition: int
 ) -> dict[str, Any]:
-    short, variant = workload_id(workload), asked["variant"]
+    short, variant = workload_id(workload), options["variant"]
     point = {
         "point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]),
         "layer": layer["name"],
@@ -274,10 +279,10 @@ def make_point(
         "workload_id": short,
         "repetition": repetition,
         **({"variant": variant} if variant else {}),
-        **({"servers": asked["servers"]} if asked["servers"] else {}),
+        **({"servers": options["servers"]} if options["servers"] else {}),
     }
-    point["seed"] = _number(f"{asked['run_id']}/{point['point_id']}")
-    prepare = asked["prepare"]
+    point["seed"] = _number(f"{options['run_id']}/{point['point_id']}")
+    prepare = options["prepare"]
     same = {
         # A run goes on after its testbed was built again, so that what comes with the contents of a disk makes no difference.
         "layer": {
@@ -287,7 +292,7 @@ def make_point(
             **({"files": len(parts(layer))} if len(parts(layer)) > 1 else {}),
         },
         "workload": workload,
-        "engine": asked["engine"],
+        "engine": options["engine"],
         "fill": prepare["fill"],
         "repetition": repetition,
     }
@@ -300,22 +305,22 @@ def make_point(
     same.update(
         {
             key: value
-            for key, value in (("prepare", used), ("steady_state", _steady(asked, workload)), ("variant", variant))
+            for key, value in (("prepare", used), ("steady_state", _steady(options, workload)), ("variant", variant))
             if value
         }
     )
     point["fingerprint"] = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
     # What cannot be expressed is said now, not in the middle of the run.
-    for place in layer["detail"]["members"] if asked["servers"] else [layer]:
+    for place in layer["detail"]["members"] if options["servers"] else [layer]:
         files = (layer.get("detail") or {}).get("files")
-        ENGINES[asked["engine"]].check(
+        ENGINES[options["engine"]].check(
             {**point, "path": place["path"], "size_bytes": place["size_bytes"], **({"files": files} if files else {})}
         )
     return point
 
 
 def for_host(
-    asked: dict[str, Any], layers: dict[str, Any], points: list[dict[str, Any]], prepared: dict[str, Any]
+    options: dict[str, Any], layers: dict[str, Any], points: list[dict[str, Any]], prepared: dict[str, Any]
 ) -> dict[str, Any]:
     """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
@@ -325,25 +330,25 @@ def for_host(
         "known_layers": layers["known"],
         "prepared": {name: known for name, known in prepared.items() if name in used},
         # A search repeats more often what is in doubt.
-        "repetitions": max([asked["repetitions"], *(point["repetition"] for point in points)]),
-        **{key: asked[key] for key in ("prepare", "steady_state", "series", "allow_device")},
+        "repetitions": max([options["repetitions"], *(point["repetition"] for point in points)]),
+        **{key: options[key] for key in ("prepare", "steady_state", "series", "allow_device")},
     }
 
 
 def prepared_by(results: dict[str, Any]) -> dict[str, Any]:
     """{layer: {utc, instance?, filled, preconditioned_passes?}} of the layers that were written for these results, as for_host wants it."""
-    found: dict[str, Any] = {}
+    prepared: dict[str, Any] = {}
     for result in sorted(
-        (one for one in results.values() if "prepared" in one), key=lambda one: one["prepared"]["utc"]
+        (result for result in results.values() if "prepared" in result), key=lambda result: result["prepared"]["utc"]
     ):
-        told = {
+        state = {
             key: value for key, value in result["preparation"].items() if key in ("filled", "preconditioned_passes")
         }
-        found[result["layer"]] = {**result["prepared"], **told}
-    return found
+        prepared[result["layer"]] = {**result["prepared"], **state}
+    return prepared
 
 
-def shown(point: dict[str, Any], asked: dict[str, Any], status: str) -> dict[str, Any]:
+def shown(point: dict[str, Any], options: dict[str, Any], status: str) -> dict[str, Any]:
     """A point as the task returns it."""
     return {
         **{
@@ -351,21 +356,21 @@ def shown(point: dict[str, Any], asked: dict[str, Any], status: str) -> dict[str
             for key in ("order", "point_id", "layer", "workload_id", "repetition", "variant")
             if key in point
         },
-        "duration_s": duration.point_s(point["workload"], asked["steady_state"]),
+        "duration_s": duration.point_s(point["workload"], options["steady_state"]),
         "status": status,
     }
 
 
-def most_s(asked: dict[str, Any], layers: list[dict[str, Any]]) -> float:
+def most_s(options: dict[str, Any], layers: list[dict[str, Any]]) -> float:
     """How long a search may take from its beginning, unless a device contradicts itself."""
-    each = searches.most_points(asked["search"], asked["repetitions"]) * len(layers)
-    return sum(each * duration.point_s(workload, asked["steady_state"]) for workload in asked["workloads"])
+    each = searches.most_points(options["search"], options["repetitions"]) * len(layers)
+    return sum(each * duration.point_s(workload, options["steady_state"]) for workload in options["workloads"])
 
 
-def request(asked: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
+def request(options: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, Any]:
     """What run.json keeps of what was asked for. Which repetitions of it a single call measures is no part of it."""
     kept = {
-        key: asked[key]
+        key: options[key]
         for key in (
             "engine",
             "repetitions",
@@ -378,12 +383,12 @@ def request(asked: dict[str, Any], profile: dict[str, Any] | None) -> dict[str, 
             "variant",
             "workloads",
         )
-        if asked[key] is not None
+        if options[key] is not None
     }
-    if asked["allow_device"]:
-        kept["allow_device"] = asked["allow_device"]
-    if asked["servers"]:
-        kept["servers"] = [{key: server[key] for key in ("host", "layer", "version")} for server in asked["servers"]]
+    if options["allow_device"]:
+        kept["allow_device"] = options["allow_device"]
+    if options["servers"]:
+        kept["servers"] = [{key: server[key] for key in ("host", "layer", "version")} for server in options["servers"]]
     if profile is not None:
         kept["profile"] = {key: value for key, value in profile.items() if key not in ("workloads", "sweep", "exclude")}
     return kept

@@ -30,9 +30,9 @@ class Lines:
             self.say((bar if self.style == "bar" else line)(self.host, state))
 
 
-def style(asked: str, terminal: bool) -> str:
+def style(wanted: str, terminal: bool) -> str:
     """What ``progress`` means here: auto is a bar on a terminal, and elsewhere lines that are fewer while nothing changes."""
-    return {"auto": "bar" if terminal else "log"}.get(asked, asked)
+    return {"auto": "bar" if terminal else "log"}.get(wanted, wanted)
 
 
 def line(host: str, state: dict[str, Any]) -> str:
@@ -72,19 +72,19 @@ def at_most(host: str, most_s: float) -> str:
     return f"[{host}] then what the search decides, about {duration(most_s)} altogether at most"
 
 
-def answered(host: str, one: dict[str, Any]) -> str:
+def answered(host: str, answer: dict[str, Any]) -> str:
     """[target01] backing-bench 4k-r100-rnd100-qd1-w1: queue_depth 14 → 76.3k IOPS, p99 3.33 ms, found"""
-    head, search, found = f"[{host}] {one['layer']} {one['workload_id']}:", one["search"], one.get("found")
-    if found is None:
-        return f"{head} {one['outcome'].replace('_', ' ')}"
-    load = f"{search['key']} {found['load']}" if "key" in search else "peak"
+    head, search, best = f"[{host}] {answer['layer']} {answer['workload_id']}:", answer["search"], answer.get("found")
+    if best is None:
+        return f"{head} {answer['outcome'].replace('_', ' ')}"
+    load = f"{search['key']} {best['load']}" if "key" in search else "peak"
     metric = search.get("metric", "latency_p99_ns")
     latency = (
-        f", {metric[len('latency_') : -len('_ns')].replace('_', '.')} {found[metric] / 1e6:.3g} ms"
-        if metric in found
+        f", {metric[len('latency_') : -len('_ns')].replace('_', '.')} {best[metric] / 1e6:.3g} ms"
+        if metric in best
         else ""
     )
-    return f"{head} {load} → {short_number(found['iops'])} IOPS{latency}, {one['outcome'].replace('_', ' ')}"
+    return f"{head} {load} → {short_number(best['iops'])} IOPS{latency}, {answer['outcome'].replace('_', ' ')}"
 
 
 def listed(host: str, points: list[dict[str, Any]], repetitions: int) -> list[str]:

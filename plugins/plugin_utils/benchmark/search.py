@@ -73,13 +73,13 @@ OPTIONS: dict[str, Any] = {
 # ---------------------------------------------------------------- what is asked for
 
 
-def validate(asked: Any) -> dict[str, Any]:
+def validate(search: Any) -> dict[str, Any]:
     """The complete search, {kind, …}; Failure 'bad_value' names what is wrong. What was validated validates to itself."""
-    if isinstance(asked, dict) and asked.get("kind") in OPTIONS:
-        asked = {asked["kind"]: {key: value for key, value in asked.items() if key != "kind"}}
-    given = {key: value for key, value in asked.items() if value is not None} if isinstance(asked, dict) else {}
+    if isinstance(search, dict) and search.get("kind") in OPTIONS:
+        search = {search["kind"]: {key: value for key, value in search.items() if key != "kind"}}
+    given = {key: value for key, value in search.items() if value is not None} if isinstance(search, dict) else {}
     if len(given) != 1 or next(iter(given)) not in OPTIONS:
-        raise bad_value("search", asked, f"Give a mapping of one of {', '.join(OPTIONS)}.")
+        raise bad_value("search", search, f"Give a mapping of one of {', '.join(OPTIONS)}.")
     kind, options = next(iter(given.items()))
     known = OPTIONS[kind]["options"]
     if not isinstance(options, dict):
@@ -111,14 +111,14 @@ def _validate_most(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _validate_reach(options: dict[str, Any], name: str) -> dict[str, Any]:
-    found = {
+    reach = {
         "low": _whole(options["low"], f"{name}.low", 1),
         "high": _whole(options["high"], f"{name}.high", 1),
         "precision_percent": _positive(options["precision_percent"], f"{name}.precision_percent"),
     }
-    if found["low"] >= found["high"]:
-        raise bad_value(f"{name}.high", found["high"], f"Use more than low, which is {found['low']}.")
-    return found
+    if reach["low"] >= reach["high"]:
+        raise bad_value(f"{name}.high", reach["high"], f"Use more than low, which is {reach['low']}.")
+    return reach
 
 
 def _validate_limit(options: dict[str, Any]) -> dict[str, Any]:
@@ -128,16 +128,16 @@ def _validate_limit(options: dict[str, Any]) -> dict[str, Any]:
         raise bad_value(
             f"{name}.limit_ms", {key: options[key] for key in given}, "Give one of limit_ms, limit_us and limit_ns."
         )
-    found = {
+    limit = {
         "metric": options["metric"],
         "key": options["key"],
         "limit_ns": _positive(options[given[0]], f"{name}.{given[0]}") * LIMITS[given[0]],
         **_validate_reach(options, name),
     }
-    if found["metric"] not in METRICS:
-        raise bad_value(f"{name}.metric", found["metric"], f"Use one of {', '.join(METRICS)}.")
-    _check_key(found["key"], name)
-    return found
+    if limit["metric"] not in METRICS:
+        raise bad_value(f"{name}.metric", limit["metric"], f"Use one of {', '.join(METRICS)}.")
+    _check_key(limit["key"], name)
+    return limit
 
 
 def _validate_knee(options: dict[str, Any]) -> dict[str, Any]:
@@ -145,13 +145,13 @@ def _validate_knee(options: dict[str, Any]) -> dict[str, Any]:
     values = options.get("values")
     if not isinstance(values, list) or len(set(map(str, values))) < 3:
         raise bad_value(f"{name}.values", values, "Give at least three different loads, such as [1, 4, 16, 64].")
-    found = {
+    knee = {
         "key": options["key"],
         "values": sorted({_whole(value, f"{name}.values", 1) for value in values}),
         "refine": _whole(options["refine"], f"{name}.refine", 0),
     }
-    _check_key(found["key"], name)
-    return found
+    _check_key(knee["key"], name)
+    return knee
 
 
 def _validate_ladder(options: dict[str, Any]) -> dict[str, Any]:
@@ -159,10 +159,10 @@ def _validate_ladder(options: dict[str, Any]) -> dict[str, Any]:
     percents = options["percents"]
     if not isinstance(percents, list) or not percents:
         raise bad_value(name, percents, "Give a list of shares of the peak, such as [20, 50, 80, 95].")
-    found = sorted({_positive(value, name) for value in percents})
-    if found[-1] > 100:
+    rates = sorted({_positive(value, name) for value in percents})
+    if rates[-1] > 100:
         raise bad_value(name, percents, "Use shares of at most 100.")
-    return {"percents": found}
+    return {"percents": rates}
 
 
 def _check_key(key: Any, name: str) -> None:
@@ -232,12 +232,12 @@ def _steps(
     search: dict[str, Any], base: dict[str, Any], loads: Iterable[float | None], measured: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """What is known of these loads, in their order; those without a result are left out."""
-    found = []
+    steps = []
     for load in loads:
         results = measured.get(workload_id(at_load(search, base, load)))
         if results:
-            found.append(step(load, results))
-    return found
+            steps.append(step(load, results))
+    return steps
 
 
 def _known_loads(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[float]:
@@ -299,11 +299,11 @@ def _wanted_limit(
     if not known:
         return [(search["low"], repetitions)]
     place = cut(known)
-    counts = {one["load"]: max(repetitions, one["repetitions"]) for one in known}
+    counts = {entry["load"]: max(repetitions, entry["repetitions"]) for entry in known}
     doubtful = [
-        one["load"]
-        for index, one in enumerate(known)
-        if one["within"] != (index < place) or (one["disagree"] and index in (place - 1, place))
+        entry["load"]
+        for index, entry in enumerate(known)
+        if entry["within"] != (index < place) or (entry["disagree"] and index in (place - 1, place))
     ]
     again = [load for load in doubtful if counts[load] < 2 * repetitions]
     if again:
@@ -321,13 +321,13 @@ def _wanted_limit(
 
 def _judged(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Every measured load with the verdict on it: the step, `within`, and whether its repetitions `disagree`."""
-    found = []
+    judged = []
     for load in _known_loads(search, base, measured):
         results = measured[workload_id(at_load(search, base, load))]
         whole = step(load, results)
         verdicts = {_within(search, step(load, [result])) for result in results}
-        found.append({**whole, "within": _within(search, whole), "disagree": len(verdicts) > 1})
-    return found
+        judged.append({**whole, "within": _within(search, whole), "disagree": len(verdicts) > 1})
+    return judged
 
 
 def _within(search: dict[str, Any], step: dict[str, Any]) -> bool:
@@ -352,7 +352,7 @@ def cut(known: list[dict[str, Any]]) -> int:
     """
 
     def contradicted(place: int) -> int:
-        return sum(one["repetitions"] for index, one in enumerate(known) if one["within"] != (index < place))
+        return sum(entry["repetitions"] for index, entry in enumerate(known) if entry["within"] != (index < place))
 
     return min(range(len(known) + 1), key=contradicted)
 
@@ -372,7 +372,7 @@ def _wanted_knee(
 
 def _between(search: dict[str, Any], coarse: list[dict[str, Any]]) -> list[Any]:
     """Loads between the neighbours of the coarse knee, spread evenly by ratio, without those that are there."""
-    loads = [one["load"] for one in coarse]
+    loads = [entry["load"] for entry in coarse]
     top = loads.index(max(coarse, key=power)["load"])
     low, high = loads[max(top - 1, 0)], loads[min(top + 1, len(loads) - 1)]
     ratio = (high / low) ** (1 / (search["refine"] + 1))
@@ -417,14 +417,14 @@ def answer(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any
 
 def _answer_most(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     steps = _steps(search, base, [load for load, _count in _wanted_most(search, base, 1, measured)], measured)
-    found = max(steps, key=lambda one: one["iops"])
-    return {"outcome": "at_highest" if found["load"] == search["high"] else "found", "found": found, "steps": steps}
+    best = max(steps, key=lambda entry: entry["iops"])
+    return {"outcome": "at_highest" if best["load"] == search["high"] else "found", "found": best, "steps": steps}
 
 
 def _answer_limit(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     known = _judged(search, base, measured)
     place = cut(known)
-    steps = [{key: value for key, value in one.items() if key != "disagree"} for one in known]
+    steps = [{key: value for key, value in entry.items() if key != "disagree"} for entry in known]
     if place == 0:
         return {"outcome": "lowest_breaks_limit", "steps": steps}
     return {
@@ -436,16 +436,16 @@ def _answer_limit(search: dict[str, Any], base: dict[str, Any], measured: dict[s
 
 def _answer_knee(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     loads = [load for load, _count in _wanted_knee(search, base, 1, measured)]
-    steps = [{**one, "power": power(one)} for one in _steps(search, base, loads, measured)]
-    found = max(steps, key=lambda one: one["power"])
-    outcome = {0: "at_lowest", len(steps) - 1: "at_highest"}.get(steps.index(found), "found")
-    return {"outcome": outcome, "found": found, "steps": steps}
+    steps = [{**entry, "power": power(entry)} for entry in _steps(search, base, loads, measured)]
+    best = max(steps, key=lambda entry: entry["power"])
+    outcome = {0: "at_lowest", len(steps) - 1: "at_highest"}.get(steps.index(best), "found")
+    return {"outcome": outcome, "found": best, "steps": steps}
 
 
 def _answer_ladder(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
     rates = _rates(search, base, measured)
     steps = [
-        {**one, "percent": rates[one["load"]], "reached": one["iops"] >= REACHED_SHARE * one["load"]}
-        for one in _steps(search, base, rates, measured)
+        {**entry, "percent": rates[entry["load"]], "reached": entry["iops"] >= REACHED_SHARE * entry["load"]}
+        for entry in _steps(search, base, rates, measured)
     ]
     return {"outcome": "found", "found": _steps(search, base, [None], measured)[0], "steps": steps}

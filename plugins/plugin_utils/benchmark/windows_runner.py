@@ -45,7 +45,7 @@ def task_name(testbed_id: str, folder: str) -> str:
 
 
 class WindowsRun(WindowsScripts):
-    """asked: as plan.validate makes it.
+    """options: as plan.validate makes it.
 
     tell(state) is called while something runs, with a state as runner.py writes it; say(text) now and then, warn(text) of what needs a look.
     """
@@ -55,7 +55,7 @@ class WindowsRun(WindowsScripts):
         execute_module: Callable[..., dict[str, Any]],
         reset: Callable[[], object],
         task_vars: dict[str, Any],
-        asked: dict[str, Any],
+        options: dict[str, Any],
         settings: dict[str, Any],
         tell: Callable[[dict[str, Any]], object],
         say: Callable[[str], object],
@@ -63,17 +63,17 @@ class WindowsRun(WindowsScripts):
     ) -> None:
         self._execute_module, self._reset, self.task_vars = execute_module, reset, task_vars
         self.tell, self.say, self.warn = tell, say, warn
-        self.asked, self.settings = asked, windows_engines.check(settings)
-        self.engine, self.names = windows_engines.ENGINES_HERE[asked["engine"]], ENGINES[asked["engine"]]
+        self.options, self.settings = options, windows_engines.check(settings)
+        self.engine, self.names = windows_engines.ENGINES_HERE[options["engine"]], ENGINES[options["engine"]]
         self.host = task_vars["inventory_hostname"]
 
     # ---- before anything runs
 
     def begin(self, plan: dict[str, Any]) -> dict[str, Any]:
         """See that the engine is there, every layer safe and nothing else measuring; the host's fingerprint. plan: as plan.for_host makes it."""
-        if len("\\".join([self.settings["root"], self.asked["testbed_id"], self.asked["run_id"]])) > LONGEST_FOLDER:
+        if len("\\".join([self.settings["root"], self.options["testbed_id"], self.options["run_id"]])) > LONGEST_FOLDER:
             raise bad_value(
-                "run_id", self.asked["run_id"], "Use a shorter name: it becomes part of paths on the Windows host."
+                "run_id", self.options["run_id"], "Use a shorter name: it becomes part of paths on the Windows host."
             )
         self.plan, self.preparation = plan, preparation.Preparation(plan, self)
         self.layers = {layer["name"]: layer for layer in plan["layers"]}
@@ -81,10 +81,10 @@ class WindowsRun(WindowsScripts):
         self.folders: list[str] = []
         self.failed, self.begun = 0, time.monotonic()
         self.steps_s = duration.steps_s(plan)
-        found: dict[str, Any] = {}
+        program: dict[str, Any] = {}
         for wanted in [self.settings["program"]] if self.settings["program"] else self.engine.programs:
-            found = self.reached("engine_host", {"Program": wanted})
-            if found["program"]:
+            program = self.reached("engine_host", {"Program": wanted})
+            if program["program"]:
                 break
         else:
             raise Failure(
@@ -94,17 +94,17 @@ class WindowsRun(WindowsScripts):
                 program=wanted,
             )
         self.program, self.session = (
-            found["program"],
+            program["program"],
             self.engine.session if self.settings["session"] == "auto" else self.settings["session"],
         )
-        if self.session == "interactive" and found["console_user"].lower() != found["account"].lower():
-            who = found["console_user"] or "nobody"
+        if self.session == "interactive" and program["console_user"].lower() != program["account"].lower():
+            who = program["console_user"] or "nobody"
             raise Failure(
                 "no_session",
                 f"{self.engine.name} needs a desktop, but {who} is logged on at the console of {self.host}.",
-                f"Log on there as {found['account']}, or set benchmark_windows.session to service; see docs/windows.md.",
-                account=found["account"],
-                console_user=found["console_user"],
+                f"Log on there as {program['account']}, or set benchmark_windows.session to service; see docs/windows.md.",
+                account=program["account"],
+                console_user=program["console_user"],
             )
         state, devices = self.reached("state", {"Files": []}), {}
         for layer in plan["layers"]:
@@ -113,32 +113,32 @@ class WindowsRun(WindowsScripts):
                 self.engine.check_disk(layer["path"], device_safety.inspect(state, layer["path"])["disk"])
                 devices[layer["name"]] = {"path": layer["path"], "size_bytes": layer["size_bytes"], **layer["identity"]}
         self._wait_for_earlier()
-        return windows_engines.environment(found, devices, self.engine.name)
+        return windows_engines.environment(program, devices, self.engine.name)
 
     def _guard(self, state: dict[str, Any], layer: dict[str, Any]) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
         return [
-            one["code"]
-            for one in device_safety.guard(
-                state, layer, self.plan["allow_device"], self.asked["testbed_id"], self.plan["known_layers"]
+            refusal["code"]
+            for refusal in device_safety.guard(
+                state, layer, self.plan["allow_device"], self.options["testbed_id"], self.plan["known_layers"]
             )[1]
         ]
 
     def _wait_for_earlier(self) -> None:
         """What an interrupted task of this run left running is waited for; beside anything else nothing is measured."""
-        for one in self._runs():
-            if one["state"] != "running":
+        for run in self._runs():
+            if run["state"] != "running":
                 continue
-            if not self._own(one):
+            if not self._own(run):
                 raise Failure(
                     "run_active",
-                    f"{one['name']} of testbed {one['testbed_id']} is measuring on {self.host}; two at once would measure each other.",
+                    f"{run['name']} of testbed {run['testbed_id']} is measuring on {self.host}; two at once would measure each other.",
                     "Wait for it, or end it: role benchmark with benchmark_state absent.",
-                    folder=one["folder"],
+                    folder=run["folder"],
                 )
-            self.say(f"[{self.host}] {one['name']} of an interrupted task is still running, and is waited for")
+            self.say(f"[{self.host}] {run['name']} of an interrupted task is still running, and is waited for")
             while (
-                self.reached("engine_status", {"Folder": one["folder"], "TaskName": one["task"]})["state"] == "running"
+                self.reached("engine_status", {"Folder": run["folder"], "TaskName": run["task"]})["state"] == "running"
             ):
                 time.sleep(POLL_S)
 
@@ -148,9 +148,9 @@ class WindowsRun(WindowsScripts):
         ]
         return runs
 
-    def _own(self, one: dict[str, Any]) -> bool:
-        ours: bool = one["testbed_id"] == self.asked["testbed_id"]
-        return ours and one["name"].rpartition("-")[0] == self.asked["run_id"]
+    def _own(self, run: dict[str, Any]) -> bool:
+        ours: bool = run["testbed_id"] == self.options["testbed_id"]
+        return ours and run["name"].rpartition("-")[0] == self.options["run_id"]
 
     # ---- points
 
@@ -168,15 +168,15 @@ class WindowsRun(WindowsScripts):
             yield files, self.preparations
             while self.folders:
                 folder = self.folders.pop()
-                self._remove({"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)})
+                self._remove({"Folder": folder, "TaskName": task_name(self.options["testbed_id"], folder)})
             first += len(batch)
-        for one in self._runs():
-            if self._own(one) and not install.uncollected([one]):
-                self._remove({"Folder": one["folder"], "TaskName": one["task"]})
-            elif self._own(one):
+        for run in self._runs():
+            if self._own(run) and not install.uncollected([run]):
+                self._remove({"Folder": run["folder"], "TaskName": run["task"]})
+            elif self._own(run):
                 # Of another plan of this name: only the task that began it knows what it measured.
                 self.warn(
-                    f"[{self.host}] {one['name']} has ended and nobody took its results; they are kept there until the benchmark that began it runs again."
+                    f"[{self.host}] {run['name']} has ended and nobody took its results; they are kept there until the benchmark that began it runs again."
                 )
 
     def _batch(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -209,11 +209,11 @@ class WindowsRun(WindowsScripts):
                 if isinstance(self.engine, windows_engines.Iometer)
                 else ({job["point_id"]: 0 for job in jobs}, [])
             )
-            series = self.names.series(text) if self.names.series and self.asked["series"] and text else []
+            series = self.names.series(text) if self.names.series and self.options["series"] and text else []
         except Failure:
             # Whoever reads the results of each point will say why they cannot be read.
             tests, series = {job["point_id"]: 0 for job in jobs}, []
-        found = {}
+        divided = {}
         for job in jobs:
             own, test = dict(meta), tests[job["point_id"]]
             flags = list(meta["flags"])
@@ -238,8 +238,8 @@ class WindowsRun(WindowsScripts):
                 if name in left:
                     own[key] = hashlib.sha256(left[name]).hexdigest()
             self.failed += bool(own["failures"])
-            found[job["point_id"]] = {**left, "meta.json": json.dumps(own).encode()}
-        return found
+            divided[job["point_id"]] = {**left, "meta.json": json.dumps(own).encode()}
+        return divided
 
     # ---- preparation, as preparation.Executor says it
 
@@ -297,42 +297,44 @@ class WindowsRun(WindowsScripts):
 
         make(folder) says what is run. name: of the preparation that its files belong to, if it is one.
         """
-        asked = [
+        keyed = [
             {key: job[key] for key in ("point_id", "workload", "seed", "path", "size_bytes")}
             | {"pass": job.get("pass")}
             for job in jobs
         ]
         digest = hashlib.sha256(
-            json.dumps([phase, name, self.engine.name, asked], sort_keys=True).encode()
+            json.dumps([phase, name, self.engine.name, keyed], sort_keys=True).encode()
         ).hexdigest()[:10]
         # What precedes the points is marked: it may be lost, as it would be done again.
         mark = install.PREPARATION if name else ""
-        folder = "\\".join([self.settings["root"], self.asked["testbed_id"], f"{self.asked['run_id']}-{mark}{digest}"])
-        place, run = {"Folder": folder, "TaskName": task_name(self.asked["testbed_id"], folder)}, make(folder)
+        folder = "\\".join(
+            [self.settings["root"], self.options["testbed_id"], f"{self.options['run_id']}-{mark}{digest}"]
+        )
+        place, run = {"Folder": folder, "TaskName": task_name(self.options["testbed_id"], folder)}, make(folder)
         self.folders.append(folder)
         if self.reached("engine_status", place)["state"] == "lost":
             self._remove(place)
         self._start(place, run)
         status = self._wait(place, run, phase, jobs)
         ended, files = _ended(status) or {}, {key: text.encode() for key, text in run["job"].items()}
-        for one in status["files"]:
-            if one["name"] in (self.names.raw, "stderr.txt") and one["size_bytes"]:
-                files[one["name"]] = self._read(f"{folder}\\{one['name']}")
+        for file in status["files"]:
+            if file["name"] in (self.names.raw, "stderr.txt") and file["size_bytes"]:
+                files[file["name"]] = self._read(f"{folder}\\{file['name']}")
         if name:
             kept = self.preparations.setdefault(name, {})
             for key, content in files.items():
                 kept[key] = kept.get(key, b"") + content
-        found = {
+        outcome = {
             "files": files,
             "exit_code": None if ended.get("exit_code") is None else ended["exit_code"] & 0xFFFFFFFF,
             "failures": [],
             **{key: ended[key] for key in ("started_utc", "finished_utc") if ended.get(key)},
         }
-        if "started_utc" in found and "finished_utc" in found:
-            found["wall_s"] = round(unix_s(ended["finished_utc"]) - unix_s(ended["started_utc"]), 3)
-        found["failures"] = self._failures(status, run)
+        if "started_utc" in outcome and "finished_utc" in outcome:
+            outcome["wall_s"] = round(unix_s(ended["finished_utc"]) - unix_s(ended["started_utc"]), 3)
+        outcome["failures"] = self._failures(status, run)
         self._name_left(ended.get("left") or [])
-        return found
+        return outcome
 
     def _remove(self, place: dict[str, Any]) -> None:
         self._name_left(self.reached("engine_remove", place).get("left") or [])
@@ -344,7 +346,7 @@ class WindowsRun(WindowsScripts):
     def _failures(self, status: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
         ended = _ended(status)
         if status["state"] == "overdue" or (ended and ended["timed_out"]):
-            silent = not any(one["name"] == self.names.raw and one["size_bytes"] for one in status["files"])
+            silent = not any(file["name"] == self.names.raw and file["size_bytes"] for file in status["files"])
             return [
                 {
                     "code": "engine_timeout",

@@ -31,7 +31,7 @@ FILES = (
     "stderr.txt",
     "series.json",
 )
-# What was to be measured: {point, layer, asked}, the arguments of archive.read_point. With it a result can be made again of its files (verify.py).
+# What was to be measured: {point, layer, asked}, which archive.read_point is given. With it a result can be made again of its files (verify.py).
 POINT = "point.json"
 # What lies beside a result.json, which is made of it.
 KEPT = (*FILES, POINT)

@@ -46,7 +46,7 @@ class WindowsMemory(Memory):
         super().__init__(state_dir, f"{area}-{testbed_id}", host)
 
 
-def _said(answer: dict[str, Any]) -> str:
+def _error_of(answer: dict[str, Any]) -> str:
     """Why a script failed: the last of its errors is what ended it. A message is only there when the module could not run it at all."""
     errors = [
         (error.get("exception") or {}).get("message") or error.get("output") or ""
@@ -89,10 +89,10 @@ class WindowsScripts:
             arguments["sensitive_parameters"] = [{"name": "Chap", "username": secret[0], "password": secret[1]}]
         answer = self.module(POWERSHELL, arguments)
         if answer.get("failed"):
-            said = " ".join(_said(answer).split())
+            reason = " ".join(_error_of(answer).split())
             if secret:
-                said = said.replace(secret[1], "(secret)")
-            if OTHER_POWERSHELL in said:
+                reason = reason.replace(secret[1], "(secret)")
+            if OTHER_POWERSHELL in reason:
                 raise Failure(
                     "powershell_core",
                     f"{self.task_vars['inventory_hostname']} runs scripts in PowerShell 7, where the cmdlets of the iSCSI target give no objects.",
@@ -102,7 +102,7 @@ class WindowsScripts:
                 )
             raise Failure(
                 "windows_script_failed",
-                f"{name} failed on {self.task_vars['inventory_hostname']}: {said[:400].rstrip('.')}.",
+                f"{name} failed on {self.task_vars['inventory_hostname']}: {reason[:400].rstrip('.')}.",
                 "Look at the message, and at the host's event log.",
                 script=name,
             )
@@ -110,14 +110,14 @@ class WindowsScripts:
         return result
 
     def state(self, files: list[Any] | None = None) -> dict[str, Any]:
-        found = self.script("state", {"Files": files or []})
-        if not isinstance(found, dict) or "about" not in found:
+        state = self.script("state", {"Files": files or []})
+        if not isinstance(state, dict) or "about" not in state:
             raise Failure(
                 "state_unreadable",
                 "The host's answer is no state.",
                 "Update ansible.windows, and look at the host with -vvv.",
             )
-        return found
+        return state
 
 
 class WindowsAction(WindowsScripts, CollectionAction):
@@ -157,31 +157,31 @@ class WindowsAction(WindowsScripts, CollectionAction):
         """Carry the steps out, unless in check mode. after(step) is called after each and its record is kept."""
         if self._task.check_mode:
             return
-        for one in steps:
-            self.script(one["script"], one["parameters"], one["secret"])
+        for step in steps:
+            self.script(step["script"], step["parameters"], step["secret"])
             if after:
-                after(self.memory.data, one)
+                after(self.memory.data, step)
                 self.memory.save()
 
     def call(self, calls: list[Any]) -> list[Any]:
         """Carry out calls of others' modules, whose check mode is their own; each with its answer."""
         done = []
-        for one in calls:
-            answer = self.module(one["module"], one["arguments"])
+        for call in calls:
+            answer = self.module(call["module"], call["arguments"])
             if answer.get("failed"):
                 raise Failure(
-                    f"{one['op']}_failed",
-                    f"{one['target']} could not be changed: {str(answer.get('msg')).rstrip('.')}.",
+                    f"{call['op']}_failed",
+                    f"{call['target']} could not be changed: {str(answer.get('msg')).rstrip('.')}.",
                     "Look at the message, and at the host's event log.",
-                    target=one["target"],
+                    target=call["target"],
                 )
-            done.append({**one, "answer": answer})
+            done.append({**call, "answer": answer})
         return done
 
     @staticmethod
     def changes(done: list[Any]) -> list[Any]:
         """Only the calls that changed something are told of."""
-        return [one for one in done if one["answer"].get("changed")]
+        return [call for call in done if call["answer"].get("changed")]
 
     def remember(self, data: dict[str, Any]) -> None:
         if not self._task.check_mode and data != self.memory.data:

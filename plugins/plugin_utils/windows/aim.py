@@ -42,7 +42,7 @@ def check(params: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- what the program says
 
 
-def said(answer: dict[str, Any]) -> str:
+def output_of(answer: dict[str, Any]) -> str:
     return " ".join(f"{answer['errors']} {answer['output']}".split())
 
 
@@ -54,7 +54,7 @@ def check_answer(arguments: str, answer: dict[str, Any]) -> None:
     ended = "did not end in time" if code is None else f"ended with exit code {code}"
     raise Failure(
         "aim_failed",
-        f"aim_ll {arguments} {ended}: {(said(answer) or 'no message')[:400].rstrip('.')}.",
+        f"aim_ll {arguments} {ended}: {(output_of(answer) or 'no message')[:400].rstrip('.')}.",
         "Look at the message.",
         exit_code=code,
     )
@@ -77,7 +77,7 @@ def listing(answer: dict[str, Any], program: str) -> dict[str, Any]:
     if code != 0:
         raise Failure(
             "driver_inaccessible",
-            f"{PRODUCT} could not list its devices: {(said(answer) or 'no message')[:400].rstrip('.')}.",
+            f"{PRODUCT} could not list its devices: {(output_of(answer) or 'no message')[:400].rstrip('.')}.",
             "Restart the host; when it stays so, install the driver and the program of one version.",
             exit_code=code,
         )
@@ -118,7 +118,7 @@ def as_made(disk: dict[str, Any], state: dict[str, Any]) -> bool:
 def _disk(kept: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: bool) -> dict[str, Any] | None:
     """The disk of a recorded device, or None when it is gone or somebody else's by now."""
     device = listed["devices"].get(kept["device"])
-    disk = next((one for one in state["disks"] if device and one["number"] == device["drive"]), None)
+    disk = next((entry for entry in state["disks"] if device and entry["number"] == device["drive"]), None)
     if not disk or not device["in_memory"] or {device["size_bytes"], disk["size_bytes"]} != {kept["size_bytes"]}:
         return None
     this_start = kept["boot"] == state["about"]["boot"]
@@ -132,7 +132,7 @@ def _disk(kept: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], f
     )
 
 
-def found(
+def present_disks(
     memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], fresh: tuple[Any, ...] = ()
 ) -> dict[str, Any]:
     """{name: disk} of the recorded devices that are there."""
@@ -162,14 +162,16 @@ def _run(op: str, target: str, was: Any, will: Any, arguments: str) -> dict[str,
 
 def with_program(steps: list[Any], program: str) -> list[Any]:
     return [
-        {**one, "parameters": {"Program": program, **one["parameters"]}} if one["script"] == "aim_run" else one
-        for one in steps
+        {**planned, "parameters": {"Program": program, **planned["parameters"]}}
+        if planned["script"] == "aim_run"
+        else planned
+        for planned in steps
     ]
 
 
 def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory: dict[str, Any]) -> list[Any]:
     """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
-    there, kept = found(memory, state, listed), memory.get("devices", {})
+    there, kept = present_disks(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
     for name, disk in there.items():
         if name in wanted and kept[name]["size_bytes"] != wanted[name]["size_bytes"]:
@@ -276,7 +278,7 @@ def may_be_there(memory: dict[str, Any], state: dict[str, Any]) -> bool:
 
 
 def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
-    kept, there = memory.get("devices", {}), found(memory, state, listed)
+    kept, there = memory.get("devices", {}), present_disks(memory, state, listed)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items()]
     others = set(listed["devices"]) - {kept[name]["device"] for name in there}
     if memory.get("driver") and listed["driver"] and not others:
@@ -290,18 +292,18 @@ def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str,
 
 def left(memory: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """The record after a teardown: the driver stays on it while others need it."""
-    kept = memory.get("driver") and listed["driver"] and not any(one["op"] == "driver" for one in steps)
+    kept = memory.get("driver") and listed["driver"] and not any(planned["op"] == "driver" for planned in steps)
     return {"driver": True} if kept else {}
 
 
 def remember(memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
     """The record with the devices that are about to be made, and without those that are gone; kept before the first step."""
-    there = found(memory, state, listed)
+    there = present_disks(memory, state, listed)
     devices = {name: kept for name, kept in memory.get("devices", {}).items() if name in there}
-    for one in (one for one in steps if one["op"] == "make_disk"):
-        devices[one["name"]] = {
-            "device": one["device"],
-            "size_bytes": one["size_bytes"],
+    for planned in (planned for planned in steps if planned["op"] == "make_disk"):
+        devices[planned["name"]] = {
+            "device": planned["device"],
+            "size_bytes": planned["size_bytes"],
             "boot": state["about"]["boot"],
             "unique_id": None,
             "serial": None,

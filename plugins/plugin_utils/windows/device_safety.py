@@ -84,13 +84,13 @@ def _places(disk: dict[str, Any]) -> list[Any]:
 
 def _beneath(state: dict[str, Any], path: str) -> dict[str, Any] | None:
     """The disk that a file lies on: the one that is mounted nearest to it."""
-    found = [
+    mounted = [
         (len(place), disk)
         for disk in state["disks"]
         for place in _places(disk)
         if path.lower().startswith(place.lower().rstrip("\\") + "\\")
     ]
-    return max(found, key=lambda one: one[0], default=(0, None))[1]
+    return max(mounted, key=lambda pair: pair[0], default=(0, None))[1]
 
 
 def judge(
@@ -106,9 +106,9 @@ def judge(
     layers: the published layers; a file lies on the disk of the layer beneath its own.
     """
     facts = inspect(state, layer["path"])
-    path, found = facts["path"], purpose_refusals(facts, layer) if overwrite else []
+    path, refusals = facts["path"], purpose_refusals(facts, layer) if overwrite else []
     if facts["type"] == "missing":
-        found.append(
+        refusals.append(
             refusal(
                 "device_missing",
                 f"{path} does not exist on this host.",
@@ -116,16 +116,16 @@ def judge(
             )
         )
     elif facts["type"] not in ("disk", "file"):
-        found.append(
+        refusals.append(
             refusal(
                 "not_a_device", f"{path} is a {facts['type']}.", "Name a path like \\\\.\\PhysicalDrive1 or T:\\file."
             )
         )
     else:
-        found += _never(state, facts)
-        found += _disk(state, facts, layer) if facts["type"] == "disk" else _file(facts, layer, testbed_id, layers)
-        found += _usable(facts) + _virtual_disks(state, facts)
-    return lift(found, facts["resolved"].lower() in {name.lower() for name in allow}, FINAL)
+        refusals += _never(state, facts)
+        refusals += _disk(state, facts, layer) if facts["type"] == "disk" else _file(facts, layer, testbed_id, layers)
+        refusals += _usable(facts) + _virtual_disks(state, facts)
+    return lift(refusals, facts["resolved"].lower() in {name.lower() for name in allow}, FINAL)
 
 
 def guard(
@@ -137,9 +137,9 @@ def guard(
     overwrite: bool = True,
 ) -> tuple[Any, ...]:
     """(facts, overridden); raises the first refusal as a Failure with all of them in its details."""
-    found, overridden = judge(state, layer, allow, testbed_id, layers, overwrite)
-    if found:
-        raise as_failure(layer, found)
+    refusals, overridden = judge(state, layer, allow, testbed_id, layers, overwrite)
+    if refusals:
+        raise as_failure(layer, refusals)
     return inspect(state, layer["path"]), overridden
 
 
@@ -171,11 +171,11 @@ def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
 
 
 def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
-    path, disk, identity, found = facts["path"], facts["disk"], layer["identity"], []
+    path, disk, identity, refusals = facts["path"], facts["disk"], layer["identity"], []
     everywhere = _all_of(state, facts)
-    places = [place for one in everywhere for place in _places(one)]
+    places = [place for disk_there in everywhere for place in _places(disk_there)]
     if places:
-        found.append(
+        refusals.append(
             refusal(
                 "device_mounted",
                 f"{path} is mounted as {', '.join(places)}.",
@@ -183,11 +183,13 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -
             )
         )
     if identity.get("mount_point"):
-        found.append(refusal("not_a_device", f"{path} is a disk, but the layer is a file.", "Build the testbed again."))
-    if any(part["type"] != RESERVED for one in everywhere for part in one["partitions"]):
-        found.append(refusal("device_partitioned", f"{path} has partitions.", "Name a disk without them."))
+        refusals.append(
+            refusal("not_a_device", f"{path} is a disk, but the layer is a file.", "Build the testbed again.")
+        )
+    if any(part["type"] != RESERVED for disk_there in everywhere for part in disk_there["partitions"]):
+        refusals.append(refusal("device_partitioned", f"{path} has partitions.", "Name a disk without them."))
     if facts["same"]:
-        found.append(
+        refusals.append(
             refusal(
                 "device_held",
                 f"{path} and disk {', '.join(map(str, facts['same']))} have one unique id: they may be one disk.",
@@ -195,7 +197,7 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -
             )
         )
     if not identity.get("unique_id"):
-        found.append(
+        refusals.append(
             refusal(
                 "identity_missing",
                 f"Nothing proves that {path} is the disk of layer {layer['name']}.",
@@ -203,16 +205,16 @@ def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -
             )
         )
     elif identity["unique_id"] != disk["unique_id"]:
-        found.append(_other_disk(facts, identity["unique_id"]))
+        refusals.append(_other_disk(facts, identity["unique_id"]))
     if identity.get("serial") and plain_serial(identity["serial"]) != plain_serial(disk["serial"]):
-        found.append(
+        refusals.append(
             refusal(
                 "wrong_serial",
                 f"{path} has serial {disk['serial'] or 'none'}, the layer has {identity['serial']}.",
                 "Build the testbed again; this is another disk.",
             )
         )
-    return found + size_refusals(facts, layer)
+    return refusals + size_refusals(facts, layer)
 
 
 def _other_disk(facts: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -264,20 +266,22 @@ def _file(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers:
         ),
         None,
     )
-    found = [_other_disk(facts, beneath)] if beneath and beneath != facts["disk"]["unique_id"] else []
-    return found + size_refusals(facts, layer)
+    refusals = [_other_disk(facts, beneath)] if beneath and beneath != facts["disk"]["unique_id"] else []
+    return refusals + size_refusals(facts, layer)
 
 
 def _usable(facts: dict[str, Any]) -> list[Any]:
-    path, disk, found = facts["path"], facts["disk"], []
+    path, disk, refusals = facts["path"], facts["disk"], []
     if disk["offline"]:
         reason = disk["offline_reason"] or "no reason told"
-        found.append(
+        refusals.append(
             refusal("disk_offline", f"{path} is on a disk that is offline ({reason}).", "Build the testbed again.")
         )
     if disk["read_only"]:
-        found.append(refusal("device_read_only", f"{path} is on a disk that is read-only.", "Build the testbed again."))
-    return found
+        refusals.append(
+            refusal("device_read_only", f"{path} is on a disk that is read-only.", "Build the testbed again.")
+        )
+    return refusals
 
 
 def _virtual_disks(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:

@@ -124,8 +124,8 @@ class Fio(_AnyDisk):
 
     def filled(self, text: str, _point: dict[str, Any]) -> tuple[Any, ...]:
         """(bytes that are written for sure, bytes a second)."""
-        (found,) = fio.results(text)
-        return found.get("write", {}).get("bytes", 0), None
+        (result,) = fio.results(text)
+        return result.get("write", {}).get("bytes", 0), None
 
 
 class _ByTime:
@@ -154,17 +154,17 @@ class _ByTime:
         return lambda folder: self.run([point], folder, settings), point
 
     @staticmethod
-    def _written(found: dict[str, Any], point: dict[str, Any]) -> tuple[Any, ...]:
-        if found["failures"]:
+    def _written(result: dict[str, Any], point: dict[str, Any]) -> tuple[Any, ...]:
+        if result["failures"]:
             raise Failure(
-                found["failures"][0]["code"],
-                found["failures"][0]["message"],
+                result["failures"][0]["code"],
+                result["failures"][0]["message"],
                 "Look at the device, and at the host's event log.",
             )
-        workload, size = point["workload"], found["write"]["bytes"]
+        workload, size = point["workload"], result["write"]["bytes"]
         # What was on its way at the end may lie anywhere in the last blocks. Beyond the end of the range it began anew.
         sure = max(0, size // workload["block_size_bytes"] - FILL_DEPTH) * workload["block_size_bytes"]
-        return min(sure, workload["range"]["size_bytes"]), size / found["runtime_s"]
+        return min(sure, workload["range"]["size_bytes"]), size / result["runtime_s"]
 
 
 class Diskspd(_AnyDisk, _ByTime):
@@ -197,8 +197,8 @@ class Diskspd(_AnyDisk, _ByTime):
         }
 
     def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
-        (found,) = diskspd.results(text)
-        return self._written(found, point)
+        (result,) = diskspd.results(text)
+        return self._written(result, point)
 
 
 class Iometer(_ByTime):
@@ -226,20 +226,20 @@ class Iometer(_ByTime):
             )
 
     def batches(self, points: list[Any]) -> list[Any]:
-        found, left = [], list(points)
+        batches, left = [], list(points)
         while left:
             same = next((index for index, point in enumerate(left) if point["layer"] != left[0]["layer"]), len(left))
             count = next(
                 count
                 for count in range(min(same, MOST_TESTS), 0, -1)
-                if self._one_file([point["workload"] for point in left[:count]])
+                if self._share_file([point["workload"] for point in left[:count]])
             )
-            found.append(left[:count])
+            batches.append(left[:count])
             left = left[count:]
-        return found
+        return batches
 
     @staticmethod
-    def _one_file(workloads: list[Any]) -> bool:
+    def _share_file(workloads: list[Any]) -> bool:
         """Whether one configuration runs these in this order."""
         return icf.group(workloads) == [workloads]
 
@@ -260,7 +260,11 @@ class Iometer(_ByTime):
         port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
         workloads = self._workloads(points)
         text = icf.write(workloads, [icf.target_of(path)]).replace("\n", "\r\n")
-        limit_s = LOGIN_S + sum(one["ramp_s"] + one["runtime_s"] + BETWEEN_TESTS_S for one in workloads) + GRACE_S
+        limit_s = (
+            LOGIN_S
+            + sum(workload["ramp_s"] + workload["runtime_s"] + BETWEEN_TESTS_S for workload in workloads)
+            + GRACE_S
+        )
         return {
             "arguments": [
                 "/c",
@@ -287,14 +291,14 @@ class Iometer(_ByTime):
 
     def tests(self, text: str, points: list[Any]) -> tuple[Any, ...]:
         """({point_id: position of its test in the output, None when it has none}, failures of no test in particular)."""
-        found = list(enumerate(iometer.results(text))) if text else []
-        done = [(position, one) for position, one in found if "job_name" in one or "total" in one]
+        tests = list(enumerate(iometer.results(text))) if text else []
+        done = [(position, test) for position, test in tests if "job_name" in test or "total" in test]
         places: dict[str, int | None] = {point["point_id"]: None for point in points}
-        for point, (name, depth), (position, one) in zip(points, icf.steps(self._workloads(points)), done):
-            if (one.get("job_name", name), one.get("workload", {}).get("queue_depth", depth)) != (name, depth):
+        for point, (name, depth), (position, test) in zip(points, icf.steps(self._workloads(points)), done):
+            if (test.get("job_name", name), test.get("workload", {}).get("queue_depth", depth)) != (name, depth):
                 break
             places[point["point_id"]] = position
-        return places, [failure for pair in found if pair not in done for failure in pair[1]["failures"]]
+        return places, [failure for pair in tests if pair not in done for failure in pair[1]["failures"]]
 
     def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
         return self._written(iometer.results(text)[0], point)

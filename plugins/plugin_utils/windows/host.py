@@ -83,13 +83,13 @@ def module_call(op: str, target: str, was: Any, will: Any, module: str, **argume
 
 
 def service(state: dict[str, Any], name: str) -> dict[str, Any] | None:
-    return next((one for one in state["services"] if one["name"] == name), None)
+    return next((entry for entry in state["services"] if entry["name"] == name), None)
 
 
 def serving(state: dict[str, Any]) -> bool:
     """Whether the target server runs, without which it has neither targets nor virtual disks to show."""
-    found = service(state, TARGET_SERVICE)
-    return found is not None and found["state"] == "Running"
+    target_service = service(state, TARGET_SERVICE)
+    return target_service is not None and target_service["state"] == "Running"
 
 
 def check_number(variable: str, value: int, what: str, least: int, most: int) -> int:

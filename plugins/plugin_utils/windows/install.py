@@ -128,12 +128,12 @@ def remember(memory: dict[str, Any], params: dict[str, Any], calls: list[Any]) -
     if not calls:
         return memory
     new = {"folder": folder(params), "package": _file(params) if kind(params["download"]["url"]) == "msi" else None}
-    return {**memory, "brought": [*(one for one in memory.get("brought", []) if one != new), new]}
+    return {**memory, "brought": [*(entry for entry in memory.get("brought", []) if entry != new), new]}
 
 
 def packages(memory: dict[str, Any]) -> list[Any]:
     """Files without which what was brought cannot be uninstalled."""
-    return [one["package"] for one in memory.get("brought", []) if one["package"]]
+    return [entry["package"] for entry in memory.get("brought", []) if entry["package"]]
 
 
 def absent_plan(memory: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
@@ -145,16 +145,16 @@ def absent_plan(memory: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...
         for package in packages(memory)
         if package in state["files"]
     ]
-    folders = dict.fromkeys(one["folder"] for one in memory.get("brought", []))
+    folders = dict.fromkeys(entry["folder"] for entry in memory.get("brought", []))
     return calls, [step("folder", each, "there", None, "folder_remove", Folder=each) for each in folders]
 
 
 def uncollected(runs: list[Any]) -> list[Any]:
     """Names of the runs of an engine that have ended and measured something: what is there has been taken by nobody."""
     return [
-        one["name"]
-        for one in runs
-        if one["state"] == "ended" and not one["name"].rpartition("-")[2].startswith(PREPARATION)
+        run["name"]
+        for run in runs
+        if run["state"] == "ended" and not run["name"].rpartition("-")[2].startswith(PREPARATION)
     ]
 
 
@@ -173,8 +173,8 @@ def refuse_uncollected(runs: list[Any]) -> None:
 def ends(runs: list[Any]) -> list[Any]:
     """Steps that end these runs of the testbed and remove what they left."""
     return [
-        step("run", one["folder"], one["state"], None, "engine_remove", Folder=one["folder"], TaskName=one["task"])
-        for one in runs
+        step("run", run["folder"], run["state"], None, "engine_remove", Folder=run["folder"], TaskName=run["task"])
+        for run in runs
     ]
 
 

@@ -49,7 +49,7 @@ def label(testbed_id: str, name: str) -> str:
 def check(params: dict[str, Any]) -> list[Any]:
     """The datastores with their disk's layer; raises bad_value or layer_missing. Each adds {letter, label, expected, benchmark_bytes}."""
     check_id("datastore_testbed_id", params["testbed_id"])
-    found, seen = [], set()
+    datastores, seen = [], set()
     for wanted in params["datastores"]:
         variable = f"datastore_datastores {wanted['name']}"
         check_name("datastore_datastores name", wanted["name"])
@@ -87,7 +87,7 @@ def check(params: dict[str, Any]) -> list[Any]:
                 wanted["benchmark_file_mib"],
                 f"The layer has {layer['size_bytes'] >> 20} MiB; leave {OVERHEAD_BYTES >> 20} MiB to the file system.",
             )
-        found.append(
+        datastores.append(
             {
                 **wanted,
                 "letter": letter[1].upper(),
@@ -96,7 +96,7 @@ def check(params: dict[str, Any]) -> list[Any]:
                 "benchmark_bytes": size,
             }
         )
-    return found
+    return datastores
 
 
 def _disk(state: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any] | None:

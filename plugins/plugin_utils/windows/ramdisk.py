@@ -143,20 +143,21 @@ def _removed(state: dict[str, Any], disks: list[Any], expect_free: bool = True) 
 
 def _matching(state: dict[str, Any], disk: dict[str, Any]) -> dict[str, Any]:
     """The one disk of the host that is meant."""
-    found = [
-        one
-        for one in state["disks"]
-        if fnmatch.fnmatchcase(one["name"].lower(), disk["model"].lower()) and one["size_bytes"] == disk["size_bytes"]
+    matching = [
+        candidate
+        for candidate in state["disks"]
+        if fnmatch.fnmatchcase(candidate["name"].lower(), disk["model"].lower())
+        and candidate["size_bytes"] == disk["size_bytes"]
     ]
-    if len(found) != 1:
+    if len(matching) != 1:
         raise Failure(
-            "device_missing" if not found else "device_ambiguous",
-            f"{len(found) or 'No'} disks of model {disk['model']} with {disk['size_bytes']} bytes are on this host, for RAM disk {disk['name']}.",
+            "device_missing" if not matching else "device_ambiguous",
+            f"{len(matching) or 'No'} disks of model {disk['model']} with {disk['size_bytes']} bytes are on this host, for RAM disk {disk['name']}.",
             "Make one with its own product, and correct model and size_mib.",
             name=disk["name"],
-            disks=[{key: one[key] for key in ("number", "name", "size_bytes")} for one in state["disks"]],
+            disks=[{key: present[key] for key in ("number", "name", "size_bytes")} for present in state["disks"]],
         )
-    (disk_there,) = found
+    (disk_there,) = matching
     refuse_disk(disk_there, f"RAM disk {disk['name']}")
     return dict(disk_there)
 
@@ -168,27 +169,29 @@ def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str
     )
     names: dict[str, Any] = {}
     for disk in disks:
-        found = _matching(state, disk)
-        first = names.setdefault(found["number"], disk["name"])
+        present = _matching(state, disk)
+        first = names.setdefault(present["number"], disk["name"])
         if first != disk["name"]:
             raise bad_value(
                 f"ramdisk_disks {disk['name']} model",
                 disk["model"],
-                f"It is disk {found['number']}, as that of {first} is; give each disk one name.",
+                f"It is disk {present['number']}, as that of {first} is; give each disk one name.",
             )
-        _refuse_used(found, f"RAM disk {disk['name']}")
-        steps += ready_steps(found)
-        if found["style"] == "GPT":
-            steps.append(step("clear", f"disk {found['number']}", "GPT", None, "disk_clear", Number=found["number"]))
-        if found["style"] != "MBR":
+        _refuse_used(present, f"RAM disk {disk['name']}")
+        steps += ready_steps(present)
+        if present["style"] == "GPT":
+            steps.append(
+                step("clear", f"disk {present['number']}", "GPT", None, "disk_clear", Number=present["number"])
+            )
+        if present["style"] != "MBR":
             steps.append(
                 step(
                     "initialize",
-                    f"disk {found['number']}",
+                    f"disk {present['number']}",
                     None,
                     "MBR",
                     "disk_initialize",
-                    Number=found["number"],
+                    Number=present["number"],
                     Style="MBR",
                 )
             )
@@ -209,14 +212,14 @@ def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
     """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
     steps = []
     for name, before in recorded.items():
-        found = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
-        if not found or all(found[key] == before[key] for key in before):
+        present = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
+        if not present or all(present[key] == before[key] for key in before):
             continue
-        refuse_disk(found, f"RAM disk {name}", unique_id=before["unique_id"])
-        _refuse_used(found, f"RAM disk {name}")
-        where, restyled = f"disk {found['number']}", found["style"] != before["style"]
-        if restyled and found["style"] != "RAW":
-            steps.append(step("clear", where, found["style"], None, "disk_clear", Number=found["number"]))
+        refuse_disk(present, f"RAM disk {name}", unique_id=before["unique_id"])
+        _refuse_used(present, f"RAM disk {name}")
+        where, restyled = f"disk {present['number']}", present["style"] != before["style"]
+        if restyled and present["style"] != "RAW":
+            steps.append(step("clear", where, present["style"], None, "disk_clear", Number=present["number"]))
         if restyled and before["style"] != "RAW":
             steps.append(
                 step(
@@ -225,12 +228,12 @@ def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
                     None,
                     before["style"],
                     "disk_initialize",
-                    Number=found["number"],
+                    Number=present["number"],
                     Style=before["style"],
                 )
             )
         if before["read_only"]:
-            steps.append(step("read_only", where, "writable", "read-only", "disk_read_only", Number=found["number"]))
+            steps.append(step("read_only", where, "writable", "read-only", "disk_read_only", Number=present["number"]))
     return steps
 
 
@@ -249,15 +252,15 @@ def remember(memory: dict[str, Any], state: dict[str, Any], provider: str, disks
         name: before for name, before in memory.get("disks", {}).items() if name in {disk["name"] for disk in disks}
     }
     for disk in disks:
-        found = _matching(state, disk)
-        if known.get(disk["name"], {}).get("unique_id") != found["unique_id"]:
-            known[disk["name"]] = {key: found[key] for key in ("unique_id", "style", "read_only")}
+        present = _matching(state, disk)
+        if known.get(disk["name"], {}).get("unique_id") != present["unique_id"]:
+            known[disk["name"]] = {key: present[key] for key in ("unique_id", "style", "read_only")}
     return {**memory, "disks": known}
 
 
 def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id: str) -> list[Any]:
     """The disks as layers, without their host."""
-    found = []
+    layers = []
     for disk in disks:
         layer = {
             "name": f"backing-{disk['name']}",
@@ -272,11 +275,11 @@ def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id
                 "virtual_disk": virtual_path(testbed_id, disk["name"]),
                 "stamp": stamp(testbed_id, disk["name"]),
             }
-            found.append({**layer, "path": None, "identity": identity})
+            layers.append({**layer, "path": None, "identity": identity})
         else:
             drive = _matching(state, disk)
             identity = {key: drive[key] for key in ("unique_id", "serial") if drive[key]}
-            found.append(
+            layers.append(
                 {
                     **layer,
                     "path": drive_path(drive["number"]),
@@ -284,7 +287,7 @@ def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id
                     "detail": {"provider": provider, "model": drive["name"]},
                 }
             )
-    return found
+    return layers
 
 
 def needs_target_server(state: dict[str, Any], provider: str) -> bool:

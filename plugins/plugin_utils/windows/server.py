@@ -81,9 +81,9 @@ def plan(
     if loopback and state["loopback"] != 1:
         calls.append(_loopback(state["loopback"], 1))
     if state["feature"] == "Installed":
-        found = service(state, TARGET_SERVICE)
+        target_service = service(state, TARGET_SERVICE)
         unread = state["loopback"] != 1 or (memory or {}).get("unread_since") == state["about"]["boot"]
-        if loopback and unread and found and found["state"] == "Running":
+        if loopback and unread and target_service and target_service["state"] == "Running":
             if users(state):
                 raise Failure(
                     "service_in_use",
@@ -92,12 +92,12 @@ def plan(
                     users=users(state),
                 )
             calls.append(_restart())
-        if found and (found["state"], found["start_mode"]) != ("Running", "Auto"):
+        if target_service and (target_service["state"], target_service["start_mode"]) != ("Running", "Auto"):
             calls.append(
                 module_call(
                     "service",
                     TARGET_SERVICE,
-                    f"{found['state']}, {found['start_mode']}",
+                    f"{target_service['state']}, {target_service['start_mode']}",
                     "Running, Auto",
                     SERVICES,
                     name=TARGET_SERVICE,
@@ -181,11 +181,11 @@ def _restart() -> dict[str, Any]:
 
 def _loopback_given_back(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
     """While something of this testbed is left it may still be used. What others use is not restarted: the service reads the switch when it starts next."""
-    own = [one for one in state["virtual_disks"] + state["targets"] if stamped(one["description"], testbed_id)]
+    own = [item for item in state["virtual_disks"] + state["targets"] if stamped(item["description"], testbed_id)]
     if "loopback_was" not in memory or own or state["loopback"] == memory["loopback_was"]:
         return []
-    found = service(state, TARGET_SERVICE)
-    restart = [_restart()] if found and found["state"] == "Running" and not users(state) else []
+    target_service = service(state, TARGET_SERVICE)
+    restart = [_restart()] if target_service and target_service["state"] == "Running" and not users(state) else []
     return [_loopback(state["loopback"], memory["loopback_was"]), *restart]
 
 

@@ -112,15 +112,15 @@ def check(params: dict[str, Any]) -> list[Any]:
 
 
 def _running(state: dict[str, Any]) -> bool:
-    found = service(state, INITIATOR_SERVICE)
-    if not found or found["start_mode"] == "Disabled":
+    initiator_service = service(state, INITIATOR_SERVICE)
+    if not initiator_service or initiator_service["start_mode"] == "Disabled":
         raise Failure(
             "service_disabled",
-            f"The service {INITIATOR_SERVICE} of this host is {'disabled' if found else 'missing'}.",
+            f"The service {INITIATOR_SERVICE} of this host is {'disabled' if initiator_service else 'missing'}.",
             "Set its start type to manual or automatic.",
             service=INITIATOR_SERVICE,
         )
-    return bool(found["state"] == "Running")
+    return bool(initiator_service["state"] == "Running")
 
 
 def _started() -> dict[str, Any]:
@@ -248,16 +248,16 @@ def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = 
     ]
 
 
-def found_disks(state: dict[str, Any], targets: list[Any]) -> dict[tuple[str, int], dict[str, Any]]:
+def present_disks(state: dict[str, Any], targets: list[Any]) -> dict[tuple[str, int], dict[str, Any]]:
     """{(iqn, lun): disk} of the wanted LUNs that are there."""
     sessions = {session["iqn"]: session for session in state["initiator"]["sessions"]}
-    found = {}
+    disks = {}
     for target in targets:
         for number in sessions.get(target["iqn"], {"disks": []})["disks"]:
             for disk in state["disks"]:
                 if disk["number"] == number and disk["lun"] in {lun["lun"] for lun in target["luns"]}:
-                    found[(target["iqn"], disk["lun"])] = disk
-    return found
+                    disks[(target["iqn"], disk["lun"])] = disk
+    return disks
 
 
 def missing(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[tuple[str, int]]:
@@ -305,7 +305,7 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool
     if not _running(state):
         return [_started()] if memory.get("portals") else []
     sessions = [session for session in state["initiator"]["sessions"] if session["iqn"] in memory.get("sessions", [])]
-    steps = [one for session in sessions for one in _logout(state, session, expect_free)]
+    steps = [planned for session in sessions for planned in _logout(state, session, expect_free)]
     portals = [
         portal
         for portal in state["initiator"]["portals"]
@@ -334,7 +334,7 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: lis
     kept = (
         memory.get("service_was") == "Stopped"
         and _running(state)
-        and not any(one["script"] == "service_stop" for one in steps)
+        and not any(planned["script"] == "service_stop" for planned in steps)
     )
     return {"service_was": "Stopped"} if kept else {}
 

@@ -21,23 +21,26 @@ def lines(state: dict[str, Any], testbed_id: str = "") -> dict[str, Any]:
         return bool(testbed_id) and description.startswith(OWN_STAMP) and not stamped(description, testbed_id)
 
     initiator, disks = state["initiator"], {disk["number"]: disk for disk in state["disks"]}
-    found = {
+    sections = {
         "features": [f"FS-iSCSITarget-Server {state['feature']}"] if state["feature"] else [],
-        "services": [f"{one['name']} {one['state']}, start {one['start_mode']}" for one in state["services"]],
+        "services": [
+            f"{service['name']} {service['state']}, start {service['start_mode']}" for service in state["services"]
+        ],
         "virtual_disks": [
-            f"{one['path']} {one['size_bytes']} bytes"
-            for one in state["virtual_disks"]
-            if not others(one["description"])
+            f"{disk['path']} {disk['size_bytes']} bytes"
+            for disk in state["virtual_disks"]
+            if not others(disk["description"])
         ],
         "targets": [
-            f"{one['name']} {one['iqn']} for {', '.join(sorted(one['initiators']))}"
-            + (f", CHAP {one['chap_user']}" if one["chap"] else "")
-            + "".join(f", LUN {lun['lun']} {lun['path']}" for lun in one["luns"])
-            for one in state["targets"]
-            if not others(one["description"])
+            f"{target['name']} {target['iqn']} for {', '.join(sorted(target['initiators']))}"
+            + (f", CHAP {target['chap_user']}" if target["chap"] else "")
+            + "".join(f", LUN {lun['lun']} {lun['path']}" for lun in target["luns"])
+            for target in state["targets"]
+            if not others(target["description"])
         ],
         "portals": [
-            f"{'+' if one['enabled'] else '-'}{portal_text(one['address'], one['port'])}" for one in state["portals"]
+            f"{'+' if portal['enabled'] else '-'}{portal_text(portal['address'], portal['port'])}"
+            for portal in state["portals"]
         ],
         "loopback": [f"AllowLoopBack {state['loopback']}"] if state["loopback"] is not None else [],
         "firewall_rules": [
@@ -45,8 +48,8 @@ def lines(state: dict[str, Any], testbed_id: str = "") -> dict[str, Any]:
             for rule in state["firewall_rules"]
             if not testbed_id or re.match(rf"storlab {re.escape(testbed_id)} ", rule)
         ],
-        "initiator": [f"portal {one['address']}:{one['port']}" for one in initiator["portals"]]
-        + [f"session {one['id']} with {one['iqn']}" for one in initiator["sessions"]],
+        "initiator": [f"portal {portal['address']}:{portal['port']}" for portal in initiator["portals"]]
+        + [f"session {session['id']} with {session['iqn']}" for session in initiator["sessions"]],
         "disks": [
             f"disk {number} {disk['name']} {disk['size_bytes']} bytes {disk['style']}"
             + (" offline" if disk["offline"] else "")
@@ -59,8 +62,9 @@ def lines(state: dict[str, Any], testbed_id: str = "") -> dict[str, Any]:
             for part in disk["partitions"]
         ],
         "volumes": [
-            f"{one['letter']}: {one['label']} {one['filesystem']} {one['size_bytes']} bytes" for one in state["volumes"]
+            f"{volume['letter']}: {volume['label']} {volume['filesystem']} {volume['size_bytes']} bytes"
+            for volume in state["volumes"]
         ],
     }
     # Two lines that read alike are two things.
-    return {section: sorted(content) for section, content in found.items()}
+    return {section: sorted(content) for section, content in sections.items()}

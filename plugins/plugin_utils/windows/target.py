@@ -272,22 +272,22 @@ def refuse_foreign(
     state: dict[str, Any], targets: list[Any], testbed_id: str, memory: dict[str, Any], expect_disks: bool = True
 ) -> None:
     """Names, IQNs and virtual disks that are wanted but belong to others. Without expect_disks those of layers may still be missing."""
-    for found in state["targets"]:
-        if is_ours(found, testbed_id, memory):
+    for present in state["targets"]:
+        if is_ours(present, testbed_id, memory):
             continue
         for wanted in targets:
-            if found["name"].lower() == wanted["name"].lower() or found["iqn"] == wanted["iqn"]:
+            if present["name"].lower() == wanted["name"].lower() or present["iqn"] == wanted["iqn"]:
                 raise Failure(
                     "foreign_target",
-                    f"Target {found['name']} ({found['iqn']}) is on this host already, and not this testbed's.",
+                    f"Target {present['name']} ({present['iqn']}) is on this host already, and not this testbed's.",
                     "Give the target another name, or remove that one by hand.",
-                    target=found["name"],
+                    target=present["name"],
                 )
-            taken = {lun["path"].lower() for lun in found["luns"]} & {lun["path"].lower() for lun in wanted["luns"]}
+            taken = {lun["path"].lower() for lun in present["luns"]} & {lun["path"].lower() for lun in wanted["luns"]}
             if taken:
                 raise Failure(
                     "disk_exported",
-                    f"Virtual disk {sorted(taken)[0]} is exported by target {found['name']}, which is not this testbed's.",
+                    f"Virtual disk {sorted(taken)[0]} is exported by target {present['name']}, which is not this testbed's.",
                     "Use another disk.",
                     path=sorted(taken)[0],
                 )
@@ -339,9 +339,9 @@ def plan(
     names = {target["name"].lower() for target in targets}
     steps = _removed(
         [
-            found
-            for found in state["targets"]
-            if is_ours(found, testbed_id, memory) and found["name"].lower() not in names
+            present
+            for present in state["targets"]
+            if is_ours(present, testbed_id, memory) and present["name"].lower() not in names
         ]
     )
     wanted_paths = {lun["path"].lower() for target in targets for lun in target["luns"]}
@@ -364,7 +364,7 @@ def plan(
             )
     # Nobody is let in on an address that was not asked for while the targets are still being described.
     steps += _portals(state, targets, memory, testbed_id, any_address)
-    known = {found["name"].lower(): found for found in state["targets"]}
+    known = {present["name"].lower(): present for present in state["targets"]}
     for target in targets:
         steps += _target(known.get(target["name"].lower()), target, memory, testbed_id)
     return steps
@@ -378,7 +378,7 @@ def _volume(state: dict[str, Any], lun: dict[str, Any]) -> None:
         raise bad_value(
             f"{variable} path",
             lun["path"],
-            f"Use a volume of this host; it has {', '.join(f'{one}:' for one in sorted(volumes))}.",
+            f"Use a volume of this host; it has {', '.join(f'{letter}:' for letter in sorted(volumes))}.",
         )
     size = volumes[letter]["size_bytes"]
     if lun["vhdx"]["allocation"] == "fixed" and lun["size_bytes"] > size:
@@ -389,9 +389,11 @@ def _volume(state: dict[str, Any], lun: dict[str, Any]) -> None:
         )
 
 
-def _target(found: dict[str, Any] | None, target: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def _target(
+    present: dict[str, Any] | None, target: dict[str, Any], memory: dict[str, Any], testbed_id: str
+) -> list[Any]:
     name, auth, steps = target["name"], target["auth"], []
-    now = found or {
+    now = present or {
         "iqn": None,
         "description": "",
         "initiators": target["initiators"],
@@ -403,7 +405,7 @@ def _target(found: dict[str, Any] | None, target: dict[str, Any], memory: dict[s
         "status": "NotConnected",
         "sessions": [],
     }
-    if found is None:
+    if present is None:
         steps.append(
             step(
                 "make_target",
@@ -447,7 +449,7 @@ def _target(found: dict[str, Any] | None, target: dict[str, Any], memory: dict[s
     ):
         before = now[f"{on}_user"] if now[on] else None
         if auth[user]:
-            if found is None or before != auth[user] or not same_secret(auth[password], kept.get(password)):
+            if present is None or before != auth[user] or not same_secret(auth[password], kept.get(password)):
                 steps.append(
                     step(op, name, before, auth[user], set_script, secret=(auth[user], auth[password]), Name=name)
                 )
@@ -502,28 +504,28 @@ def _bare(initiator: str) -> str:
 
 def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
     steps = []
-    for found in targets:
-        if found["sessions"] and expect_free:
+    for target in targets:
+        if target["sessions"] and expect_free:
             raise Failure(
                 "target_in_use",
-                f"Target {found['name']} cannot be removed: {', '.join(found['sessions'])} is logged in.",
+                f"Target {target['name']} cannot be removed: {', '.join(target['sessions'])} is logged in.",
                 "Log the initiators out first: teardown does it from the top down.",
-                target=found["name"],
-                initiators=found["sessions"],
+                target=target["name"],
+                initiators=target["sessions"],
             )
         steps += [
             step(
                 "unmap",
-                f"{found['name']} LUN {lun['lun']}",
+                f"{target['name']} LUN {lun['lun']}",
                 lun["path"],
                 None,
                 "lun_unmap",
-                Name=found["name"],
+                Name=target["name"],
                 Path=lun["path"],
             )
-            for lun in found["luns"]
+            for lun in target["luns"]
         ]
-        steps.append(step("remove_target", found["name"], found["iqn"], None, "target_remove", Name=found["name"]))
+        steps.append(step("remove_target", target["name"], target["iqn"], None, "target_remove", Name=target["name"]))
     return steps
 
 
@@ -548,8 +550,8 @@ def _portals(
     if any_address or not targets or not serving(state):
         return []
     wanted = {(portal["address"], portal["port"]) for target in targets for portal in target["portals"]}
-    steps, found = [], state["portals"]
-    addresses = {portal["address"] for portal in found}
+    steps, portals = [], state["portals"]
+    addresses = {portal["address"] for portal in portals}
     for address, port in sorted(wanted):
         if address not in addresses:
             raise Failure(
@@ -558,8 +560,8 @@ def _portals(
                 "Correct the portal, or give the host that address.",
                 address=address,
             )
-        if {"address": address, "port": port, "enabled": True} not in found:
-            was = next(portal for portal in found if portal["address"] == address)
+        if {"address": address, "port": port, "enabled": True} not in portals:
+            was = next(portal for portal in portals if portal["address"] == address)
             steps.append(
                 step(
                     "portal",
@@ -574,7 +576,7 @@ def _portals(
             )
     surplus = [
         portal
-        for portal in found
+        for portal in portals
         if portal["enabled"] and portal["address"] not in {address for address, _port in wanted}
     ]
     others = _others(state, memory, testbed_id)
@@ -611,10 +613,10 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, 
     Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
     be logged in: in check mode nothing was taken away above.
     """
-    found = service(state, TARGET_SERVICE)
-    if memory and found and not serving(state):
+    target_service = service(state, TARGET_SERVICE)
+    if memory and target_service and not serving(state):
         return [step("service", TARGET_SERVICE, "stopped", "running", "service_start", Name=TARGET_SERVICE)]
-    steps = _removed([found for found in state["targets"] if is_ours(found, testbed_id, memory)], expect_free)
+    steps = _removed([present for present in state["targets"] if is_ours(present, testbed_id, memory)], expect_free)
     steps += _files_removed(state, memory, set(), testbed_id)
     now = {portal["address"]: portal for portal in state["portals"]} if memory.get("portals") else {}
     for before in memory.get("portals", []):
@@ -636,7 +638,7 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, 
 
 
 def _others(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
-    return [found["name"] for found in state["targets"] if not is_ours(found, testbed_id, memory)]
+    return [present["name"] for present in state["targets"] if not is_ours(present, testbed_id, memory)]
 
 
 def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
@@ -648,9 +650,11 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
     """The record with what the teardown needs of these steps; kept before the first of them."""
     after = dict(memory)
     after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
-    after["files"] = sorted(set(memory.get("files", [])) | {one["target"] for one in steps if one["op"] == "make_disk"})
+    after["files"] = sorted(
+        set(memory.get("files", [])) | {planned["target"] for planned in steps if planned["op"] == "make_disk"}
+    )
     known = {portal["address"] for portal in memory.get("portals", [])}
-    changed = {one["target"] for one in steps if one["op"] == "portal"}
+    changed = {planned["target"] for planned in steps if planned["op"] == "portal"}
     after["portals"] = memory.get("portals", []) + [
         portal for portal in (state["portals"] if changed else []) if portal["address"] in changed - known
     ]
@@ -666,13 +670,13 @@ def note_secret(memory: dict[str, Any], done: dict[str, Any]) -> None:
 
 def layers_of(targets: list[Any], published: dict[str, Any]) -> list[Any]:
     """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
-    found = []
+    layers = []
     for target in targets:
         for lun in target["luns"]:
             name, identity = f"target-{lun['name']}", {"target_iqn": target["iqn"], "lun": lun["lun"]}
             before = published.get(name) or {}
             seen = bool(before.get("path")) and identity.items() <= before["identity"].items()
-            found.append(
+            layers.append(
                 {
                     "name": name,
                     "kind": "target",
@@ -688,4 +692,4 @@ def layers_of(targets: list[Any], published: dict[str, Any]) -> list[Any]:
                     },
                 }
             )
-    return found
+    return layers

@@ -62,7 +62,7 @@ OF_PLACES = {
     "plugins/module_utils/linux/open_iscsi.py: code": {error[0] for error in open_iscsi.LOGIN_ERRORS.values()},
     "plugins/module_utils/linux/ramdisk.py: code": obstacles(),
     "plugins/plugin_utils/action.py: code": unwritable(),
-    "plugins/plugin_utils/windows/action.py: f\"{one['op']}_failed\"": {f"{name}_failed" for name in operations()},
+    "plugins/plugin_utils/windows/action.py: f\"{call['op']}_failed\"": {f"{name}_failed" for name in operations()},
     "plugins/plugin_utils/windows/device_safety.py: code": TOUCHED_NEVER,
     "plugins/plugin_utils/windows/host.py: code": TOUCHED_NEVER,
     # These say again what another failure said.
@@ -71,7 +71,7 @@ OF_PLACES = {
     "plugins/module_utils/run/runner.py: failure.code": set(),
     "plugins/plugin_utils/benchmark/windows_runner.py: failure.code": set(),
     "plugins/plugin_utils/store/archive.py: failure.code": set(),
-    "plugins/plugin_utils/windows/engines.py: found['failures'][0]['code']": set(),
+    "plugins/plugin_utils/windows/engines.py: result['failures'][0]['code']": set(),
 }
 
 
