@@ -97,7 +97,7 @@ class ActionModule(CollectionAction):
         self.windows = getattr(self._connection._shell, "_IS_WINDOWS", False)
         check_host(args, self.windows)
         self.profile = self._profile()
-        self.asked = plan.validate(args, self.profile)
+        self.options = plan.validate(args, self.profile)
         facts = task_vars.get("ansible_facts", {})
         known = facts.get("storlab_layers", {})
         self.layers = (
@@ -121,18 +121,18 @@ class ActionModule(CollectionAction):
         answer.update(
             changed=bool(self.args["measure"] and (self.measured or missing)), estimated_s=round(self.estimated_s, 1)
         )
-        answer["points"] = [plan.shown(point, self.asked, self._status(point, results)) for point in points]
-        failed = {name: found["failures"] for name, found in results.items() if found["status"] == "failed"}
-        if self.asked["search"] and not missing and not failed:
+        answer["points"] = [plan.shown(point, self.options, self._status(point, results)) for point in points]
+        failed = {name: result["failures"] for name, result in results.items() if result["status"] == "failed"}
+        if self.options["search"] and not missing and not failed:
             answer["search"] = self._answers(results)
-        if self.asked["search"]:
-            answer["estimated_most_s"] = round(plan.most_s(self.asked, self.layers["measured"]), 1)
+        if self.options["search"]:
+            answer["estimated_most_s"] = round(plan.most_s(self.options, self.layers["measured"]), 1)
         if self._task.check_mode:
             self._list(answer)
             return answer
         if failed:
             first, why = next(iter(failed.items()))
-            reasons = " ".join(one["message"] for one in why)
+            reasons = " ".join(entry["message"] for entry in why)
             failure = Failure(
                 "points_failed",
                 f"{len(failed)} of {len(results)} points on {self.host} failed, first {first}: {reasons}",
@@ -172,14 +172,14 @@ class ActionModule(CollectionAction):
         self.estimated_s = 0.0
         results: dict = {}
         points: list = []
-        if not self.asked["search"]:
-            points = plan.planned(self.asked, self.layers["measured"])
+        if not self.options["search"]:
+            points = plan.planned(self.options, self.layers["measured"])
             self._fetch(points, results)
             return points, {
                 point["point_id"]: results[point["point_id"]] for point in points if point["point_id"] in results
             }
         while True:
-            wanted = plan.searched(self.asked, self.layers["measured"], results)
+            wanted = plan.searched(self.options, self.layers["measured"], results)
             new = plan.numbered([point for point in wanted if point["point_id"] not in results], len(results) + 1)
             points += new
             if not new or not self._fetch(new, results):
@@ -193,7 +193,7 @@ class ActionModule(CollectionAction):
             results.update(run_folder.failed(self.run_dir, points))
             return False
         missing = [point for point in points if point["point_id"] not in kept]
-        host_plan = plan.for_host(self.asked, self.layers, missing, run_folder.prepared(self.run_dir))
+        host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))
         expected_s = duration.plan_s(host_plan)
         self.estimated_s += expected_s
         if missing and not self._task.check_mode:
@@ -206,11 +206,11 @@ class ActionModule(CollectionAction):
         """Check mode: the points in their order, and how long all of them take."""
         if self.args["progress"] == "none":
             return
-        for line in progress.listed(self.host, answer["points"], self.asked["repetitions"]):
+        for line in progress.listed(self.host, answer["points"], self.options["repetitions"]):
             display.display(line)
         missing = [point for point in answer["points"] if point["status"] == "planned"]
         display.display(progress.ahead(self.host, len(missing), answer["estimated_s"], None))
-        if missing and self.asked["search"]:
+        if missing and self.options["search"]:
             display.display(progress.at_most(self.host, answer["estimated_most_s"]))
 
     def _announce(self, points: list, expected_s: float) -> None:
@@ -224,28 +224,28 @@ class ActionModule(CollectionAction):
             display.display(progress.ahead(self.host, len(points), expected_s, end))
 
     def _answers(self, results: dict) -> list:
-        found = [
-            {"layer": layer["name"], **search.answer(self.asked["search"], base, plan.measured_on(layer, results))}
-            for base in self.asked["workloads"]
+        answers = [
+            {"layer": layer["name"], **search.answer(self.options["search"], base, plan.measured_on(layer, results))}
+            for base in self.options["workloads"]
             for layer in self.layers["measured"]
         ]
         if not self._task.check_mode:
             names = [
                 ".".join(
                     [
-                        one["layer"],
-                        one["workload_id"],
-                        *([self.asked["variant"]] if self.asked["variant"] else []),
-                        one["search"]["kind"],
+                        answer["layer"],
+                        answer["workload_id"],
+                        *([self.options["variant"]] if self.options["variant"] else []),
+                        answer["search"]["kind"],
                     ]
                 )
-                for one in found
+                for answer in answers
             ]
-            run_folder.add_answers(self.run_dir, dict(zip(names, found)))
+            run_folder.add_answers(self.run_dir, dict(zip(names, answers)))
         if self.args["progress"] != "none":
-            for one in found:
-                display.display(progress.answered(self.host, one))
-        return found
+            for answer in answers:
+                display.display(progress.answered(self.host, answer))
+        return answers
 
     def _against_ceiling(self, results: dict) -> dict:
         """The results with the checks that need the other points of the host: what the generator alone can do is one of them."""
@@ -264,7 +264,7 @@ class ActionModule(CollectionAction):
             if self.agreed:
                 run_folder.note(self.run_dir, "fault", host=self.host, code=failure.code)
             raise
-        good = sum(found["status"] == "measured" for found in results.values())
+        good = sum(result["status"] == "measured" for result in results.values())
         if self.args["progress"] != "none":
             display.display(
                 f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s"
@@ -275,14 +275,14 @@ class ActionModule(CollectionAction):
         """What was asked for, once the host has agreed to measure it: a run that was refused leaves nothing that looks like one."""
         run_folder.add_request(
             self.run_dir,
-            {key: self.asked[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
-            plan.request(self.asked, self.profile),
+            {key: self.options[key] for key in ("testbed_id", "run_id")} | {"collection_version": collection_version()},
+            plan.request(self.options, self.profile),
             self.host,
         )
         run_folder.add_layers(
             self.run_dir,
             {layer["name"]: layer for layer in self.layers["known"]},
-            self.asked["variant"],
+            self.options["variant"],
             {layer["name"] for layer in self.layers["measured"]},
         )
         run_folder.note(self.run_dir, "started", host=self.host)
@@ -310,7 +310,7 @@ class ActionModule(CollectionAction):
             missing = [point for point in points if point["point_id"] not in results]
             if not missing:
                 return results
-            host_plan = plan.for_host(self.asked, self.layers, missing, run_folder.prepared(self.run_dir))
+            host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))
             expected_s = duration.plan_s(host_plan)
         # The run was stopped before these.
         return {**results, **self._keep([point for point in points if point["point_id"] not in results], {}, {})}
@@ -330,7 +330,7 @@ class ActionModule(CollectionAction):
         if theirs is not None:
             run_folder.add_layers(self.run_dir, layers)
             run_folder.stored(self.run_dir, taken)
-        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
+        run_folder.write_host(self.run_dir, self.host, environment, self.options["variant"])
         results = self._keep(taken, files, preparations, layers)
         wanted = {point["point_id"]: point["fingerprint"] for point in points}
         return {
@@ -347,7 +347,7 @@ class ActionModule(CollectionAction):
             self._execute_module,
             self._connection.reset,
             self.vars,
-            self.asked,
+            self.options,
             self.args["windows"],
             lambda state: lines.show(state, time.monotonic()),
             say,
@@ -355,7 +355,7 @@ class ActionModule(CollectionAction):
         )
         environment = run.begin(host_plan)
         self._keep_request()
-        run_folder.write_host(self.run_dir, self.host, environment, self.asked["variant"])
+        run_folder.write_host(self.run_dir, self.host, environment, self.options["variant"])
         results: dict = {}
         for files, preparations in run.measure():
             results.update(self._keep([point for point in points if point["point_id"] in files], files, preparations))
@@ -364,7 +364,7 @@ class ActionModule(CollectionAction):
     def _keep(self, points: list, files: dict, preparations: dict, layers: dict | None = None) -> dict:
         """The results of these points, once they and the files they were made of are on the controller's disk."""
         layers = layers or {layer["name"]: layer for layer in self.layers["measured"]}
-        return keep(self.run_dir, self.asked, points, layers, files, preparations)
+        return keep(self.run_dir, self.options, points, layers, files, preparations)
 
     def _module(self, module_args: dict) -> dict:
         done = self._execute_module(
@@ -394,6 +394,6 @@ def merged_facts(earlier: dict, args: dict, run_dir: str, results: dict) -> dict
         "testbed_id": args["testbed_id"],
         "run_id": args["run_id"],
         "run_dir": run_dir,
-        "points": {**points, **{name: schema.summary(found) for name, found in results.items()}},
+        "points": {**points, **{name: schema.summary(result) for name, result in results.items()}},
     }
     return {**earlier, args["run_id"]: run}

@@ -43,10 +43,10 @@ class ActionModule(CollectionAction):
     def _take(self, run_id: str, run_dir: str, params: dict) -> int:
         """How many points of the run are here now that were not."""
         run_folder.refuse_unfit(run_dir)
-        asked, names = {"engine": "fio", "testbed_id": params["testbed_id"], "run_id": run_id}, set()
+        request, names = {"engine": "fio", "testbed_id": params["testbed_id"], "run_id": run_id}, set()
 
         def take(archive: bytes, theirs: dict | None) -> None:
-            names.update(keep_of_others(run_dir, self.host, asked, archive, theirs or {}))
+            names.update(keep_of_others(run_dir, self.host, request, archive, theirs or {}))
 
         run = LinuxRun(
             self.host,

@@ -76,31 +76,31 @@ class ActionModule(CollectionAction):
                 )
                 continue
             intervals = {name: observer.measured_interval(result) for name, result in results.items()}
-            asked = {name: interval for name, interval in intervals.items() if interval}
+            wanted = {name: interval for name, interval in intervals.items() if interval}
             missed.update(
                 dict.fromkeys(
-                    set(results) - set(asked),
+                    set(results) - set(wanted),
                     "No time is known that certainly was measured without a pause; measure longer.",
                 )
             )
             if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
                 missed.update(
                     dict.fromkeys(
-                        asked,
+                        wanted,
                         f"The clocks of {host} and {measuring} can be compared to {clock['clock_uncertain_s']:.2f} s only.",
                     )
                 )
-                unknown = {name: {"flags": ["clock_unknown"]} for name in asked}
+                unknown = {name: {"flags": ["clock_unknown"]} for name in wanted}
                 run_folder.add(run_dir, f"observer.{host}", results, unknown)
                 continue
-            found = self._module(
-                {"action": "collect", "intervals": asked, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars
+            collected = self._module(
+                {"action": "collect", "intervals": wanted, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars
             )
-            missed.update(found["missed"])
+            missed.update(collected["missed"])
             flags = {"flags": ["clocks_differ"]} if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
             fresh = {
                 name: {**observer.addition(results[name], host, {**figures, **clock}), **flags}
-                for name, figures in found["observed"].items()
+                for name, figures in collected["observed"].items()
             }
             run_folder.add(run_dir, f"observer.{host}", results, fresh)
             added += fresh
@@ -140,8 +140,8 @@ class ActionModule(CollectionAction):
 
 def unobserved(run_dir: str, host: str) -> dict:
     """{measuring host: {point_id: result}} of the results of other hosts that do not have yet what this one counted."""
-    found: dict = {}
+    results: dict = {}
     for name, result in run_folder.results(run_dir):
         if result["host"] != host and "total" in result and host not in result.get("counters", {}).get("hosts", {}):
-            found.setdefault(result["host"], {})[name] = result
-    return found
+            results.setdefault(result["host"], {})[name] = result
+    return results

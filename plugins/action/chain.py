@@ -22,7 +22,7 @@ def absent_machines(testbed: expand.Testbed) -> list:
         return []
     controller = testbed.hosts[testbed.embedded]
     folder = f"/run/storlab/{controller.own.get('embedded_lab_netns')}/vm"
-    machines = [one["name"] for one in expand.mappings(controller.variables["embedded_lab_machines"])]
+    machines = [machine["name"] for machine in expand.mappings(controller.variables["embedded_lab_machines"])]
     absent = {name for name in machines if running_pid(f"{folder}/{name}") is None}
     above = absent
     while above:
@@ -31,10 +31,10 @@ def absent_machines(testbed: expand.Testbed) -> list:
     return sorted(absent)
 
 
-def note(testbed: expand.Testbed, event: str, **told) -> None:
+def note(testbed: expand.Testbed, event: str, **details) -> None:
     """A line in the testbed's ledger; Failure 'results_unwritable' where it cannot be kept."""
     try:
-        ledger.append(os.path.join(testbed.results_dir, testbed.testbed_id), event, **told)
+        ledger.append(os.path.join(testbed.results_dir, testbed.testbed_id), event, **details)
     except OSError as error:
         raise Failure(
             "results_unwritable",

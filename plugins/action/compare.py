@@ -60,12 +60,12 @@ class ActionModule(CollectionAction):
             args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
         if len({side["runs"][0].testbed_id for side in sides}) > 1:
             sides = [{**side, "label": f"{safe(side['runs'][0].testbed_id)}.{side['label']}"} for side in sides]
-        found = comparison.compare_runs(
+        compared = comparison.compare_runs(
             *sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"]
         )
-        found.update(fail_on=args["fail_on"], hits=gate.hits(found, rules))
+        compared.update(fail_on=args["fail_on"], hits=gate.hits(compared, rules))
         folder = os.path.join(output_dir, f"{sides[1]['label']}-vs-{sides[0]['label']}")
-        desired = compare_render.render(found)
+        desired = compare_render.render(compared)
         steps = plan(folder, desired)
         answer = {
             "changed": bool(steps),
@@ -73,9 +73,9 @@ class ActionModule(CollectionAction):
             "compare_dir": folder,
             "index": os.path.join(folder, "index.html"),
             "files": {name: os.path.join(folder, name) for name in desired},
-            "table": compare_render.table(found),
+            "table": compare_render.table(compared),
             **{
-                key: found[key]
+                key: compared[key]
                 for key in (
                     "verdict",
                     "headline",
@@ -90,8 +90,8 @@ class ActionModule(CollectionAction):
                 )
             },
             # Not 'failed': a task that returns it has failed.
-            "failed_points": found["failed"],
-            "differences": [entry for entry in found["environment"] if entry["status"] != "ignored"],
+            "failed_points": compared["failed"],
+            "differences": [entry for entry in compared["environment"] if entry["status"] != "ignored"],
         }
         if self._task.diff:
             answer["diff"] = [
@@ -106,14 +106,14 @@ class ActionModule(CollectionAction):
             ]
         if not self._task.check_mode:
             apply(folder, steps)
-        if found["hits"]:
-            first = found["hits"][0]
+        if compared["hits"]:
+            first = compared["hits"][0]
             stop = Failure(
                 "regression",
-                f"{len(found['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
+                f"{len(compared['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
                 f"{first['text']}.",
                 f"Read {answer['index']}, and repair it or raise the limit.",
-                hits=found["hits"],
+                hits=compared["hits"],
             )
             answer.update(failed=True, **stop.as_result())
         return answer

@@ -83,28 +83,29 @@ class ActionModule(ActionBase):
             return {"changed": bool(pending), "added": [], "missed": missed}
         starts, ends = zip(*(span for span, _clock, _path in points.values()))
         args = {**args, "started_utc": utc(min(starts)), "finished_utc": utc(max(ends))}
-        found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-        if found.get("failed"):
-            return found
-        samples = esxi_counters.merge(read_json(kept, LOST), found["samples"])
+        collected = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        if collected.get("failed"):
+            return collected
+        samples = esxi_counters.merge(read_json(kept, LOST), collected["samples"])
         added, flagged, unseen = add(run_dir, host, samples, points, self._task.check_mode)
         return {
             "changed": bool(added or flagged or pending),
             "added": added,
             "missed": {**missed, **unseen},
-            "clock": found["clock"],
+            "clock": collected["clock"],
         }
 
     def _record(self, kept: str, args: dict, task_vars: dict) -> dict:
-        found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-        if found.get("failed"):
-            return found
+        collected = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        if collected.get("failed"):
+            return collected
         if not self._task.check_mode:
             os.makedirs(os.path.dirname(kept), exist_ok=True)
             write_whole(
-                kept, json.dumps(esxi_counters.merge(read_json(kept, LOST), found["samples"]), sort_keys=True).encode()
+                kept,
+                json.dumps(esxi_counters.merge(read_json(kept, LOST), collected["samples"]), sort_keys=True).encode(),
             )
-        return {"changed": True, "clock": found["clock"]}
+        return {"changed": True, "clock": collected["clock"]}
 
 
 # ---------------------------------------------------------------- on the controller's disk
@@ -116,10 +117,10 @@ def waiting(run_dir: str, host: str) -> tuple:
     clocks, known = run_folder.clocks(run_dir), run_folder.layers(run_dir)
     points, missed = {}, {}
     for name, result in run_folder.results(run_dir):
-        told = result.get("counters", {}).get("esxi", {})
+        counters = result.get("counters", {}).get("esxi", {})
         if (
             result["status"] != "measured"
-            or told.get("host") == host
+            or counters.get("host") == host
             or esxi_counters.SHORT_FLAG in result["flags"]
             or result["layer"] not in known
         ):

@@ -72,10 +72,10 @@ class ActionModule(ActionBase):
             known = read_json(file)
             if known:
                 return {"changed": False, "installation": known, "line": line(known), "file": file}
-        found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-        samples, clock, missed = (found.pop(key, None) for key in ("samples", "clock", "counters_missed"))
-        if found.get("failed") or "installation" not in found:
-            return found
+        answer = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        samples, clock, missed = (answer.pop(key, None) for key in ("samples", "clock", "counters_missed"))
+        if answer.get("failed") or "installation" not in answer:
+            return answer
         host = task_vars["inventory_hostname"]
         timed = {
             "schema": SCHEMA,
@@ -84,9 +84,9 @@ class ActionModule(ActionBase):
             "guest": guest,
             "host": host,
             "clock": clock,
-            "product": found["about"]["product"],
+            "product": answer["about"]["product"],
             **({"layer": layer} if layer else {}),
-            **found["installation"],
+            **answer["installation"],
         }
         content, kept = None, {}
         try:
@@ -99,14 +99,14 @@ class ActionModule(ActionBase):
             timed["counters"]["raw"] = {"file": f"samples/{guest}.json", "sha256": hashlib.sha256(content).hexdigest()}
         except Failure as failure:
             timed["counters_missed"] = failure.what
-        if found["about"].get("stand_in"):
+        if answer["about"].get("stand_in"):
             timed["simulated"] = True
         if run_dir and not self._task.check_mode:
             keep(run_dir, file, timed, content)
             run_folder.remember_clock(run_dir, host, clock)
             if content and not run_folder.environment(run_dir, host):
                 run_folder.write_host(run_dir, host, esxi_counters.environment(kept))
-        return {**found, "installation": timed, "line": line(timed), **({"file": file} if file else {})}
+        return {**answer, "installation": timed, "line": line(timed), **({"file": file} if file else {})}
 
 
 def keep(run_dir: str, file: str, timed: dict, samples: bytes | None) -> None:

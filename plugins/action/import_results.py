@@ -52,11 +52,11 @@ def _paths(path: str, run_dir: str):
     """(path, name relative to what is imported) of every file, in natural order."""
     if os.path.isfile(path):
         return [(path, os.path.basename(path))]
-    found = []
+    paths = []
     for folder, folders, names in os.walk(path):
         folders[:] = [name for name in folders if not _same(os.path.join(folder, name), run_dir)]
-        found += [os.path.join(folder, name) for name in names]
-    named = [(full, os.path.relpath(full, path).replace(os.sep, "/")) for full in found]
+        paths += [os.path.join(folder, name) for name in names]
+    named = [(full, os.path.relpath(full, path).replace(os.sep, "/")) for full in paths]
     return sorted(named, key=lambda pair: importer.natural(pair[1]))
 
 
@@ -66,8 +66,8 @@ def _within(path: str, folder: str) -> bool:
     return os.path.commonpath([top, os.path.realpath(path)]) == top
 
 
-def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+def _same(path: str, other: str) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def plan(run_dir: str, texts: dict, raw: dict) -> list:
@@ -185,8 +185,8 @@ class ActionModule(CollectionAction):
             "testbed_id": testbed_id,
             "run_id": run_id,
             "points": len(results),
-            "points_failed": sum(found["status"] == "failed" for found in results),
-            "layers": sorted({found["layer"] for found in results}),
+            "points_failed": sum(result["status"] == "failed" for result in results),
+            "layers": sorted({result["layer"] for result in results}),
             "imported": sorted(used, key=importer.natural),
             "unread": unread,
             "ignored": seen - len(used | {row["file"] for row in unread}),

@@ -44,7 +44,7 @@ class ActionModule(CollectionAction):
         wanted_targets = verdicts.parsed(args["targets"])
         run_dir = self._run_dir(args)
         folder, testbed_dir = os.path.join(run_dir, "report"), os.path.dirname(run_dir)
-        found = {"run_dir": run_dir, "report_dir": folder, "index": os.path.join(folder, "index.html")}
+        answer = {"run_dir": run_dir, "report_dir": folder, "index": os.path.join(folder, "index.html")}
         browser = find_browser() if state == "present" and "png" in formats else None
         if state == "present":
             run = load.read_run(run_dir)
@@ -66,7 +66,7 @@ class ActionModule(CollectionAction):
             report.targets = verdicts.judge(report, wanted_targets)
             desired = {**render.render(report), "junit.xml": junit.junit(report)}
             desired.update(static.files(report, formats))
-            found.update(
+            answer.update(
                 testbed_id=report.testbed_id,
                 run_id=report.run_id,
                 verdict=report.verdict,
@@ -83,13 +83,13 @@ class ActionModule(CollectionAction):
             listed = listed and _listing(testbed_dir)
         wanted = [name for name, text in desired.items() if text is not None]
         desired.update(dict.fromkeys(name for name in _charts(folder) if name not in desired))
-        found["files"] = {name: os.path.join(folder, name) for name in wanted or FILES}
+        answer["files"] = {name: os.path.join(folder, name) for name in wanted or FILES}
         steps = plan(folder, desired)
         if listed:
             steps += plan(testbed_dir, _index(testbed_dir, os.path.basename(run_dir), state == "present"))
-            found["runs"] = os.path.join(testbed_dir, "index.html")
+            answer["runs"] = os.path.join(testbed_dir, "index.html")
         if self._task.diff:
-            found["diff"] = [
+            answer["diff"] = [
                 {
                     "before_header": step["path"],
                     "after_header": step["path"],
@@ -104,7 +104,7 @@ class ActionModule(CollectionAction):
         return {
             "changed": bool(steps),
             "written" if state == "present" else "removed": [step["path"] for step in steps],
-            **found,
+            **answer,
         }
 
     def _run_dir(self, args: dict) -> str:

@@ -51,7 +51,7 @@ class ActionModule(CollectionAction):
         rows = opened.rows if kind != "influx" else opened.select(finished_utc=bool)
         after = export.WRITERS[kind]([opened.full(row["point_id"]) for row in rows] if args["full"] else rows)
         before = _read(dest)
-        found = {
+        answer = {
             "changed": before != after,
             "dest": dest,
             "run_dir": opened.folder,
@@ -62,12 +62,12 @@ class ActionModule(CollectionAction):
             "left_out": sorted({row["point_id"] for row in opened.rows} - {row["point_id"] for row in rows}),
         }
         if opened.damaged:
-            found["warnings"] = [
+            answer["warnings"] = [
                 f"{len(opened.damaged)} results could not be read and are not in {dest}, first {opened.damaged[0]['file']}: "
                 f"{opened.damaged[0]['reason']}."
             ]
         if self._task.diff and before != after:
-            found["diff"] = {
+            answer["diff"] = {
                 "before_header": dest,
                 "after_header": dest,
                 "before": _shown(before, kind),
@@ -75,7 +75,7 @@ class ActionModule(CollectionAction):
             }
         if before != after and not self._task.check_mode:
             write_whole(dest, after)
-        return found
+        return answer
 
     def _path(self, path: str) -> str:
         return os.path.abspath(self._loader.path_dwim(os.path.expanduser(path)))

@@ -51,17 +51,17 @@ class ActionModule(CollectionAction):
                 "Run build first: it captures the state before it changes anything.",
                 host=host,
             )
-        found = strays(kept["state"], self._read(args, task_vars), args["ignore"])
-        if found:
+        differing = strays(kept["state"], self._read(args, task_vars), args["ignore"])
+        if differing:
             raise Failure(
                 "not_clean",
-                f"{host} is not as it was before the build: {'; '.join(found)}.",
+                f"{host} is not as it was before the build: {'; '.join(differing)}.",
                 "Run teardown again, and remove by hand what is not the testbed's.",
                 host=host,
-                strays=found,
+                strays=differing,
             )
         self._keep(path, {**kept, "verified": True})
-        return {"changed": False, "path": path, "strays": found}
+        return {"changed": False, "path": path, "strays": differing}
 
     def _read(self, args: dict, task_vars: dict) -> dict:
         if args["storage_state"]:

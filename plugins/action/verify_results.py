@@ -16,7 +16,7 @@ from ..plugin_utils.store import store, verify
 from ..plugin_utils.store.load import find_run
 
 # So many are told in the failure; all of them are in the file.
-TOLD = 20
+SHOWN = 20
 
 
 class ActionModule(CollectionAction):
@@ -36,24 +36,24 @@ class ActionModule(CollectionAction):
     def perform(self, args: dict) -> dict:
         run_dir = os.path.abspath(args["run_dir"] or find_run(args["results_dir"], args["testbed_id"], args["run_id"]))
         store.points_of(run_dir)
-        found = verify.verify(run_dir)
+        verdict = verify.verify(run_dir)
         answer = {
             "run_dir": run_dir,
-            **{key: found[key] for key in ("verdict", "ledger", "points")},
-            **{key: found[key][:TOLD] for key in ("findings", "unproven")},
-            "summary": verify.sentence(found),
+            **{key: verdict[key] for key in ("verdict", "ledger", "points")},
+            **{key: verdict[key][:SHOWN] for key in ("findings", "unproven")},
+            "summary": verify.sentence(verdict),
             "file": os.path.join(run_dir, verify.FILE),
         }
-        answer["changed"] = self._keep(run_dir, {"schema": verify.SCHEMA, "of": verify.state_of(run_dir), **found})
-        if found["verdict"] != "differs":
+        answer["changed"] = self._keep(run_dir, {"schema": verify.SCHEMA, "of": verify.state_of(run_dir), **verdict})
+        if verdict["verdict"] != "differs":
             return answer
-        first = found["findings"][0]
+        first = verdict["findings"][0]
         where = first["file"] + (f", {first['field']}" if "field" in first else "")
         failure = Failure(
             "results_differ",
             f"{answer['summary']} First {where}: {first['reason']}.",
             f"All of them are in {answer['file']}; restore the files from a copy, or measure these points again.",
-            findings=len(found["findings"]),
+            findings=len(verdict["findings"]),
         )
         return {**answer, "failed": True, **failure.as_result()}
 

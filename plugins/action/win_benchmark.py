@@ -16,26 +16,26 @@ class ActionModule(WindowsAction):
 
     def present(self, params: dict, _state: dict) -> dict:
         install.check(params)
-        found: dict = {}
+        engine: dict = {}
         for name in install.candidates(params):
-            found = self.script("engine_host", {"Program": name})
-            if found["program"]:
+            engine = self.script("engine_host", {"Program": name})
+            if engine["program"]:
                 break
-        steps, calls = ([], []) if found["program"] else install.plan(params, self.task_vars["inventory_hostname"])
+        steps, calls = ([], []) if engine["program"] else install.plan(params, self.task_vars["inventory_hostname"])
         self.remember(install.remember(self.memory.data, params, calls))
         self.apply(steps)
         done = steps + self.carried_out(calls)
         if calls and not self._task.check_mode:
             program = install.installed_program(params)
-            found = self.script("engine_host", {"Program": program})
-            if not found["program"]:
+            engine = self.script("engine_host", {"Program": program})
+            if not engine["program"]:
                 raise Failure(
                     "engine_missing",
                     f"{params['download']['url']} was installed, but {program} is not there.",
                     "Name the program in full in benchmark_windows.program.",
                     program=program,
                 )
-        return {**shown(done), "program": found["program"], "version": found["version"]}
+        return {**shown(done), "program": engine["program"], "version": engine["version"]}
 
     def files(self, _params: dict) -> list:
         return install.packages(self.memory.data)
@@ -55,7 +55,7 @@ class ActionModule(WindowsAction):
 
     def ended(self, steps: list) -> list:
         """Ends and removes runs; who else runs beside their programs, and was left."""
-        answers = [self.script(one["script"], one["parameters"]) for one in steps]
+        answers = [self.script(step["script"], step["parameters"]) for step in steps]
         return [name for answer in answers for name in answer.get("left") or []]
 
     def carried_out(self, calls: list) -> list:

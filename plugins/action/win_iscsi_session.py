@@ -26,7 +26,7 @@ class ActionModule(WindowsAction):
             steps = steps[:1] + session.plan(state, params["initiator_name"], targets, self.memory.data)
         if steps:
             self.remember(session.remember(self.memory.data, state, targets, steps))
-        self.apply([one for one in steps if one["op"] != "service"], session.note_login)
+        self.apply([step for step in steps if step["op"] != "service"], session.note_login)
         disks = (
             self.disks(targets, params["wait_s"])
             if targets and not self._task.check_mode
@@ -38,19 +38,19 @@ class ActionModule(WindowsAction):
 
     def disks(self, targets: list, wait_s: float) -> dict:
         """The disks of the LUNs, once Windows shows them all."""
-        found: dict = {}
+        disks: dict = {}
 
         def complete() -> bool:
-            found.clear()
-            found.update(session.present_disks(self.state(), targets))
-            if session.missing(found, targets):
+            disks.clear()
+            disks.update(session.present_disks(self.state(), targets))
+            if session.missing(disks, targets):
                 self.script("disk_rescan")
                 return False
             return True
 
         if not self.wait_for(complete, wait_s):
-            raise session.lun_missing(session.missing(found, targets), found)
-        return found
+            raise session.lun_missing(session.missing(disks, targets), disks)
+        return disks
 
     def absent(self, params: dict, state: dict) -> dict:
         steps = session.absent_plan(state, self.memory.data, expect_free=not self._task.check_mode)

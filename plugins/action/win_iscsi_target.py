@@ -16,8 +16,8 @@ class ActionModule(WindowsAction):
     SPEC, AREA = target.SPEC, "target"
 
     def files(self, params: dict) -> list:
-        asked = [lun["vhdx"]["path"] for wanted in params["targets"] for lun in wanted["luns"] if lun["vhdx"]]
-        return sorted(set(asked) | set(self.memory.data.get("files", [])))
+        files = [lun["vhdx"]["path"] for wanted in params["targets"] for lun in wanted["luns"] if lun["vhdx"]]
+        return sorted(set(files) | set(self.memory.data.get("files", [])))
 
     def present(self, params: dict, state: dict) -> dict:
         targets = target.check(params)

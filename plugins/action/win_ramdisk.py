@@ -45,8 +45,8 @@ class ActionModule(WindowsAction):
             listed = self.listed(params)
             steps += aim.with_program(aim.absent_plan(state, listed, self.memory.data), params["aim_program"])
             left = aim.left(self.memory.data, listed, steps)
-        self.apply([one for one in steps if one["op"] != "driver"])
-        reboot = self.driver([one for one in steps if one["op"] == "driver"])
+        self.apply([step for step in steps if step["op"] != "driver"])
+        reboot = self.driver([step for step in steps if step["op"] == "driver"])
         self.leave(left)
         return {**shown(steps), "reboot_required": reboot}
 
@@ -63,7 +63,7 @@ class ActionModule(WindowsAction):
         record = aim.remember(self.memory.data, state, listed, made)
         self.remember(record)
         self.apply(made)
-        fresh = tuple(one["name"] for one in made if one["op"] == "make_disk")
+        fresh = tuple(step["name"] for step in made if step["op"] == "make_disk")
         if made and not self._task.check_mode:
             state, there = self.there(params, record, disks, fresh)
         else:

@@ -40,5 +40,5 @@ class ActionModule(WindowsAction):
         self.remember(server.noted(self.memory.data, done))
         return {
             **shown(self.changes(done)),
-            "reboot_required": any(one["answer"].get("reboot_required") for one in done),
+            "reboot_required": any(call["answer"].get("reboot_required") for call in done),
         }

@@ -12,7 +12,7 @@ from ..plugin_utils.chain import new_lab
 from ..plugin_utils.chain.inventory import plain
 
 
-def _told(function):
+def _failing_as_filters_do(function):
     def apply(*arguments):
         try:
             return function(*map(plain, arguments))
@@ -25,6 +25,6 @@ def _told(function):
 class FilterModule:
     def filters(self) -> dict:
         return {
-            "new_lab_files": _told(lambda given, probes=None: new_lab.compose(given, probes or {})),
-            "new_lab_hosts": _told(lambda given: new_lab.hosts(new_lab.answers(given))),
+            "new_lab_files": _failing_as_filters_do(lambda given, probes=None: new_lab.compose(given, probes or {})),
+            "new_lab_hosts": _failing_as_filters_do(lambda given: new_lab.hosts(new_lab.answers(given))),
         }

@@ -102,14 +102,16 @@ def main():
         },
         supports_check_mode=True,
     )
-    asked = module.params
+    options = module.params
     try:
-        if asked["action"] == "start":
-            result = observer.start(asked["testbed_id"], asked["path"], asked["deadline_s"], dry_run=module.check_mode)
-        elif asked["action"] == "stop":
-            result = observer.stop(asked["testbed_id"], dry_run=module.check_mode)
+        if options["action"] == "start":
+            result = observer.start(
+                options["testbed_id"], options["path"], options["deadline_s"], dry_run=module.check_mode
+            )
+        elif options["action"] == "stop":
+            result = observer.stop(options["testbed_id"], dry_run=module.check_mode)
         else:
-            result = observer.collect(asked["testbed_id"], asked["intervals"], asked["clock_offset_s"])
+            result = observer.collect(options["testbed_id"], options["intervals"], options["clock_offset_s"])
     except Failure as failure:
         module.fail_json(**failure.as_result())
     module.exit_json(**result)

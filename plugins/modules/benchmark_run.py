@@ -211,16 +211,18 @@ def main():
         ],
         supports_check_mode=True,
     )
-    asked = module.params
-    names = {"testbed_id": asked["testbed_id"], "run_id": asked["run_id"]}
+    options = module.params
+    names = {"testbed_id": options["testbed_id"], "run_id": options["run_id"]}
     try:
-        if asked["action"] == "start":
-            plan = {**asked["plan"], **names}
+        if options["action"] == "start":
+            plan = {**options["plan"], **names}
             result = {"changed": True, **(_try(plan) if module.check_mode else runner.start(plan))}
-        elif asked["action"] == "stop":
-            result = runner.stop(**names, remove=asked["remove"], discard=asked["discard"], dry_run=module.check_mode)
-        elif asked["action"] == "collect":
-            result = runner.collect(**names, offset=asked["offset"])
+        elif options["action"] == "stop":
+            result = runner.stop(
+                **names, remove=options["remove"], discard=options["discard"], dry_run=module.check_mode
+            )
+        elif options["action"] == "collect":
+            result = runner.collect(**names, offset=options["offset"])
         else:
             result = runner.status(**names)
     except Failure as failure:

@@ -178,24 +178,26 @@ def main():
         required_if=[("state", "started", ["layer", "address", "port"])],
         supports_check_mode=True,
     )
-    asked = module.params
+    options = module.params
     try:
-        if asked["state"] == "stopped":
-            result = fio_server.stop(asked["testbed_id"], asked["port"], dry_run=module.check_mode)
+        if options["state"] == "stopped":
+            result = fio_server.stop(options["testbed_id"], options["port"], dry_run=module.check_mode)
         else:
-            known = asked["layers"]
-            asked = {
-                **asked,
-                "layer": validate_layer(asked["layer"]),
+            known = options["layers"]
+            options = {
+                **options,
+                "layer": validate_layer(options["layer"]),
                 "layers": [validate_layer(layer) for layer in (known.values() if isinstance(known, dict) else known)],
             }
-            done = fio_server.start(asked, runner.find_engine(), dry_run=module.check_mode)
+            done = fio_server.start(options, runner.find_engine(), dry_run=module.check_mode)
             result = {
                 "changed": done["changed"],
                 **{key: done["server"][key] for key in ("address", "port", "version", "pid") if key in done["server"]},
             }
         if not module.check_mode:
-            servers = [{key: server[key] for key in SERVER_KEYS} for server in fio_server.running(asked["testbed_id"])]
+            servers = [
+                {key: server[key] for key in SERVER_KEYS} for server in fio_server.running(options["testbed_id"])
+            ]
             result["ansible_facts"] = {"storlab_servers": servers}
     except Failure as failure:
         module.fail_json(**failure.as_result())

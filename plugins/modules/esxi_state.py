@@ -108,7 +108,7 @@ def state_of(adapter: dict, stores: dict, machines: list) -> dict:
         ],
         "virtual machines": list(machines),
     }
-    return {section: sorted(found) for section, found in lines.items()}
+    return {section: sorted(texts) for section, texts in lines.items()}
 
 
 def main() -> None:

@@ -79,15 +79,15 @@ def main():
         },
         supports_check_mode=True,
     )
-    asked, other = module.params, None
+    options, other = module.params, None
     try:
-        path = testbed_lock.host_path(check_testbed_id("testbed_id", asked["testbed_id"]))
+        path = testbed_lock.host_path(check_testbed_id("testbed_id", options["testbed_id"]))
         if module.check_mode:
             pass
-        elif asked["state"] == "held":
-            other = testbed_lock.take(path, asked["holder"], asked["instead_of"])
+        elif options["state"] == "held":
+            other = testbed_lock.take(path, options["holder"], options["instead_of"])
         else:
-            testbed_lock.release(path, asked["holder"])
+            testbed_lock.release(path, options["holder"])
     except Failure as failure:
         module.fail_json(**failure.as_result())
     module.exit_json(changed=False, **({"holder": other} if other else {}))

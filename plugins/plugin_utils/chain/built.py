@@ -50,9 +50,9 @@ def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Proble
         f"put it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"
     )
     for look in (_hosts, _disks, _targets, _initiators, _stores, _guests):
-        found = [Problem(word, value, why, remedy) for word, value, why in look(before, after, testbed)]
-        if found:
-            return list(dict.fromkeys(found))
+        changes = [Problem(word, value, why, remedy) for word, value, why in look(before, after, testbed)]
+        if changes:
+            return list(dict.fromkeys(changes))
     return []
 
 
@@ -78,27 +78,27 @@ def _word(testbed: Testbed, host: str, variable: str, word: str) -> str:
 
 
 def _disks(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
-    found: list[Any] = []
+    changes: list[Any] = []
     for variable in ("ramdisk_provider", "iscsi_target_provider"):
         for host, was, now in _each(before, after, variable):
             if was != now:
-                found.append((f"{variable} of {host}", shown(now), f"and the testbed that is built has {shown(was)}"))
+                changes.append((f"{variable} of {host}", shown(now), f"and the testbed that is built has {shown(was)}"))
     keys = ("level", "members", "chunk_kib", "bitmap", "purpose")
     for host, was, now in _each(before, after, "raid_arrays"):
-        found += _kept(_word(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
+        changes += _kept(_word(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
     for host, was, now in _each(before, after, "ramdisk_disks"):
         word = _word(testbed, host, "ramdisk_disks", "testbed.disks")
         have, want = ({disk["name"]: disk for disk in mappings(disks)} for disks in (was, now))
         for name in [*have, *(name for name in want if name not in have)]:
             if have.get(name) != want.get(name):
-                found.append(
+                changes.append(
                     (
                         word,
                         None,
                         f"{_change(name, have.get(name), want.get(name))} on {host}, whose RAM disks are one whole",
                     )
                 )
-    return found
+    return changes
 
 
 def _change(name: str, was: dict[str, Any] | None, now: dict[str, Any] | None) -> str:
@@ -106,30 +106,30 @@ def _change(name: str, was: dict[str, Any] | None, now: dict[str, Any] | None) -
     if was is None or now is None:
         return f"has {'lost' if now is None else 'a new'} {name}"
     keys = [key for key in {**was, **now} if was.get(key) != now.get(key)]
-    return f"has changed {', '.join(keys)} of {name} from {_said(was, keys)} to {_said(now, keys)}"
+    return f"has changed {', '.join(keys)} of {name} from {_values(was, keys)} to {_values(now, keys)}"
 
 
-def _said(entry: dict[str, Any], keys: list[str]) -> str:
+def _values(entry: dict[str, Any], keys: list[str]) -> str:
     return ", ".join(shown(entry[key]) if key in entry else "nothing" for key in keys)
 
 
 def _kept(word: str, what: str, was: Any, now: Any, keys: tuple[str, ...], host: str, name: str = "name") -> list[Any]:
     """Entries that were must be still, with the same keys; more may come."""
     have, want = ({entry.get(name): entry for entry in mappings(entries)} for entries in (was, now))
-    found = []
+    changes = []
     for label, entry in have.items():
         was_is = {key: entry.get(key) for key in keys}
         now_is = {key: want[label].get(key) for key in keys} if label in want else None
         if was_is != now_is:
-            found.append((word, None, f"{_change(f'the {what} {label}', was_is, now_is)} on {host}"))
-    return found
+            changes.append((word, None, f"{_change(f'the {what} {label}', was_is, now_is)} on {host}"))
+    return changes
 
 
 def _targets(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
-    found = []
+    changes = []
     for host, was, now in _each(before, after, "iscsi_target_targets"):
         word = _word(testbed, host, "iscsi_target_targets", "testbed")
-        found += _kept(word, "target", was, now, (), host)
+        changes += _kept(word, "target", was, now, (), host)
         want = {export["name"]: export for export in mappings(now)}
         for export in mappings(was):
             if export["name"] not in want:
@@ -144,22 +144,24 @@ def _targets(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) ->
                     f"{'testbed_address' if own else 'ansible_host'} of {host} or testbed.port",
                 )
                 texts = [
-                    ", ".join(f"{one['address']}:{one.get('port', 3260)}" for one in portals)
+                    ", ".join(f"{portal['address']}:{portal.get('port', 3260)}" for portal in portals)
                     for portals in (export["portals"], new["portals"])
                 ]
-                found.append((address, None, f"has changed the portals from {texts[0]} to {texts[1]}"))
+                changes.append((address, None, f"has changed the portals from {texts[0]} to {texts[1]}"))
             keys = ("lun", "layer", "device", "vhdx", "purpose")
-            found += _kept(
+            changes += _kept(
                 f"{word}.disks" if word == "testbed" else word, "LUN", export["luns"], new["luns"], keys, host
             )
-            for one in mappings(export["initiators"]):
+            for initiator in mappings(export["initiators"]):
                 # Who may log in stays, and sees what it saw.
-                same = next((other for other in mappings(new["initiators"]) if _key(other) == _key(one)), None)
-                lost = sorted(_seen(one, export) - _seen(same, new)) if same else []
+                same = next((other for other in mappings(new["initiators"]) if _key(other) == _key(initiator)), None)
+                lost = sorted(_seen(initiator, export) - _seen(same, new)) if same else []
                 if same is None or lost:
-                    what = f"LUN {', '.join(map(str, lost))} from {_key(one)}" if same else _key(one)
-                    found.append((f"{word}.disks" if word == "testbed" else word, None, f"has taken {what} on {host}"))
-    return found
+                    what = f"LUN {', '.join(map(str, lost))} from {_key(initiator)}" if same else _key(initiator)
+                    changes.append(
+                        (f"{word}.disks" if word == "testbed" else word, None, f"has taken {what} on {host}")
+                    )
+    return changes
 
 
 def _seen(initiator: dict[str, Any], export: dict[str, Any]) -> set[Any]:
@@ -173,36 +175,36 @@ def _key(initiator: dict[str, Any]) -> str:
 
 
 def _initiators(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
-    found = []
+    changes = []
     for host, was, now in _each(before, after, "iscsi_initiator_name"):
         if was != now:
-            found.append(
+            changes.append(
                 (f"iscsi_initiator_name of {host}", shown(now), f"and the testbed that is built has {shown(was)}")
             )
     for host, was, now in _each(before, after, "iscsi_initiator_targets"):
         word = _word(testbed, host, "iscsi_initiator_targets", "testbed.disks")
-        found += _kept(word, "session with", was, now, ("portal",), host, "iqn")
-    return found
+        changes += _kept(word, "session with", was, now, ("portal",), host, "iqn")
+    return changes
 
 
 def _stores(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
     keys = ("layer", "filesystem", "type", "mount_point", "server", "path", "export", "version", "compatibility")
     return [
-        one
+        change
         for host, was, now in _each(before, after, "datastore_datastores")
-        for one in _kept(
+        for change in _kept(
             _word(testbed, host, "datastore_datastores", "testbed.datastores"), "datastore", was, now, keys, host
         )
     ]
 
 
 def _guests(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> list[Any]:
-    found = []
+    changes = []
     for host, was, now in _each(before, after, "guest_vm_guests"):
         word = _word(testbed, host, "guest_vm_guests", "testbed.guests")
         was, now = _with_disk(was), _with_disk(now)
-        found += _kept(word, "guest", was, now, ("host", "disk datastore_layer", "disk host", "disk size_mib"), host)
-    return found
+        changes += _kept(word, "guest", was, now, ("host", "disk datastore_layer", "disk host", "disk size_mib"), host)
+    return changes
 
 
 def _with_disk(guests: Any) -> list[dict[str, Any]]:

@@ -198,8 +198,8 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     problems = []
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
-        told = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
-        if kind not in ("device", "raid") and "size" not in entry and not told:
+        reported = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
+        if kind not in ("device", "raid") and "size" not in entry and not reported:
             problems.append(
                 Problem(f"{variable}.size", None, "is not set", "write its size with a unit, such as 128MiB")
             )
@@ -258,12 +258,12 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 
 
 def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
-    said, where = entry.get("raid"), f"{variable}.raid"
-    if not said:
-        told = any(problem.variable.startswith(where) for problem in testbed.problems)
+    raid, where = entry.get("raid"), f"{variable}.raid"
+    if not raid:
+        reported = any(problem.variable.startswith(where) for problem in testbed.problems)
         remedy = "write its level and members, such as raid: {level: 10, members: [{serial: Z1F0A7QK}, …]}"
-        return [] if told else [Problem(where, None, "is not set", remedy)]
-    problems, members, emulated = [], said.get("members"), said.get("emulated")
+        return [] if reported else [Problem(where, None, "is not set", remedy)]
+    problems, members, emulated = [], raid.get("members"), raid.get("emulated")
     if emulated and not testbed.embedded:
         remedy = "name the target's disks as members, each with its serial, naa, wwid or uuid"
         problems.append(Problem(f"{where}.emulated", None, "is for the embedded lab, which makes such disks", remedy))
@@ -280,12 +280,12 @@ def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Proble
     for key in ("serial", "naa", "wwid", "uuid", "path"):
         for value in _repeated(member[key] for member in members or [] if key in member):
             problems.append(Problem(f"{where}.members", f"a list with {shown(value)} twice", "", "name each disk once"))
-    chunk = said.get("chunk")
+    chunk = raid.get("chunk")
     if chunk is not None and chunk_kib(chunk) is None:
         problems.append(Problem(f"{where}.chunk", shown(chunk), "", "write a size with KiB or MiB, such as 64KiB"))
     count = len(members or []) or (emulated or {}).get("count", 0)
     if count:
-        for key, value, why, remedy in faults({**said, "chunk_kib": chunk_kib(chunk)}, count):
+        for key, value, why, remedy in faults({**raid, "chunk_kib": chunk_kib(chunk)}, count):
             name = "emulated.count" if key == "members" and emulated else key
             text = f"{value} disks" if key == "members" and not emulated else shown(value)
             problems.append(Problem(f"{where}.{name}", text, f"but {why}", remedy))
@@ -314,10 +314,10 @@ def _names(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     owners: dict[str, Any] = {}
     for layer in testbed.layers:
         owners.setdefault(layer["name"], []).append(layer["host"])
-    told = {problem.value for problem in problems}
+    reported = {problem.value for problem in problems}
     for name, hosts in owners.items():
         short = name.split("-", 1)[1]
-        if len(hosts) > 1 and not any(repr(short) in (value or "") for value in told):
+        if len(hosts) > 1 and not any(repr(short) in (value or "") for value in reported):
             problems.append(
                 Problem(
                     f"layer {name}",
@@ -404,7 +404,9 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 
 
 def _windows_target(export: dict[str, Any], variable: str, host: Host) -> list[Problem]:
-    users = {(one.get("chap_user"), one.get("chap_password")) for one in mappings(export["initiators"])}
+    users = {
+        (initiator.get("chap_user"), initiator.get("chap_password")) for initiator in mappings(export["initiators"])
+    }
     if len(users) > 1:
         return [
             Problem(
@@ -426,7 +428,10 @@ def _tgt_target(export: dict[str, Any], variable: str, host: Host) -> list[Probl
         for lun in mappings(export["luns"])
         if lun.get("lun") == 0
     ]
-    if any(one.get("luns") is not None and set(one["luns"]) != numbers for one in mappings(export["initiators"])):
+    if any(
+        initiator.get("luns") is not None and set(initiator["luns"]) != numbers
+        for initiator in mappings(export["initiators"])
+    ):
         problems.append(
             Problem(
                 f"{variable}.initiators of {host.name}",
@@ -544,10 +549,10 @@ def _secrets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
             if host.because.get(variable) != OVERRIDDEN:
                 continue
             for index, entry in enumerate(mappings(host.variables[variable])):
-                for place, one in enumerate(mappings(entry.get(part)) if part else [entry]):
+                for place, session in enumerate(mappings(entry.get(part)) if part else [entry]):
                     where = f"{variable}[{index}]" + (f".{part}[{place}]" if part else "")
                     for key in ("chap_password", "mutual_chap_password"):
-                        secret = str(one[key]) if one.get(key) else None
+                        secret = str(session[key]) if session.get(key) else None
                         if secret is not None and not low <= len(secret) <= 255:
                             problems.append(
                                 Problem(
@@ -659,7 +664,7 @@ def _over_nfs(testbed: Testbed, store: Store, base: Store, variable: str) -> lis
     if not store.hosts:
         remedy = "add a host to hypervisors or clients"
         problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), "which no host has over NFS", remedy))
-    others = [one for one in testbed.stores if one.over is base]
+    others = [other for other in testbed.stores if other.over is base]
     if others[0] is not store:
         remedy = "write it once, with all its hosts"
         problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), f"as {others[0].name} has it", remedy))
@@ -742,20 +747,25 @@ def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
 def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     earlier = [layer for layers in lab.get("published", {}).values() for layer in layers]
     problems, scratch = [], {layer["name"]: layer for layer in [*earlier, *testbed.layers]}
-    told = set()
+    reported = set()
     for host in testbed.hosts.values():
         own = host.own
         profile = own.get("benchmark_profile")
-        if profile and not own.get("benchmark_profile_dirs") and profile not in lab["profiles"] and profile not in told:
-            told.add(profile)
+        if (
+            profile
+            and not own.get("benchmark_profile_dirs")
+            and profile not in lab["profiles"]
+            and profile not in reported
+        ):
+            reported.add(profile)
             problems.append(
                 Problem(
                     "benchmark_profile", shown(profile), "which is no profile", did_you_mean(profile, lab["profiles"])
                 )
             )
         for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
-            if targets.parse(text) is None and str(text) not in told:
-                told.add(str(text))
+            if targets.parse(text) is None and str(text) not in reported:
+                reported.add(str(text))
                 problems.append(Problem("report_targets", shown(text), "which says no target", targets.EXAMPLE))
         engine = own.get("benchmark_engine")
         if engine in ENGINES_OF_WINDOWS and host.platform == "linux" and "benchmark" in host.stages:
@@ -775,7 +785,11 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 )
             )
         elif layer and scratch.get(layer, {}).get("purpose") == "data":
-            raw = [name for name, one in scratch.items() if one["purpose"] == "scratch" and one["host"] == host.name]
+            raw = [
+                name
+                for name, described in scratch.items()
+                if described["purpose"] == "scratch" and described["host"] == host.name
+            ]
             problems.append(
                 Problem(
                     f"benchmark_server_layer of {host.name}",
@@ -790,8 +804,8 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     dict(workload) if isinstance(workload, dict) else workload, None, f"benchmark_workloads[{index}]"
                 )
             except Failure as failure:
-                if str(failure) not in told:
-                    told.add(str(failure))
+                if str(failure) not in reported:
+                    reported.add(str(failure))
                     details = failure.details
                     variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
                     value = details.get("value")
@@ -804,7 +818,7 @@ def _memory(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     machines = {}
     if testbed.embedded:
         listed = testbed.hosts[testbed.embedded].variables.get("embedded_lab_machines")
-        machines = {one.get("name"): one.get("memory_mib") for one in mappings(listed)}
+        machines = {machine.get("name"): machine.get("memory_mib") for machine in mappings(listed)}
     for name in testbed.targets + testbed.initiators:
         host = testbed.hosts[name]
         there = machines.get(name) or facts.get(name, {}).get("memory_mib")

@@ -123,8 +123,8 @@ def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
     return lines
 
 
-def _line(host: str, what: str, good: bool, said: str, command: str = "") -> dict[str, Any]:
-    return {"host": host, "what": what, "good": good, "said": said, "command": "" if good else command}
+def _line(host: str, what: str, good: bool, text: str, command: str = "") -> dict[str, Any]:
+    return {"host": host, "what": what, "good": good, "said": text, "command": "" if good else command}
 
 
 def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
@@ -183,7 +183,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         )
     for peer in probe["peers"]:
         where, way = f"{peer['address']}:{peer['port']}", peer["way"]
-        said = {
+        text = {
             "open": "answers",
             "refused": "reached, nobody listens yet",
             "filtered": "no answer: a firewall is in the way",
@@ -200,7 +200,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         command = f"on {owner}: firewall-cmd --permanent --add-port={peer['port']}/tcp && firewall-cmd --reload, or ufw allow {peer['port']}/tcp"
         if way == "unreachable":
             command = f"ip route get {peer['address']}, and give {name} an address in that network"
-        lines.append(_line(name, f"way to {where}", way in ("open", "refused"), said, command))
+        lines.append(_line(name, f"way to {where}", way in ("open", "refused"), text, command))
         if peer["mtu_passes"] is not None:
             command = f"ip link set <interface> mtu {peer['mtu_bytes']} on {owner} and on every switch between, or mtu 1500 on {name}"
             passes = peer["mtu_passes"]
@@ -217,8 +217,8 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         lines += _device(testbed, name, path, device)
     if "guest_vm" in host.stages and host.variables["guest_vm_guests"]:
         # Without it guests are emulated: slow, and told so in their layer, but nothing fails.
-        said = "/dev/kvm is there" if probe["kvm"] else "no /dev/kvm: guests are going to be emulated"
-        lines.append(_line(name, "virtualisation", True, said))
+        text = "/dev/kvm is there" if probe["kvm"] else "no /dev/kvm: guests are going to be emulated"
+        lines.append(_line(name, "virtualisation", True, text))
     return lines
 
 
@@ -234,8 +234,8 @@ def _memory(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     )
     free, total = probe["memory_available_mib"], probe["memory_mib"]
     good = wanted <= (total if built else free)
-    said = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
-    return [_line(name, "memory", bool(good), said, f"end what uses memory on {name}, or make testbed.disks smaller")]
+    text = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
+    return [_line(name, "memory", bool(good), text, f"end what uses memory on {name}, or make testbed.disks smaller")]
 
 
 def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Any]:
@@ -252,13 +252,13 @@ def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> l
     readers = [host for disk in testbed.disks if disk.entry.get("path") == path for host in disk.hosts]
     esxi = [host for host in readers if testbed.hosts[host].platform == "esxi"]
     good = not esxi or device["sector_bytes"] == SECTOR_BYTES
-    said = f"sectors of {device['sector_bytes']} bytes" + ("" if good else f", which {esxi[0]} refuses")
+    text = f"sectors of {device['sector_bytes']} bytes" + ("" if good else f", which {esxi[0]} refuses")
     return [
         _line(
             name,
             path,
             good,
-            said,
+            text,
             f"nvme format {path} --lbaf 0 (destroys what is on it), or take a device with sectors of 512 bytes",
         )
     ]
@@ -274,13 +274,13 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
         size = store.disk.entry.get("size") if store.disk else None
         if name in store.hosts and size and store.entry.get("type", "vmfs") == "vmfs":
             good = size >= VMFS_MIB or simulated
-            said = f"{size} MiB" + (" (the simulation takes less than ESXi)" if simulated and size < VMFS_MIB else "")
+            text = f"{size} MiB" + (" (the simulation takes less than ESXi)" if simulated and size < VMFS_MIB else "")
             lines.append(
                 _line(
                     name,
                     f"room for VMFS on {store.disk.name}",
                     good,
-                    said,
+                    text,
                     f"write size: {VMFS_MIB}MiB or more for the disk {store.disk.name} in testbed.disks",
                 )
             )

@@ -61,7 +61,7 @@ def _ways(testbed: Testbed, name: str) -> list[str]:
     }
     for session in mappings(host.variables.get("iscsi_initiator_targets")):
         target, listed = exports.get(session.get("iqn"), (None, []))
-        portals = [portal_text(one["address"], one.get("port", 3260)) for one in listed]
+        portals = [portal_text(portal["address"], portal.get("port", 3260)) for portal in listed]
         used = (
             "of which its login to itself uses the first alone"
             if target == name

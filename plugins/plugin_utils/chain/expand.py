@@ -540,7 +540,9 @@ class _Expansion:
         sessions = []
         for target in self.testbed.targets:
             for export in mappings(self.testbed.hosts[target].variables["iscsi_target_targets"]):
-                mine = next((one for one in mappings(export.get("initiators")) if _names(one, name, host)), None)
+                mine = next(
+                    (access for access in mappings(export.get("initiators")) if _names(access, name, host)), None
+                )
                 portals = mappings(export.get("portals"))
                 if mine is None or not portals:
                     continue
@@ -662,7 +664,7 @@ class _Expansion:
                 runs = testbed.hosts[testbed.embedded]
             maker = self._esxi_guest if runs.platform == "esxi" else self._qemu_guest
             guest = maker(entry, inventory_name, store, keeper)
-            served = [one["data_disk"] for one in by_host.get(runs.name, []) if "data_disk" in one]
+            served = [other["data_disk"] for other in by_host.get(runs.name, []) if "data_disk" in other]
             places = sum(disk["transport"] == "nbd" and disk["host"] == keeper.name for disk in served)
             if places and guest.get("data_disk", {}).get("transport") == "nbd":
                 guest["data_disk"]["port"] = NBD_PORT + places
@@ -698,7 +700,12 @@ class _Expansion:
         own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
         address = entry.get("address") or next((address for address, _port in addresses_of(own)), None)
         described = next(
-            (one for one in mappings(keeper.variables["datastore_datastores"]) if one.get("name") == store.label), {}
+            (
+                datastore
+                for datastore in mappings(keeper.variables["datastore_datastores"])
+                if datastore.get("name") == store.label
+            ),
+            {},
         )
         disk = {
             "datastore_layer": f"datastore-{store.label}{keeper.variables['datastore_layer_suffix']}",
@@ -776,9 +783,9 @@ class _Expansion:
         network = ipaddress.IPv4Interface(self._network()).network
         listed = self.testbed.hosts[self.testbed.embedded].own
         given = {
-            one.get("name"): one.get("address")
+            machine.get("name"): machine.get("address")
             for key in ("embedded_lab_machines", "embedded_lab_ports")
-            for one in mappings(listed.get(key))
+            for machine in mappings(listed.get(key))
         }
         for place, name in enumerate(self.testbed.members(*GROUPS), 1):
             own = self.testbed.hosts[name].own
@@ -790,7 +797,9 @@ class _Expansion:
         for name in self.testbed.targets + self.testbed.initiators:
             machine = self.testbed.hosts[name]
             held = sum(disk.get("size_mib", 0) for disk in mappings(machine.variables.get("ramdisk_disks")))
-            disks = [one for disk in self.testbed.disks if disk.target == name for one in _emulated_disks(disk)]
+            disks = [
+                emulated for disk in self.testbed.disks if disk.target == name for emulated in _emulated_disks(disk)
+            ]
             machines.append(
                 {
                     "name": name,
@@ -1022,19 +1031,19 @@ def _emulated_disks(disk: Disk) -> list[dict[str, Any]]:
 
 def _array(disk: Disk) -> dict[str, Any]:
     """An entry of raid_arrays; what is not said is the role's default."""
-    said = disk.entry.get("raid") or {}
+    raid = disk.entry.get("raid") or {}
     members = [
         {"device" if key == "path" else key: value for key, value in member.items()}
-        for member in said.get("members") or [{"serial": serial} for serial in _serials(disk)]
+        for member in raid.get("members") or [{"serial": serial} for serial in _serials(disk)]
     ]
-    chunk = chunk_kib(said.get("chunk"))
-    limits = {key: value for key, value in (said.get("emulated") or {}).items() if key in ("iops", "mib_s")}
+    chunk = chunk_kib(raid.get("chunk"))
+    limits = {key: value for key, value in (raid.get("emulated") or {}).items() if key in ("iops", "mib_s")}
     return {
         "name": disk.name,
-        "level": said.get("level"),
+        "level": raid.get("level"),
         "members": members,
         **({"chunk_kib": chunk} if chunk else {}),
-        **{key: said[key] for key in ("bitmap", "assume_clean", "stripe_cache", "resync") if key in said},
+        **{key: raid[key] for key in ("bitmap", "assume_clean", "stripe_cache", "resync") if key in raid},
         "purpose": disk.purpose,
         **({"emulated_delay": {"by": "QEMU", **limits}} if limits else {}),
     }

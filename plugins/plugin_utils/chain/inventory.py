@@ -129,14 +129,14 @@ def workloads(hosts: dict[str, Any]) -> dict[str, Any]:
     result, known = {}, {}
     for host, own in hosts.items():
         name = own.get("benchmark_profile")
-        asked = {key: own.get(f"benchmark_{key}") or None for key in ("workload", "workloads", "sweep", "exclude")}
-        asked["workload" if not name else "workloads"] = None
+        options = {key: own.get(f"benchmark_{key}") or None for key in ("workload", "workloads", "sweep", "exclude")}
+        options["workload" if not name else "workloads"] = None
         folders = [PROFILES, *(own.get("benchmark_profile_dirs") or [])]
-        text = repr((name, folders, asked))
+        text = repr((name, folders, options))
         if text not in known:
             try:
                 profile = find_profile(name, folders, yaml.safe_load) if name else None
-                known[text] = wanted_workloads(asked, profile) if name or asked["workloads"] else []
+                known[text] = wanted_workloads(options, profile) if name or options["workloads"] else []
             except Failure:
                 known[text] = []
         result[host] = known[text]

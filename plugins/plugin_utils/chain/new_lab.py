@@ -66,12 +66,12 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def hosts(asked: dict[str, Any]) -> dict[str, Any]:
+def hosts(lab: dict[str, Any]) -> dict[str, Any]:
     """{inventory name: address} of the new lab's hosts, the target first."""
     kinds = {"linux": "client", "kvm": "hypervisor", "esxi": "esxi", "windows_esxi": "esxi"}
-    names = {_name(asked["target"], "target01"): asked["target"]}
-    for number, address in enumerate(asked["clients"], 1):
-        name = _name(address, f"{kinds[asked['kind']]}{number:02}")
+    names = {_name(lab["target"], "target01"): lab["target"]}
+    for number, address in enumerate(lab["clients"], 1):
+        name = _name(address, f"{kinds[lab['kind']]}{number:02}")
         if name in names:
             raise bad_value(
                 "new_lab_clients", address, f"There is a host {name} already; give each its full name once."
@@ -82,12 +82,12 @@ def hosts(asked: dict[str, Any]) -> dict[str, Any]:
 
 def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
     """{file in the inventory's folder: text}. probes: {inventory name: probe of storlab.testbed.host_probe}, of those that were reached."""
-    asked = answers(given)
-    names = hosts(asked)
+    lab = answers(given)
+    names = hosts(lab)
     target = next(iter(names))
     return {
-        "hosts.yml": _hosts(asked, names, target, probes),
-        "group_vars/all.yml": _page(asked, names, target, probes),
+        "hosts.yml": _hosts(lab, names, target, probes),
+        "group_vars/all.yml": _page(lab, names, target, probes),
     }
 
 
@@ -96,8 +96,8 @@ def _name(address: str, plain: str) -> str:
     return plain if is_address(address) or address == "localhost" else address.split(".")[0].lower()
 
 
-def _hosts(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
-    kind = asked["kind"]
+def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+    kind = lab["kind"]
     lines = [
         "---",
         f"# Made by new_lab: a lab of kind {kind}. What is marked is for you to fill in.",
@@ -109,7 +109,7 @@ def _hosts(asked: dict[str, Any], names: dict[str, Any], target: str, probes: di
     ]
     lines += [
         f"          {line}"
-        for line in (_windows if kind == "windows_esxi" else _linux)(asked, target, names[target], probes, storage=True)
+        for line in (_windows if kind == "windows_esxi" else _linux)(lab, target, names[target], probes, storage=True)
     ]
     others = {name: address for name, address in names.items() if name != target}
     if others:
@@ -124,20 +124,20 @@ def _hosts(asked: dict[str, Any], names: dict[str, Any], target: str, probes: di
         lines.append("      hosts:")
         for name, address in others.items():
             lines.append(f"        {name}:")
-            own = _esxi(asked, name, address) if "esxi" in kind else _linux(asked, name, address, probes, storage=False)
+            own = _esxi(lab, name, address) if "esxi" in kind else _linux(lab, name, address, probes, storage=False)
             lines += [f"          {line}" for line in own]
     return "\n".join(lines) + "\n"
 
 
-def _linux(asked: dict[str, Any], name: str, address: str, probes: dict[str, Any], storage: bool) -> list[Any]:
+def _linux(lab: dict[str, Any], name: str, address: str, probes: dict[str, Any], storage: bool) -> list[Any]:
     local = address in ("localhost", "127.0.0.1")
     lines = (
         ["ansible_connection: local", INTERPRETER]
         if local
-        else [f"ansible_host: {address}", f"ansible_user: {asked['user']}"]
+        else [f"ansible_host: {address}", f"ansible_user: {lab['user']}"]
     )
     own = (probes.get(name) or {}).get("addresses") or []
-    if not storage or asked["kind"] == "local":
+    if not storage or lab["kind"] == "local":
         return lines
     if local or not is_address(address):
         known = own[0] if own else "192.0.2.11  # fill in: address in the storage network"
@@ -149,7 +149,7 @@ def _linux(asked: dict[str, Any], name: str, address: str, probes: dict[str, Any
     return lines
 
 
-def _windows(asked: dict[str, Any], _name: str, address: str, _probes: dict[str, Any], storage: bool) -> list[Any]:
+def _windows(lab: dict[str, Any], _name: str, address: str, _probes: dict[str, Any], storage: bool) -> list[Any]:
     portal = address if is_address(address) else "192.0.2.11  # fill in: address in the storage network"
     return [
         f"ansible_host: {address}" + ("  # fill in: the name in its certificate" if is_address(address) else ""),
@@ -163,8 +163,8 @@ def _windows(asked: dict[str, Any], _name: str, address: str, _probes: dict[str,
     ]
 
 
-def _esxi(asked: dict[str, Any], name: str, address: str) -> list[Any]:
-    thumbprint = asked["thumbprints"].get(address, "")
+def _esxi(lab: dict[str, Any], name: str, address: str) -> list[Any]:
+    thumbprint = lab["thumbprints"].get(address, "")
     note = (
         "  # compare it with what the host itself shows"
         if thumbprint
@@ -179,10 +179,10 @@ def _esxi(asked: dict[str, Any], name: str, address: str) -> list[Any]:
     ]
 
 
-def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
-    kind, probe = asked["kind"], probes.get(target) or {}
+def _page(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[str, Any]) -> str:
+    kind, probe = lab["kind"], probes.get(target) or {}
     clients = ", ".join(name for name in names if name != target)
-    size = asked["size_mib"] or _fitting(kind, probe)
+    size = lab["size_mib"] or _fitting(kind, probe)
     text, half = _text(size), _text(max(size // 2, 1))
     raw, share = kind != "windows_esxi", f", exported to {clients}" if clients else ""
     what = "the one is measured raw, the other carries a datastore" if raw else "it carries a datastore"
@@ -191,7 +191,7 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
         lines.append(
             f"# {target} runs {probe.get('system', 'Linux')} and had {probe['memory_available_mib']} of {probe['memory_mib']} MiB free."
         )
-    lines += [f"testbed_id: {asked['testbed_id']}", "testbed:", "  disks:"]
+    lines += [f"testbed_id: {lab['testbed_id']}", "testbed:", "  disks:"]
     lines += [f"    - {{name: bench, size: {text}}}"] if raw else []
     lines.append(f"    - {{name: ds1, size: {text}}}")
     for disk in probe.get("disks", []):
@@ -200,7 +200,7 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
                 f"    # Seems unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
             )
     store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(kind, f"{{disk: ds1, benchmark_file: {half}}}")
-    if kind in ("linux", "kvm") and len(asked["clients"]) > 1:
+    if kind in ("linux", "kvm") and len(lab["clients"]) > 1:
         # ext4 belongs to one host.
         store = store.replace("disk: ds1", f"disk: ds1, hosts: {next(name for name in names if name != target)}")
         lines[lines.index(f"    - {{name: ds1, size: {text}}}")] = (
@@ -212,9 +212,9 @@ def _page(asked: dict[str, Any], names: dict[str, Any], target: str, probes: dic
         "",
         "# What is run at every layer: a profile of docs/workloads.md, or benchmark_workloads of your own.",
     ]
-    quick = asked["profile"] == FIRST_LOOK
+    quick = lab["profile"] == FIRST_LOOK
     lines += ["# This one takes minutes, to see that all works; its figures are none to publish."] if quick else []
-    lines += [f"benchmark_profile: {asked['profile']}", f"benchmark_repetitions: {3 if quick else 5}"]
+    lines += [f"benchmark_profile: {lab['profile']}", f"benchmark_repetitions: {3 if quick else 5}"]
     if kind == "windows_esxi":
         lines += ["# What measures on Windows hosts: fio, diskspd or iometer.", "benchmark_engine: diskspd"]
     return "\n".join(lines) + "\n"

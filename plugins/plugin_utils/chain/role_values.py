@@ -19,7 +19,7 @@ from .shape import Problem, fit, shown
 
 
 def problems(testbed: Testbed) -> list[Problem]:
-    found: list[Problem] = []
+    collected: list[Problem] = []
     for host in testbed.hosts.values():
         if host.platform != "linux":
             continue
@@ -30,11 +30,14 @@ def problems(testbed: Testbed) -> list[Problem]:
             if host.because.get(variable) == OVERRIDDEN:
                 fit(f"{variable} of {host.name}", host.variables[variable], option, wrong)
                 # Ansible says what it is an option of; here it is no word of the description.
-                wrong = [one._replace(why=one.why.replace("word of the description", "option there")) for one in wrong]
+                wrong = [
+                    problem._replace(why=problem.why.replace("word of the description", "option there"))
+                    for problem in wrong
+                ]
             if not wrong:
                 wrong = _refused(testbed, host, variable, option, look)
-            found += wrong
-    return found
+            collected += wrong
+    return collected
 
 
 def _refused(
@@ -65,7 +68,7 @@ def _complete(value: Any, option: dict[str, Any]) -> Any:
     if option.get("type") == "list" and option.get("elements") == "dict":
         return [_complete(entry, {"type": "dict", "options": options}) for entry in mappings(value)]
     if option.get("type") == "dict" and isinstance(value, dict) and options:
-        every = {name: one.get("default") for name, one in options.items()} | value
+        every = {name: suboption.get("default") for name, suboption in options.items()} | value
         return {name: _complete(entry, options[name]) if name in options else entry for name, entry in every.items()}
     return value
 

@@ -68,15 +68,15 @@ SHAPES = {
 
 def problems(lab: dict[str, Any]) -> list[Problem]:
     """One for each text of the inventory, named as the user wrote it."""
-    found: dict[str, Problem] = {}
+    by_variable: dict[str, Problem] = {}
     # Of some nothing but that they are set is read.
     known = {*WORDS, *CONNECTION, *(name for role in lab["roles"].values() for name in role)} - {*PRESENT_ONLY}
     for host, own in lab["hosts"].items():
         # What has one of our prefixes and is none of ours, such as a command's output that a playbook registered, is nothing but a name here.
         read = {name: value if name in known else None for name, value in own.items()}
         for problem in (*_host(host), *_value(read, "", "", 0)):
-            found.setdefault(problem.variable, problem)
-    return list(found.values())
+            by_variable.setdefault(problem.variable, problem)
+    return list(by_variable.values())
 
 
 def _host(name: str) -> Iterator[Problem]:
