@@ -38,25 +38,27 @@ def words(level: Any, members: Any, chunk: int | None) -> str:
 def faults(array: dict[str, Any], members: int) -> list[tuple[str, Any, str, str]]:
     """[(key, value, why it is wrong, what to write)] of an array's level, chunk_kib, bitmap and stripe_cache, and of the number of its members."""
     level = array["level"]
-    found: list[tuple[str, Any, str, str]] = []
+    problems: list[tuple[str, Any, str, str]] = []
     if level not in FEWEST:
         return [("level", level, "that is none of its levels", f"use {', '.join(map(str, sorted(FEWEST)))}")]
     if members < FEWEST[level]:
-        found.append(("members", members, f"RAID {level} needs at least {FEWEST[level]}", "name more"))
+        problems.append(("members", members, f"RAID {level} needs at least {FEWEST[level]}", "name more"))
     elif level == 10 and members % 2:
-        found.append(("members", members, "RAID 10 mirrors pairs", "name an even number"))
+        problems.append(("members", members, "RAID 10 mirrors pairs", "name an even number"))
     chunk = array.get("chunk_kib")
     if chunk is not None and level == 1:
-        found.append(("chunk", f"{chunk}KiB", "RAID 1 has no chunks", "leave it out"))
+        problems.append(("chunk", f"{chunk}KiB", "RAID 1 has no chunks", "leave it out"))
     elif chunk is not None and (chunk < LEAST_CHUNK_KIB or chunk & (chunk - 1)):
-        found.append(("chunk", f"{chunk}KiB", "a chunk is a power of two from 4KiB", "write one, such as 64KiB"))
+        problems.append(("chunk", f"{chunk}KiB", "a chunk is a power of two from 4KiB", "write one, such as 64KiB"))
     if level == 0 and array.get("bitmap") == "internal":
-        found.append(("bitmap", "internal", "RAID 0 has nothing to synchronise", "leave it out"))
+        problems.append(("bitmap", "internal", "RAID 0 has nothing to synchronise", "leave it out"))
     cache = array.get("stripe_cache")
     if cache is not None and level not in PARITY:
-        found.append(("stripe_cache", cache, f"RAID {level} has no stripe cache", "leave it out, or use level 5 or 6"))
+        problems.append(
+            ("stripe_cache", cache, f"RAID {level} has no stripe cache", "leave it out, or use level 5 or 6")
+        )
     elif cache is not None and not STRIPE_CACHE[0] <= cache <= STRIPE_CACHE[1]:
-        found.append(
+        problems.append(
             ("stripe_cache", cache, "the kernel takes {} to {} pages".format(*STRIPE_CACHE), "write one of these")
         )
-    return found
+    return problems

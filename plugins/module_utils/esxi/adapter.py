@@ -63,7 +63,7 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
         storage = host.configManager.storageSystem
         info = storage.storageDeviceInfo
         adapter = _adapter(session, info)
-        found = {
+        state = {
             "boot_time": host.runtime.bootTime.isoformat(),
             "enabled": bool(info.softwareInternetScsiEnabled),
             "device": None,
@@ -78,16 +78,16 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
             "module_options": "",
         }
         for key in option_names:
-            found["host_options"][key] = _host_option(session, host, key)
+            state["host_options"][key] = _host_option(session, host, key)
         modules = host.configManager.kernelModuleSystem
         if modules is not None:
-            found["module_options"] = modules.QueryConfiguredModuleOptionString(QUEUE_DEPTH_MODULE) or ""
+            state["module_options"] = modules.QueryConfiguredModuleOptionString(QUEUE_DEPTH_MODULE) or ""
         if adapter is None:
-            return found
+            return state
         manager = host.configManager.iscsiManager
         bound = manager.QueryBoundVnics(adapter.device) if manager is not None else []
         return {
-            **found,
+            **state,
             "device": adapter.device,
             "iqn": adapter.iScsiName,
             "alias": adapter.iScsiAlias or "",
@@ -120,7 +120,7 @@ def _chap_names(settings: Any) -> dict[str, Any] | None:
 
 
 def _target(method: str, target: Any) -> dict[str, Any]:
-    found = {
+    entry = {
         "method": method,
         "address": target.address,
         "port": target.port or 3260,
@@ -129,8 +129,8 @@ def _target(method: str, target: Any) -> dict[str, Any]:
         "discovered": False,
     }
     if method == "static":
-        found.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
-    return found
+        entry.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
+    return entry
 
 
 def _host_option(session: Session, host: Any, key: str) -> Any:
@@ -187,7 +187,7 @@ def entries(targets: list[Any]) -> list[Any]:
 
     Each has the CHAP settings of its own; one portal has one, so targets behind it that want CHAP in discovery must agree.
     """
-    found: dict[str, Any] = {}
+    by_key: dict[str, Any] = {}
     for target in targets:
         portal = {"address": target["portal"]["address"], "port": target["portal"]["port"]}
         chap = {key: target.get(key) or "" for key in CHAP}
@@ -200,15 +200,15 @@ def entries(targets: list[Any]) -> list[Any]:
                 "found": False,
                 **(chap if target.get("discovery_chap") else dict.fromkeys(CHAP, "")),
             }
-            if found.setdefault(entry_key(send), send) != send:
+            if by_key.setdefault(entry_key(send), send) != send:
                 raise bad_value(
                     f"iscsi_initiator_targets {target['iqn']} discovery_chap",
                     target.get("discovery_chap"),
                     f"Another target at {portal_text(**portal)} wants other CHAP settings in discovery; use discovery: static for one of them.",
                 )
         entry = {"method": "static", **portal, "iqn": target["iqn"], "found": dynamic, **chap}
-        found[entry_key(entry)] = entry
-    return list(found.values())
+        by_key[entry_key(entry)] = entry
+    return list(by_key.values())
 
 
 def entry_key(entry: dict[str, Any]) -> str:
@@ -329,9 +329,9 @@ def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
     ]
 
 
-def missing(found: list[Any], targets: list[Any]) -> list[Any]:
+def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
     """[(iqn, lun)] that no working device stands for."""
-    there = {(lun["iqn"], lun["lun"]) for lun in found if lun["state"] == "ok"}
+    there = {(lun["iqn"], lun["lun"]) for lun in shown if lun["state"] == "ok"}
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -555,10 +555,10 @@ class Adapter:
     def chap_found(self, step: dict[str, Any]) -> None:
         entry = step["entry"]
 
-        def told() -> list[Any]:
+        def static_targets() -> list[Any]:
             return [_target("static", target) for target in self.object().configuredStaticTarget or []]
 
-        seen = self.session.until(told, lambda targets: faces(entry, targets), self.wait_s)
+        seen = self.session.until(static_targets, lambda targets: faces(entry, targets), self.wait_s)
         if not faces(entry, seen):
             here = {
                 target["iqn"]
@@ -614,26 +614,26 @@ class Adapter:
         deadline = time.monotonic() + self.wait_s
         while True:
             with self.session.doing("look for the LUNs"):
-                found: list[dict[str, Any]] = self.session.until(
+                shown: list[dict[str, Any]] = self.session.until(
                     lambda: luns(self.session, self.storage.storageDeviceInfo),
                     lambda seen: unproven(targets, seen) is None,
                     min(RESCAN_EVERY_S, max(deadline - time.monotonic(), 0)),
                 )
-            failure = unproven(targets, found)
+            failure = unproven(targets, shown)
             if failure is None:
-                return found
+                return shown
             if time.monotonic() > deadline:
                 raise failure
             self.apply({"op": "rescan", "target": "adapter"})
 
 
-def unproven(targets: list[Any], found: list[Any]) -> Failure | None:
+def unproven(targets: list[Any], shown: list[Any]) -> Failure | None:
     """What is wrong with the LUNs; None when all are there and are what the targets export."""
-    lost = missing(found, targets)
+    lost = missing(shown, targets)
     if lost:
-        return lun_missing(lost, found)
+        return lun_missing(lost, shown)
     try:
-        prove(targets, found)
+        prove(targets, shown)
     except Failure as failure:
         return failure
     return None
@@ -648,11 +648,11 @@ def target_foreign(key: str) -> Failure:
     )
 
 
-def lun_missing(lost: list[Any], found: list[Any]) -> Failure:
+def lun_missing(lost: list[Any], shown: list[Any]) -> Failure:
     """Says what was found instead, because the host does not say why a login failed."""
     iqn, number = lost[0]
-    same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in found if lun["iqn"] == iqn]
-    others = sorted({lun["iqn"] for lun in found} - {iqn})
+    same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in shown if lun["iqn"] == iqn]
+    others = sorted({lun["iqn"] for lun in shown} - {iqn})
     if same:
         what = f"The host sees {', '.join(same)} of {iqn}, but not LUN {number} in order."
         remedy = "Export that LUN to this initiator, or correct its number."
@@ -666,17 +666,17 @@ def lun_missing(lost: list[Any], found: list[Any]) -> Failure:
         what,
         remedy,
         missing=[f"{name} LUN {lun}" for name, lun in lost],
-        found=[f"{lun['iqn']} LUN {lun['lun']}" for lun in found],
+        found=[f"{lun['iqn']} LUN {lun['lun']}" for lun in shown],
     )
 
 
-def prove(targets: list[dict[str, Any]], found: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+def prove(targets: list[dict[str, Any]], shown: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
     """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
 
     An NAA identifier proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
     """
     # A device that is lost may still be listed at the number that another has now.
-    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(found, key=lambda lun: lun["state"] == "ok")}
+    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(shown, key=lambda lun: lun["state"] == "ok")}
     proven = {}
     for target in targets:
         for lun in target["luns"]:

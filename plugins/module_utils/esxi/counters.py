@@ -102,7 +102,7 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
     names = {key: name for name, key in counters.items()}
     since = _utc(started_s + ahead["offset_s"] - sample_s)
 
-    def asked(entity: Any, sections: dict[str, Any], cpu: tuple[Any, ...]) -> Any:
+    def query(entity: Any, sections: dict[str, Any], cpu: tuple[Any, ...]) -> Any:
         wanted = [(name, "") for name in cpu] + [
             (f"{group}.{counter}", "*")
             for group, rates, latencies in sections.values()
@@ -117,14 +117,14 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
             entity=entity, metricId=ids, intervalId=sample_s, startTime=since, format="csv"
         )
 
-    specs = [asked(host, _HOST, (_MHZ, _USAGE))] + [asked(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
+    specs = [query(host, _HOST, (_MHZ, _USAGE))] + [query(machine, _MACHINE, (_MHZ,)) for machine in machines.values()]
 
     def ask() -> dict[str, Any]:
         with session.doing("read its counters"):
-            told = {found.entity: table_of(found, names) for found in manager.QueryPerf(querySpec=specs)}
+            by_entity = {metrics.entity: table_of(metrics, names) for metrics in manager.QueryPerf(querySpec=specs)}
         return {
-            "host_samples": told.get(host, {"columns": [], "rows": []}),
-            "machines": {name: told[machine] for name, machine in machines.items() if machine in told},
+            "host_samples": by_entity.get(host, {"columns": [], "rows": []}),
+            "machines": {name: by_entity[machine] for name, machine in machines.items() if machine in by_entity},
         }
 
     tables = complete(ask, finished_s + ahead["offset_s"], finished_s + wait_s)
@@ -168,21 +168,23 @@ def clock(session: Any) -> dict[str, Any]:
     with session.doing("read its clock"):
         for _exchange in range(CLOCK_EXCHANGES):
             sent = time.time()
-            told = session.instance.CurrentTime().timestamp()
-            exchanges.append((sent, told, time.time()))
+            theirs = session.instance.CurrentTime().timestamp()
+            exchanges.append((sent, theirs, time.time()))
     offset_s, uncertain_s = observer.clock_offset(exchanges)
     return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 
 
-def table_of(found: Any, names: dict[str, Any]) -> dict[str, Any]:
+def table_of(metrics: Any, names: dict[str, Any]) -> dict[str, Any]:
     """One entity's samples (PerfEntityMetricCSV) as a table. The API says -1 where a sample has no value; samples come in any order."""
-    told = (found.sampleInfoCSV or "").split(",")
+    stamps = (metrics.sampleInfoCSV or "").split(",")
     # 'length,end,length,end…'
-    samples = [(round(unix_s(end)), int(length_s)) for length_s, end in zip(told[::2], told[1::2])]
+    samples = [(round(unix_s(end)), int(length_s)) for length_s, end in zip(stamps[::2], stamps[1::2])]
     series = {
-        (names[one.id.counterId], one.id.instance): [int(value) if value else -1 for value in one.value.split(",")]
-        for one in found.value or []
-        if one.id.counterId in names and one.value
+        (names[column.id.counterId], column.id.instance): [
+            int(value) if value else -1 for value in column.value.split(",")
+        ]
+        for column in metrics.value or []
+        if column.id.counterId in names and column.value
     }
     # Values that are not one for each sample cannot be told to be of one.
     series = {column: values for column, values in series.items() if len(values) == len(samples)}
@@ -335,7 +337,7 @@ def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dic
             f"In the measured {finished_s - started_s:.1f} s there is no whole sample of {sample_s} s.",
             f"Measure for at least {2 * sample_s} s.",
         )
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "interval_s": round(finished_s - started_s, 3),
         "samples": whole,
         "partial_samples": sum(1 for row in rows if 0 < _overlap_s(row, started_s, finished_s) < row[1]),
@@ -348,7 +350,7 @@ def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dic
         for name, table in samples["machines"].items()
         if not _gap_s(table["rows"], started_s, finished_s)
     }
-    found["cpu"] = {
+    measured["cpu"] = {
         key: value
         for key, value in (
             ("used_mhz", _mean(columns.get((_MHZ, "")))),
@@ -359,16 +361,16 @@ def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dic
         )
         if value is not None
     }
-    for section, told in _sections(_HOST, columns).items():
+    for section, by_instance in _sections(_HOST, columns).items():
         names = samples["names"]["datastores"] if section == "datastores" else {}
-        found[section] = {names.get(instance, instance): values for instance, values in told.items()}
+        measured[section] = {names.get(instance, instance): values for instance, values in by_instance.items()}
     for name, table in samples["machines"].items():
         if not _gap_s(table["rows"], started_s, finished_s):
             disks = _sections(_MACHINE, _columns(table, started_s, finished_s)).get("virtual_disks", {})
-            found.setdefault("virtual_disks", {}).update(
+            measured.setdefault("virtual_disks", {}).update(
                 {f"{name}:{instance}": values for instance, values in disks.items()}
             )
-    return found
+    return measured
 
 
 def _gap_s(rows: list[Any], started_s: float, finished_s: float) -> float:
@@ -389,10 +391,10 @@ def _columns(
 
 
 def _sections(sections: dict[str, Any], columns: dict[tuple[str, str], list[tuple[float, float]]]) -> dict[str, Any]:
-    found = {}
+    by_section = {}
     for section, (group, rates, latencies) in sections.items():
         instances = dict.fromkeys(instance for counter, instance in columns if counter.split(".", 1)[0] == group)
-        told = {}
+        by_instance = {}
         for instance in instances:
             mine = {
                 counter.split(".", 1)[1]: pairs
@@ -404,17 +406,17 @@ def _sections(sections: dict[str, Any], columns: dict[tuple[str, str], list[tupl
                 for counter, (key, factor) in rates.items()
                 if (value := _mean(mine.get(counter))) is not None
             }
-            told[instance] = {**values, **_latencies(mine, latencies)}
-        told = {instance: values for instance, values in told.items() if values}
-        if told:
-            found[section] = told
-    return found
+            by_instance[instance] = {**values, **_latencies(mine, latencies)}
+        by_instance = {instance: values for instance, values in by_instance.items() if values}
+        if by_instance:
+            by_section[section] = by_instance
+    return by_section
 
 
 def _latencies(mine: dict[str, Any], latencies: tuple[Any, ...]) -> dict[str, Any]:
-    found, below = {}, []
+    latency, below = {}, []
     for counter, key, unit_ns, weight in latencies:
-        if key in found or counter not in mine or weight not in mine:
+        if key in latency or counter not in mine or weight not in mine:
             continue
         commands = [None if count is None else count * seconds for count, seconds in mine[weight]]
         mean = _mean([(value, count) for (value, _seconds), count in zip(mine[counter], commands)])
@@ -423,9 +425,9 @@ def _latencies(mine: dict[str, Any], latencies: tuple[Any, ...]) -> dict[str, An
         if mean < 1:
             below.append(key)
         else:
-            found[key] = mean * unit_ns
-    below = [key for key in dict.fromkeys(below) if key not in found]
-    return {**found, **({"below_resolution": below} if below else {})}
+            latency[key] = mean * unit_ns
+    below = [key for key in dict.fromkeys(below) if key not in latency]
+    return {**latency, **({"below_resolution": below} if below else {})}
 
 
 def _mean(pairs: list[Any] | None) -> float | None:
@@ -466,7 +468,7 @@ def awaiting_restart(known: dict[str, Any], name: str) -> set[Any]:
 def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | None:
     """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials}; None when it does not come by. known: layers by name."""
     chain = layers.chain(known, layer)
-    own = [one["identity"] for one in chain if one["host"] == host]
+    own = [member["identity"] for member in chain if member["host"] == host]
     if not own:
         return None
     first = {key: next((identity[key] for identity in own if identity.get(key)), None) for key in ("naa", "datastore")}
@@ -509,7 +511,7 @@ def _disk(samples: dict[str, Any], path: dict[str, Any]) -> tuple[Any, ...] | No
 def addition(
     result: dict[str, Any],
     host: str,
-    told: dict[str, Any],
+    counted: dict[str, Any],
     samples: dict[str, Any],
     raw: dict[str, Any],
     clock: dict[str, Any],
@@ -521,13 +523,13 @@ def addition(
     clock: {clock_offset_s, clock_uncertain_s} between the host's clock and that of the result's host.
     """
     device, store, disk = _device(samples, path), _store(samples, path), _disk(samples, path)
-    of_device = dict(told.get("devices", {}).get(device, {}))
+    of_device = dict(counted.get("devices", {}).get(device, {}))
     simulated = {"simulated": True} if samples["simulated"] else {}
     esxi = {
         "host": host,
-        "interval_s": told["interval_s"],
-        "samples": told["samples"],
-        "partial_samples": told["partial_samples"],
+        "interval_s": counted["interval_s"],
+        "samples": counted["samples"],
+        "partial_samples": counted["partial_samples"],
         "raw": raw,
         **simulated,
         **({"device": device, "device_iops": of_device.pop("iops")} if "iops" in of_device else {}),
@@ -537,19 +539,19 @@ def addition(
         ("datastore", "datastores", samples["names"]["datastores"].get(store)),
         ("virtual_disk", "virtual_disks", ":".join(disk) if disk else None),
     ):
-        if name in told.get(section, {}):
-            esxi[key] = {"name": name, **told[section][name]}
+        if name in counted.get(section, {}):
+            esxi[key] = {"name": name, **counted[section][name]}
     adapters = {
         name: values
-        for name, values in told.get("adapters", {}).items()
+        for name, values in counted.get("adapters", {}).items()
         if name in samples["names"]["adapters"].get(device, [])
     }
     if adapters:
         esxi["adapters"] = adapters
-    cpu, iops = dict(told["cpu"]), result["total"].get("iops")
+    cpu, iops = dict(counted["cpu"]), result["total"].get("iops")
     if iops and "used_mhz" in cpu:
         cpu["mhz_per_iops"] = float(f"{cpu['used_mhz'] / iops:.4g}")
-    hosts = {host: {"interval_s": told["interval_s"], **clock, **simulated, "cpu": cpu}}
+    hosts = {host: {"interval_s": counted["interval_s"], **clock, **simulated, "cpu": cpu}}
     return {"counters": {"hosts": hosts, "esxi": esxi}}
 
 

@@ -51,13 +51,13 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
             values["name"]: [machines[vm] for vm in values.get("vm", []) if vm in machines]
             for _store, values in _stores(session, host, "name", "vm")
         }
-        found = []
+        described = []
         for entry in volumes.mountInfo or []:
             volume = entry.volume
             vmfs, nas = isinstance(volume, session.vim.host.VmfsVolume), isinstance(volume, session.vim.host.NasVolume)
             if not vmfs and not nas:
                 continue
-            found.append(
+            described.append(
                 {
                     "name": volume.name,
                     "type": "VMFS" if vmfs else "NFS",
@@ -82,11 +82,11 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
             for lun in info.scsiLun or []
             if isinstance(lun, session.vim.host.ScsiDisk)
         }
-        concerned = {*naas, *(naa for volume in found if volume["name"] in names for naa in volume["naa"])}
+        concerned = {*naas, *(naa for volume in described if volume["name"] in names for naa in volume["naa"])}
         working = {naa: disks[naa]["device"] for naa in sorted(concerned & set(disks)) if disks[naa]["state"] == "ok"}
         for naa, facts in on_disks(session, host, working).items():
             disks[naa].update(facts)
-        return {"volumes": found, "disks": disks}
+        return {"volumes": described, "disks": disks}
 
 
 def on_disks(session: Session, host: Any, devices: dict[str, Any]) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def present(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -
             "name": want["name"],
             "memory_reserved": reserved,
         }
-    result["disks"] = machine_plan.told_disks(state, want) if state is not None else []
+    result["disks"] = machine_plan.disk_facts(state, want) if state is not None else []
     if params["wait_for_address_s"] and not check_mode:
         result["address"] = machine.wait_for_address(params["wait_for_address_s"])
     return result

@@ -201,14 +201,14 @@ def began(events: list[Any], boot_s: float | None, armed_s: float | None, now_s:
     """
     moments = [at_s for kind, at_s in events if kind == "on"]
     if armed_s is None:
-        found = max(moments, default=boot_s)
-        if found is None:
+        moment = max(moments, default=boot_s)
+        if moment is None:
             raise Failure(
                 "start_unknown",
                 "The host does not tell when the machine was turned on.",
                 "Make it anew and leave it off.",
             )
-        return found
+        return moment
     after = [at_s for at_s in moments if at_s >= armed_s]
     return min(after) if after else boot_s if boot_s is not None and boot_s >= armed_s else now_s
 
@@ -343,12 +343,12 @@ def line(timed: dict[str, Any]) -> str:
     text = f"{timed['guest']} on {timed['datastore']}: installed in {timed['duration_s']:.1f} s"
     if timed.get("uncertain_s"):
         text += f" (up to {timed['uncertain_s']:.1f} s less)"
-    found = timed.get("counters", {})
-    rates = found.get("datastore", {}).get("commands_s")
+    counters = timed.get("counters", {})
+    rates = counters.get("datastore", {}).get("commands_s")
     if rates:
         text += (
             f"; {rates['mean']:.0f} commands/s on average, 95 % of samples at most {rates['p95']:.0f}, highest {rates['max']:.0f}"
-            f" ({found['samples']} samples of {found['sample_s']} s{', simulated' if found.get('simulated') else ''})"
+            f" ({counters['samples']} samples of {counters['sample_s']} s{', simulated' if counters.get('simulated') else ''})"
         )
     elif "counters_missed" in timed:
         text += f"; no counters: {timed['counters_missed']}"
@@ -417,7 +417,7 @@ class Installation:
             record = self.finish(session, machine, *self.begin(session, machine, steps, state, record))
         result = {**shown(self.plans[0]), "about": session.about}
         if "finished_utc" in record:
-            result["installation"] = self.told(state, record)
+            result["installation"] = self.timing(state, record)
             result.update(self.count(session, host, state, record))
         return result
 
@@ -471,14 +471,14 @@ class Installation:
                 self.sample(session, machine.host, seen["now_s"] - started_s, 0, 0)
             time.sleep(POLL_S)
 
-    def told(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    def timing(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         disk = state["disks"][0]
-        found: dict[str, Any] = {
+        timed: dict[str, Any] = {
             key: record[key] for key in ("started_utc", "finished_utc", "ended_by", "uncertain_s") if key in record
         }
         duration_s = unix_s(record["finished_utc"]) - unix_s(record["started_utc"])
         return {
-            **found,
+            **timed,
             "duration_s": round(duration_s, 3),
             "datastore": disk["path"][1:].partition("]")[0],
             "iso": iso_of(state),

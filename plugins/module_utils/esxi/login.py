@@ -120,13 +120,13 @@ class Login:
                 self.adapter.apply(step)
                 self.done.append(step)
                 self.note(step)
-            found = self.adapter.wait(self.want["targets"])
+            luns = self.adapter.wait(self.want["targets"])
             self.settle()
         except Failure as failure:
             if failure.code not in LINE_LOST and self.undo():
                 self.restore()
             raise
-        return found
+        return luns
 
     def note(self, step: dict[str, Any]) -> None:
         """Keep what is known only now."""
@@ -249,16 +249,16 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
         if entry_key(target) in wanted and not target["discovered"]:
             raise target_foreign(entry_key(target))
     steps = plan(login.state, want, login.record.data)
-    found, waited = login.state["luns"], {}
+    luns, waited = login.state["luns"], {}
     if not check_mode:
         begun = time.monotonic()
-        found = login.log_in(steps)
+        luns = login.log_in(steps)
         waited = {"waited_s": round(time.monotonic() - begun, 2)}
     pending = login.pending(steps if check_mode else ())
-    disks: Any = {} if missing(found, want["targets"]) else prove(want["targets"], found)
+    disks: Any = {} if missing(luns, want["targets"]) else prove(want["targets"], luns)
     name = login.adapter.known
     return {
-        "luns": found,
+        "luns": luns,
         "layers": [marked({**layer, "path": None}, pending) for layer in layers_of(want["targets"], disks, "esxi")],
         "warnings": odd_serials(want["targets"], disks),
         **after(pending),

@@ -152,9 +152,9 @@ def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str
     }
 
 
-def usable_address(told: str | None) -> str | None:
+def usable_address(reported: str | None) -> str | None:
     """The address that a guest tells, unless it is link-local or loopback."""
-    return told if told and not told.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
+    return reported if reported and not reported.lower().startswith(("fe80:", "169.254.", "127.", "::1")) else None
 
 
 def _luns(host: Any) -> list[Any]:

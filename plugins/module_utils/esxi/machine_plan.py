@@ -216,17 +216,17 @@ def _no_twins(want: dict[str, Any]) -> None:
 
 def records(state: dict[str, Any]) -> dict[str, Any]:
     """{disk's name: {controller, bus, unit, made}} as the machine itself says."""
-    found = {}
+    by_name = {}
     for key, text in state["extra"].items():
         match = re.fullmatch(r"(\w+) (\d+):(\d+) (\w+)", text) if key.startswith(DISK_KEY) else None
         if match:
-            found[key[len(DISK_KEY) :]] = {
+            by_name[key[len(DISK_KEY) :]] = {
                 "controller": match[1],
                 "bus": int(match[2]),
                 "unit": int(match[3]),
                 "made": match[4],
             }
-    return found
+    return by_name
 
 
 class Slots:
@@ -265,11 +265,11 @@ class Slots:
         raise Failure(
             "no_place",
             f"There is no place for {what} at {wanted}.",
-            "Give it another controller, bus or unit; " + self._told() + ".",
+            "Give it another controller, bus or unit; " + self._taken_places() + ".",
             place=wanted,
         )
 
-    def _told(self) -> str:
+    def _taken_places(self) -> str:
         taken = [
             f"{kind} {bus}:{unit}"
             for (_family, bus), (kind, units) in sorted(self.slots.items())
@@ -528,7 +528,7 @@ def plan(
             state = None
     if state is None:
         state = start_of(want, template)
-        steps.append({"op": "create", "target": want["name"], "was": None, "will": _told(state, want)})
+        steps.append({"op": "create", "target": want["name"], "was": None, "will": _summary(state, want)})
     return steps + with_power(state, want, changes(state, want, facts))
 
 
@@ -552,7 +552,7 @@ def start_of(want: dict[str, Any], template: dict[str, Any] | None) -> dict[str,
     }
 
 
-def _told(state: dict[str, Any], want: dict[str, Any]) -> str:
+def _summary(state: dict[str, Any], want: dict[str, Any]) -> str:
     source = f"template {want['template']}" if want["template"] else f"{want['ova']}" if want["ova"] else "empty"
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
@@ -670,26 +670,26 @@ def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[An
 
 def made_disks(state: dict[str, Any]) -> list[Any]:
     """The disks that the testbed made: [{name, controller, bus, unit, size_bytes, path, uuid, naa, compatibility, made}]."""
-    found = []
+    disks = []
     for name, record in sorted(records(state).items()):
         for disk in state["disks"]:
             if all(disk[key] == record[key] for key in ("controller", "bus", "unit")):
-                found.append(
+                disks.append(
                     {
                         **{key: value for key, value in disk.items() if key not in ("key", "provisioning")},
                         "name": name,
                         "made": record["made"],
                     }
                 )
-    return found
+    return disks
 
 
-def told_disks(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+def disk_facts(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     """The wanted disks as they are, for the user. serial is what the guest sees, null where that is not known.
 
     With disk.EnableUUID a guest reads the disk's UUID as its serial number at SCSI controllers; a physical mapping shows the LUN's own.
     """
-    there, told = {disk["name"]: disk for disk in made_disks(state)}, []
+    there, disks = {disk["name"]: disk for disk in made_disks(state)}, []
     for disk in want["disks"]:
         now = there.get(disk["name"])
         if now is None:
@@ -702,7 +702,7 @@ def told_disks(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
             if now["uuid"] and FAMILIES[now["controller"]] == "scsi"
             else None
         )
-        told.append(
+        disks.append(
             {
                 **{
                     key: now[key]
@@ -724,4 +724,4 @@ def told_disks(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
                 "datastore": disk["datastore"],
             }
         )
-    return told
+    return disks

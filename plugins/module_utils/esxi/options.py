@@ -81,10 +81,10 @@ def pending(record: dict[str, Any], state: dict[str, Any], steps: Iterable[dict[
             configured["options"].update(step["will"])
         elif step["op"] in configured:
             configured[step["op"]][step["target"]] = step["will"]
-    found = []
+    waiting = []
     for op, values in sorted(record["running"].items()):
         for name, was in sorted(values.items()):
             now = configured[op].get(name, state["module_options"] if op == "queue_depth" else was)
             if now != was:
-                found.append({"option": name, "configured": now, "running": was})
-    return found
+                waiting.append({"option": name, "configured": now, "running": was})
+    return waiting

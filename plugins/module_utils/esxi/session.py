@@ -97,7 +97,7 @@ class Session:
         except (OSError, http.client.HTTPException, self.vmodl.MethodFault) as error:
             raise Failure(
                 "host_unreachable",
-                f"{where} cannot be reached: {said(error)}.",
+                f"{where} cannot be reached: {error_text(error)}.",
                 "Check hostname, port and the network.",
             ) from None
         return self
@@ -160,7 +160,7 @@ class Session:
         view = self.content.viewManager.CreateContainerView(self.content.rootFolder, [kind], True)
         query = self.vmodl.query.PropertyCollector
         step = query.TraversalSpec(name="view", path="view", skip=False, type=self.vim.view.ContainerView)
-        found = self.content.propertyCollector.RetrieveContents(
+        contents = self.content.propertyCollector.RetrieveContents(
             [
                 query.FilterSpec(
                     objectSet=[query.ObjectSpec(obj=view, skip=True, selectSet=[step])],
@@ -169,12 +169,12 @@ class Session:
             ]
         )
         view.Destroy()
-        return [(item.obj, {value.name: value.val for value in item.propSet}) for item in found]
+        return [(item.obj, {value.name: value.val for value in item.propSet}) for item in contents]
 
     def properties(self, managed: Any, *names: str) -> dict[str, Any]:
         """{name: value} of a managed object, all read at one moment; a name without a value is left out."""
         query = self.vmodl.query.PropertyCollector
-        found = self.content.propertyCollector.RetrieveContents(
+        properties = self.content.propertyCollector.RetrieveContents(
             [
                 query.FilterSpec(
                     objectSet=[query.ObjectSpec(obj=managed)],
@@ -182,7 +182,7 @@ class Session:
                 )
             ]
         )[0]
-        return {value.name: value.val for value in found.propSet}
+        return {value.name: value.val for value in properties.propSet}
 
     def host(self) -> Any:
         """The HostSystem that is meant: the one named, or the only one there is."""
@@ -229,14 +229,14 @@ class Session:
                 raise _no_permission(what, fault, self.params) from None
             raise Failure(
                 "refused",
-                f"The host could not {what}: {said(fault)}.",
+                f"The host could not {what}: {error_text(fault)}.",
                 "Look at the host's events and run again.",
                 fault=type(fault).__name__,
             ) from None
         except (OSError, http.client.HTTPException) as error:
             raise Failure(
                 "connection_lost",
-                f"The connection to {self.params['hostname']} broke while trying to {what}: {said(error)}.",
+                f"The connection to {self.params['hostname']} broke while trying to {what}: {error_text(error)}.",
                 "Run again: what is there already is kept.",
             ) from None
 
@@ -291,7 +291,7 @@ class Session:
         except (OSError, http.client.HTTPException) as error:
             raise Failure(
                 "connection_lost",
-                f"{method} of {path} on datastore {datastore.name} broke off: {said(error)}.",
+                f"{method} of {path} on datastore {datastore.name} broke off: {error_text(error)}.",
                 "Run again.",
             ) from None
 
@@ -319,7 +319,7 @@ def _no_permission(what: str, fault: Any, params: dict[str, Any]) -> Failure:
     )
 
 
-def said(error: Any) -> str:
+def error_text(error: Any) -> str:
     """What a fault or an error tells, in one line."""
     texts = [
         getattr(error, "msg", None),

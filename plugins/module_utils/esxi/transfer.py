@@ -24,7 +24,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from .datastore import datastore as find_datastore
 from .machine_plan import iso_of
-from .session import POLL_S, STAMP_KEY, Session, said
+from .session import POLL_S, STAMP_KEY, Session, error_text
 
 BLOCK_BYTES = 1 << 20
 DESCRIPTOR_BYTES = 16 << 20
@@ -138,10 +138,10 @@ class IsoStore:
     def sidecar(self) -> dict[str, Any] | None:
         content = self.session.file("GET", self.store, self.iso["sidecar"])
         try:
-            told = json.loads(content) if content is not None else None
+            sidecar = json.loads(content) if content is not None else None
         except ValueError:
             return None
-        return told if isinstance(told, dict) else None
+        return sidecar if isinstance(sidecar, dict) else None
 
     def upload(self, step: dict[str, Any]) -> None:
         """The sidecar goes first: what is left of an upload that breaks off is then known to be the testbed's, and to be incomplete."""
@@ -300,7 +300,7 @@ class Import:
             answer = session.content.ovfManager.CreateImportSpec(ova.descriptor, pool, store, params)
         if answer.error or answer.importSpec is None:
             texts = "; ".join(
-                said(getattr(error, "fault", None) or error)
+                error_text(getattr(error, "fault", None) or error)
                 if not getattr(error, "localizedMessage", None)
                 else error.localizedMessage
                 for error in answer.error or []
@@ -335,7 +335,7 @@ class Import:
             if str(lease.state) != "ready":
                 raise Failure(
                     "ova_refused",
-                    f"The host does not import {self.ova.path}: {said(lease.error)}.",
+                    f"The host does not import {self.ova.path}: {error_text(lease.error)}.",
                     "Look at the host's events and run again.",
                 )
             info = lease.info
@@ -383,7 +383,9 @@ class Import:
             raise damaged(self.ova.path, str(error)) from None
         except (OSError, http.client.HTTPException) as error:
             raise Failure(
-                "connection_lost", f"The upload of {item.path} to {address} broke off: {said(error)}.", "Run again."
+                "connection_lost",
+                f"The upload of {item.path} to {address} broke off: {error_text(error)}.",
+                "Run again.",
             ) from None
         finally:
             line.close()
@@ -415,7 +417,7 @@ def _line(session: Session, address: str, port: int, thumbprint: str | None) -> 
         except OSError as error:
             raise Failure(
                 "host_unreachable",
-                f"{address}:{port}, which takes the files, cannot be reached: {said(error)}.",
+                f"{address}:{port}, which takes the files, cannot be reached: {error_text(error)}.",
                 "Check the network.",
             ) from None
         # Without a certificate, which TLS never is, this is the digest of nothing.

@@ -30,12 +30,12 @@ BUILT_KINDS = ("backing", "target", "initiator", "datastore")
 
 def _owner(name: str, lab_root: str) -> str | None:
     """The testbed whose lab in this folder has this very name."""
-    found = NAME.fullmatch(name)
-    if not found:
+    match = NAME.fullmatch(name)
+    if not match:
         return None
     with contextlib.suppress(Failure):
-        if netns.netns_name(found["id"], os.path.join(lab_root, found["id"])) == name:
-            return found["id"]
+        if netns.netns_name(match["id"], os.path.join(lab_root, match["id"])) == name:
+            return match["id"]
     return None
 
 
@@ -66,11 +66,11 @@ def processes() -> dict[str, dict[int, str]]:
 def labs_of(lab_root: str) -> dict[str, str]:
     """{testbed_id: name of its lab} of the labs in this folder of which a file, a folder, a namespace or a process is left."""
     names = {*processes(), *(os.listdir(netns.RUN_ROOT) if os.path.isdir(netns.RUN_ROOT) else [])}
-    found = {owner: name for name in sorted(names) if (owner := _owner(name, lab_root))}
+    labs = {owner: name for name in sorted(names) if (owner := _owner(name, lab_root))}
     for testbed_id in sorted(os.listdir(lab_root)) if os.path.isdir(lab_root) else []:
         with contextlib.suppress(Failure):
-            found[testbed_id] = netns.netns_name(testbed_id, os.path.join(lab_root, testbed_id))
-    return found
+            labs[testbed_id] = netns.netns_name(testbed_id, os.path.join(lab_root, testbed_id))
+    return labs
 
 
 def broken(lab_dir: str, state_dir: str, name: str) -> str:

@@ -90,8 +90,8 @@ def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
 
 def limits(disk: dict[str, Any]) -> dict[str, Any]:
     """What QEMU lets a disk do, as its ThrottleLimits; empty when it may do what it can."""
-    found = {"iops-total": disk.get("iops"), "bps-total": (disk.get("mib_s") or 0) << 20}
-    return {key: value for key, value in found.items() if value}
+    throttle = {"iops-total": disk.get("iops"), "bps-total": (disk.get("mib_s") or 0) << 20}
+    return {key: value for key, value in throttle.items() if value}
 
 
 def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:

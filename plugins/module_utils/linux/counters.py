@@ -156,16 +156,16 @@ def _ticks(path: str) -> int | None:
 # ---------------------------------------------------------------- pure
 
 
-def combine(one: Any, other: Any, operation: Any) -> Any:
+def combine(left: Any, other: Any, operation: Any) -> Any:
     """Two samples or differences taken together number by number. What only one of them has is left out: it cannot be known for both."""
-    if isinstance(one, dict):
-        pairs = {key: combine(value, other[key], operation) for key, value in one.items() if key in other}
+    if isinstance(left, dict):
+        pairs = {key: combine(value, other[key], operation) for key, value in left.items() if key in other}
         return {key: value for key, value in pairs.items() if value is not None}
-    if isinstance(one, list):
-        return [combine(first, second, operation) for first, second in zip(one, other)]
-    if isinstance(one, str):
-        return one if one == other else None
-    return operation(one, other)
+    if isinstance(left, list):
+        return [combine(first, second, operation) for first, second in zip(left, other)]
+    if isinstance(left, str):
+        return left if left == other else None
+    return operation(left, other)
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -183,11 +183,11 @@ def total(differences: list[Any]) -> dict[str, Any]:
 
 
 def delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The figures of what happened between two samples, see ``told``."""
-    return told(difference(before, after))
+    """The figures of what happened between two samples, see ``figures_of``."""
+    return figures_of(difference(before, after))
 
 
-def told(changed: dict[str, Any]) -> dict[str, Any]:
+def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     """The figures of a difference.
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
@@ -196,9 +196,9 @@ def told(changed: dict[str, Any]) -> dict[str, Any]:
     is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
     """
     interval_s = changed["monotonic_s"]
-    figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_told(changed, interval_s)}
+    figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
     if "counts" in changed.get("device", {}) and "name" in changed["device"]:
-        figures["device"] = _device_told(changed["device"], interval_s)
+        figures["device"] = _device_figures(changed["device"], interval_s)
     moved = {
         name: {"rx_bytes": received, "tx_bytes": sent}
         for name, (received, sent) in changed.get("network", {}).items()
@@ -210,7 +210,7 @@ def told(changed: dict[str, Any]) -> dict[str, Any]:
     return figures
 
 
-def _cpu_told(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
+def _cpu_figures(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:
     ticks = {name: _split(spent) for name, spent in changed.get("cpu_ticks", {}).items()}
     busy, steal, whole = ticks.pop("all", (0, 0, 0))
     if whole <= 0 or interval_s <= 0:
@@ -237,7 +237,7 @@ def _split(spent: list[Any]) -> tuple[Any, ...]:
     return whole - spent[IDLE] - spent[IOWAIT] - spent[STEAL], spent[STEAL], whole
 
 
-def _device_told(device: dict[str, Any], interval_s: float) -> dict[str, Any]:
+def _device_figures(device: dict[str, Any], interval_s: float) -> dict[str, Any]:
     counts = device["counts"]
     figures = {"name": device["name"], **direction_counts(counts)}
     if interval_s > 0:

@@ -99,7 +99,7 @@ def device(path: str, system: System | None = None) -> dict[str, Any]:
 
 def network(system: System) -> dict[str, Any]:
     """{interface: {mtu, speed_mbit_s, driver}} of those with hardware, be it virtual, and of bonds; not of what programs make and name anew."""
-    found = {}
+    interfaces = {}
     for name in system.names("/sys/class/net"):
         folder = f"/sys/class/net/{name}"
         driver = system.read_link(f"{folder}/device/driver")
@@ -107,13 +107,13 @@ def network(system: System) -> dict[str, Any]:
         if not driver and not bond:
             continue
         speed = system.read(f"{folder}/speed")
-        found[name] = {
+        interfaces[name] = {
             "mtu": system.read(f"{folder}/mtu"),
             # -1 is what a driver says that does not know.
             "speed_mbit_s": speed if speed and speed.isdigit() else None,
             "driver": os.path.basename(driver) if driver else "bonding",
         }
-    return found
+    return interfaces
 
 
 def _iscsi(whole: str, system: System) -> dict[str, Any]:

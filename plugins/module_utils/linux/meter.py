@@ -152,7 +152,7 @@ class Series:
     def add(self, phase: str, sample: dict[str, Any], iops: float | None, bandwidth_bytes_s: float | None) -> None:
         """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
         moved, latency = counters.difference(self.previous, sample), None
-        figures, self.previous = counters.told(moved), sample
+        figures, self.previous = counters.figures_of(moved), sample
         self.ticks += 1
         if self.ticks % self.step:
             return
@@ -176,6 +176,6 @@ class Series:
             self.step *= 2
             self.rows = self.rows[1::2]
 
-    def told(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The content of series.json."""
         return {"interval_s": self.step * INTERVAL_S, "columns": list(COLUMNS), "rows": self.rows}

@@ -45,8 +45,8 @@ def map_of(path: str, root: str = "/") -> dict[str, Any] | None:
 
 def users(path: str, with_openers: bool = True) -> list[Any]:
     """Everything that uses the disk or what stands on it, apart from multipathd and its map."""
-    found = map_of(path)
-    own = f"held by {os.path.basename(found['path'])}" if found else None
+    device_map = map_of(path)
+    own = f"held by {os.path.basename(device_map['path'])}" if device_map else None
     return [
         use
         for use in block_device.users(path, with_openers)
@@ -59,40 +59,40 @@ def join(what: str, naa: str, disks: list[str], timeout_s: float) -> dict[str, A
 
     Raises multipath_missing when multipathd makes none, multipath_differs when it made one of other disks.
     """
-    found = map_of(disks[0])
+    device_map = map_of(disks[0])
     # A udev worker or multipathd itself may still be looking at it: who only has it open is no obstacle.
-    if found is None and any(users(disk, with_openers=False) for disk in disks):
+    if device_map is None and any(users(disk, with_openers=False) for disk in disks):
         return None
-    if found is None:
+    if device_map is None:
         wwid = f"3{naa}"
         run(["multipath", "-a", disks[0]], ok=(0, 1))
         run(["multipathd", "add", "map", wwid], ok=(0, 1))
     wait_for(lambda: set(disks) <= set((map_of(disks[0]) or {"disks": []})["disks"]), timeout_s=timeout_s)
-    found = map_of(disks[0])
-    if found is None:
+    device_map = map_of(disks[0])
+    if device_map is None:
         raise Failure(
             "multipath_missing",
             f"{what} has {len(disks)} paths ({', '.join(disks)}), and multipathd makes no device of them.",
             "Look at /etc/multipath.conf (is it in blacklist?) and at `multipath -v3`, or stop multipathd; then one path is used.",
             disks=disks,
         )
-    if set(found["disks"]) != set(disks) or (naa and found["wwid"] != f"3{naa}"):
+    if set(device_map["disks"]) != set(disks) or (naa and device_map["wwid"] != f"3{naa}"):
         raise Failure(
             "multipath_differs",
-            f"{what} has the paths {', '.join(disks)}, but {found['name']} ({found['wwid']}) is made of {', '.join(found['disks'])}.",
+            f"{what} has the paths {', '.join(disks)}, but {device_map['name']} ({device_map['wwid']}) is made of {', '.join(device_map['disks'])}.",
             "Look at `multipath -ll`: a path that failed, or a disk of another LUN with the same name.",
             disks=disks,
-            found=found["disks"],
+            found=device_map["disks"],
         )
-    return found
+    return device_map
 
 
-def flush(found: dict[str, Any]) -> None:
+def flush(device_map: dict[str, Any]) -> None:
     """Take the map away; what uses it has been looked at."""
     gone = wait_for(
         lambda: (
-            run(["multipath", "-f", found["name"]], ok=(0, 1)).returncode == 0
-            or not os.path.exists(f"/sys/class/block/{os.path.basename(found['path'])}")
+            run(["multipath", "-f", device_map["name"]], ok=(0, 1)).returncode == 0
+            or not os.path.exists(f"/sys/class/block/{os.path.basename(device_map['path'])}")
         ),
         timeout_s=10,
         interval_s=0.5,
@@ -100,9 +100,9 @@ def flush(found: dict[str, Any]) -> None:
     if not gone:
         raise Failure(
             "multipath_in_use",
-            f"The multipath device {found['name']} ({found['path']}) cannot be taken away.",
+            f"The multipath device {device_map['name']} ({device_map['path']}) cannot be taken away.",
             "Look at `dmsetup info` and `lsof` for what holds it.",
-            device=found["path"],
+            device=device_map["path"],
         )
 
 

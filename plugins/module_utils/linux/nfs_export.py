@@ -164,12 +164,12 @@ def table(testbed_id: str, wanted: list[Any]) -> str:
 
 def parse_etab(text: str) -> dict[tuple[str, str], set[str]]:
     """{(path, client): options} of what is announced (/var/lib/nfs/etab)."""
-    found = {}
+    announced = {}
     for line in text.splitlines():
         match = re.fullmatch(r"(\S+)\s+(\S+?)\((.*)\)", line.strip())
         if match:
-            found[mounts.unescape(match[1]), match[2].strip("[]")] = set(match[3].split(","))
-    return found
+            announced[mounts.unescape(match[1]), match[2].strip("[]")] = set(match[3].split(","))
+    return announced
 
 
 def parse_versions(text: str) -> set[str]:
@@ -179,8 +179,8 @@ def parse_versions(text: str) -> set[str]:
 
 def parse_states(text: str) -> set[str]:
     """Device numbers 'major:minor' of the file systems that a client has files open on (/proc/fs/nfsd/clients/<n>/states)."""
-    found = re.findall(r'superblock: "([0-9a-f]+):([0-9a-f]+):', text)
-    return {f"{int(major, 16)}:{int(minor, 16)}" for major, minor in found}
+    numbers = re.findall(r'superblock: "([0-9a-f]+):([0-9a-f]+):', text)
+    return {f"{int(major, 16)}:{int(minor, 16)}" for major, minor in numbers}
 
 
 def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | None, text: str | None) -> list[Any]:
@@ -308,21 +308,21 @@ class Exports:
         withdrawn = {step["key"] for step in steps if step["op"] == "withdraw"}
 
         def users() -> list[tuple[str, str]]:
-            table_of_mounts, found = mounts.read(), []
+            table_of_mounts, open_files = mounts.read(), []
             for path, client in sorted(withdrawn):
                 mount = mounts.mounted_at(table_of_mounts, path)
                 if mount and mount["numbers"] in open_on(client):
-                    found.append((path, client))
-            return found
+                    open_files.append((path, client))
+            return open_files
 
         wait_for(lambda: not users(), patience_s, interval_s=0.5)
-        found = users()
-        if found:
+        open_files = users()
+        if open_files:
             raise Failure(
                 "export_in_use",
-                f"{' and '.join(f'{client} has files open on {path}' for path, client in found)}.",
+                f"{' and '.join(f'{client} has files open on {path}' for path, client in open_files)}.",
                 "Unmount it on the client first; of a client that died the server forgets the files within 90 s.",
-                exports=[{"path": path, "client": client} for path, client in found],
+                exports=[{"path": path, "client": client} for path, client in open_files],
             )
 
     # -- change
@@ -386,7 +386,9 @@ class Exports:
                 self.record.save()
                 run(["mount", "-t", "nfsd", "nfsd", NFSD], what=f"{NFSD} cannot be mounted")
             if "3" in server["versions"]:
-                self._daemon("rpcbind", ["rpcbind", *[word for one in server["addresses"] for word in ("-h", one)]])
+                self._daemon(
+                    "rpcbind", ["rpcbind", *[word for address in server["addresses"] for word in ("-h", address)]]
+                )
             self._daemon("rpc.mountd", mountd_argv(server))
             run(
                 server_argv(server),
@@ -462,14 +464,14 @@ def pids_of(name: str) -> list[int]:
 
 def open_on(client: str) -> set[str]:
     """File systems that the clients of an address or network have files open on, by version 4; version 3 does not say."""
-    network, found = ipaddress.ip_network(client), set()
+    network, systems = ipaddress.ip_network(client), set()
     for folder in glob.glob(f"{NFSD}/clients/*"):
         info = read_text(f"{folder}/info", default="")
         match = re.search(r'^address: "\[?([0-9a-fA-F.:]+?)\]?:\d+"', info, re.M)
         courtesy = re.search(r"^status: courtesy", info, re.M)
         if match and not courtesy and ipaddress.ip_address(match[1]) in network:
-            found |= parse_states(read_text(f"{folder}/states", default=""))
-    return found
+            systems |= parse_states(read_text(f"{folder}/states", default=""))
+    return systems
 
 
 def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Any]:

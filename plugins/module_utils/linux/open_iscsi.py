@@ -213,13 +213,13 @@ class OpenIscsi:
 
     def sessions(self) -> list[Any]:
         """This testbed's sessions: [{sid, iqn, address, port, state, recovery_tmo, initiator}]"""
-        found = []
+        sessions = []
         for folder in sorted(glob.glob(f"{SESSIONS}/session*")):
             if read_text(f"{folder}/ifacename", default="") != self.iface:
                 continue
             sid = os.path.basename(folder)[len("session") :]
             connection = f"/sys/class/iscsi_connection/connection{sid}:0"
-            found.append(
+            sessions.append(
                 {
                     "sid": sid,
                     "iqn": read_text(f"{folder}/targetname", default=""),
@@ -230,7 +230,7 @@ class OpenIscsi:
                     "port": read_text(f"{connection}/persistent_port", default=""),
                 }
             )
-        return found
+        return sessions
 
     def session(self, target: dict[str, Any]) -> dict[str, Any] | None:
         return next(
@@ -246,17 +246,17 @@ class OpenIscsi:
 
     def luns(self, session: dict[str, Any] | None) -> dict[int, dict[str, Any]]:
         """{lun: {path, queue_depth, state, folder}} found by session and LUN, whatever the disks are called."""
-        found = {}
+        luns = {}
         for folder in glob.glob(f"{SESSIONS}/session{session['sid']}/device/target*/*:*:*:*") if session else []:
             disks = glob.glob(f"{folder}/block/*")
             if disks:
-                found[int(folder.rpartition(":")[2])] = {
+                luns[int(folder.rpartition(":")[2])] = {
                     "path": f"/dev/{os.path.basename(disks[0])}",
                     "folder": folder,
                     "state": read_text(f"{folder}/state", default=""),
                     "queue_depth": read_text(f"{folder}/queue_depth", default=None),
                 }
-        return found
+        return luns
 
     def record_file(self, target: dict[str, Any]) -> str | None:
         address, port = target["portal"]["address"], target["portal"]["port"]
@@ -541,15 +541,15 @@ class OpenIscsi:
         session = self.session(target) or {}
 
         def ready() -> Any:
-            found = self.luns(session)
-            return found if wanted <= set(found) and all(os.path.exists(found[lun]["path"]) for lun in wanted) else None
+            luns = self.luns(session)
+            return luns if wanted <= set(luns) and all(os.path.exists(luns[lun]["path"]) for lun in wanted) else None
 
-        found = wait_for(ready, timeout_s=2)
-        if not found:
+        luns = wait_for(ready, timeout_s=2)
+        if not luns:
             host = os.path.basename(os.path.dirname(os.path.realpath(f"{SESSIONS}/session{session['sid']}/device")))
             write_text(f"/sys/class/scsi_host/{host}/scan", "- - -")
-            found = wait_for(ready, timeout_s=self.tuning["login_timeout_s"])
-        if not found:
+            luns = wait_for(ready, timeout_s=self.tuning["login_timeout_s"])
+        if not luns:
             there = sorted(self.luns(session))
             missing = sorted(wanted - set(there))
             raise Failure(
@@ -562,7 +562,7 @@ class OpenIscsi:
             )
         result = {}
         for lun in target["luns"]:
-            disk = found[lun["lun"]]
+            disk = luns[lun["lun"]]
             self._reread(disk)
             facts = self._facts(disk, session)
             check_identity(lun, facts, target)
@@ -585,15 +585,15 @@ class OpenIscsi:
 
     def seen(self, paths: list[Any]) -> dict[tuple[str, int], Any]:
         """{(iqn, lun): facts} of the disks that are there now, for check mode: nothing is read anew, waited for or proven."""
-        found: dict[tuple[str, int], list[Any]] = {}
+        by_lun: dict[tuple[str, int], list[Any]] = {}
         for path in paths:
             session = self.session(path)
             there = self.luns(session)
             for number in (lun["lun"] for lun in path["luns"]):
                 if session and number in there:
                     facts = {**self._facts(there[number], session), "portal": path["portal"]}
-                    found.setdefault((path["iqn"], number), []).append(facts)
-        return {key: self._as_used(its_paths) for key, its_paths in found.items()}
+                    by_lun.setdefault((path["iqn"], number), []).append(facts)
+        return {key: self._as_used(its_paths) for key, its_paths in by_lun.items()}
 
     @staticmethod
     def _as_used(paths: list[dict[str, Any]]) -> dict[str, Any]:
@@ -641,17 +641,17 @@ class OpenIscsi:
             wwids.append(f"3{first['naa']}")
             self.record.save()
         there = multipath.map_of(first["path"]) is not None
-        found = multipath.join(what, first["naa"], disks, self.tuning["login_timeout_s"])
+        joined = multipath.join(what, first["naa"], disks, self.tuning["login_timeout_s"])
         self.record.note_modules(before)
-        if found is None:
+        if joined is None:
             warnings.append(
                 f"{what} is in use through {first['path']} alone, so its {len(paths)} paths cannot become one device now. Take the testbed down and "
                 "build it again to use all."
             )
             return {**first, "paths": texts}
         if not there:
-            steps.append({"op": "join_paths", "target": what, "was": ", ".join(disks), "will": found["path"]})
-        return {**first, "path": found["path"], "uuid": found["uuid"], "multipath": found["name"], "paths": texts}
+            steps.append({"op": "join_paths", "target": what, "was": ", ".join(disks), "will": joined["path"]})
+        return {**first, "path": joined["path"], "uuid": joined["uuid"], "multipath": joined["name"], "paths": texts}
 
     @staticmethod
     def _reread(disk: dict[str, Any]) -> None:
@@ -688,10 +688,10 @@ class OpenIscsi:
 
     def remove(self, targets: list[Any]) -> None:
         going = self._disks_of(targets)
-        maps = {found["name"]: found for found in map(multipath.map_of, sorted(going)) if found}
-        for found in maps.values():
-            if set(found["disks"]) <= going:
-                multipath.flush(found)
+        maps = {entry["name"]: entry for entry in map(multipath.map_of, sorted(going)) if entry}
+        for entry in maps.values():
+            if set(entry["disks"]) <= going:
+                multipath.flush(entry)
         for target in targets:
             self._logout(target)
             if self.record_file(target):

@@ -107,8 +107,10 @@ def examine(path: str, system: device_safety.System) -> dict[str, Any] | None:
         raise Failure(
             "command_missing", "The command mdadm is not on this host.", "Install the package mdadm.", command="mdadm"
         )
-    found = parse_export(done[1]) if done[0] == 0 else {}
-    return {"uuid": found["MD_UUID"], "stamp": found.get("MD_NAME", "")} if found.get("MD_UUID") else None
+    superblock = parse_export(done[1]) if done[0] == 0 else {}
+    return (
+        {"uuid": superblock["MD_UUID"], "stamp": superblock.get("MD_NAME", "")} if superblock.get("MD_UUID") else None
+    )
 
 
 def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
@@ -198,19 +200,19 @@ def locate(array: dict[str, Any], system: device_safety.System) -> list[str]:
     """The path of every member of a wanted array; raises member_missing or serial_twice."""
     paths = []
     for member in array["members"]:
-        found = [system.resolve(member["device"])] if member.get("device") else find(member, system)
-        if len(found) != 1:
-            said = ", ".join(f"{key} {member[key]}" for key in device_safety.PROOFS if member.get(key))
+        paths_of_member = [system.resolve(member["device"])] if member.get("device") else find(member, system)
+        if len(paths_of_member) != 1:
+            proof = ", ".join(f"{key} {member[key]}" for key in device_safety.PROOFS if member.get(key))
             raise Failure(
-                "serial_twice" if found else "member_missing",
-                f"RAID {array['name']}: {'several disks show' if found else 'no disk of this host shows'} {said}"
-                f"{' (' + ', '.join(found) + ')' if found else ''}.",
+                "serial_twice" if paths_of_member else "member_missing",
+                f"RAID {array['name']}: {'several disks show' if paths_of_member else 'no disk of this host shows'} {proof}"
+                f"{' (' + ', '.join(paths_of_member) + ')' if paths_of_member else ''}.",
                 "Name the member by its device and what tells it from others."
-                if found
+                if paths_of_member
                 else "Attach the disk, or correct raid_arrays.",
                 array=array["name"],
             )
-        paths += found
+        paths += paths_of_member
     twice = sorted({path for path in paths if paths.count(path) > 1})
     if twice:
         raise bad_value(
@@ -241,22 +243,22 @@ def chunk_bytes(wanted: dict[str, Any]) -> int:
 
 def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]) -> list[str]:
     """What the array is instead of what is wanted, in words; empty when it is that."""
-    found = []
+    differing = []
     if active["level"] != wanted["level"]:
-        found.append(f"its level is {active['level']} instead of {wanted['level']}")
+        differing.append(f"its level is {active['level']} instead of {wanted['level']}")
     if wanted["level"] == active["level"] and active["chunk_bytes"] != chunk_bytes(wanted):
-        found.append(
+        differing.append(
             f"its chunks have {active['chunk_bytes'] // 1024} KiB instead of {chunk_bytes(wanted) // 1024} KiB"
         )
     have = [member["path"] for member in active["members"]]
     if set(have) != set(paths):
-        found.append(f"its members are {', '.join(have)} instead of {', '.join(paths)}")
+        differing.append(f"its members are {', '.join(have)} instead of {', '.join(paths)}")
     elif active["raid_disks"] != len(paths):
-        found.append(f"it has places for {active['raid_disks']} members instead of {len(paths)}")
+        differing.append(f"it has places for {active['raid_disks']} members instead of {len(paths)}")
     if active["bitmap"] != wanted["bitmap"]:
         bitmaps = {"none": "no bitmap", "internal": "a bitmap"}
-        found.append(f"it has {bitmaps[active['bitmap']]} instead of {bitmaps[wanted['bitmap']]}")
-    return found
+        differing.append(f"it has {bitmaps[active['bitmap']]} instead of {bitmaps[wanted['bitmap']]}")
+    return differing
 
 
 def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -282,7 +284,7 @@ def _step(op: str, name: str, was: str | None, will: str | None) -> dict[str, An
 
 
 def _left(state: dict[str, Any]) -> str:
-    return f"superblocks on {', '.join(path for path, found in state['found'].items() if found)}"
+    return f"superblocks on {', '.join(path for path, superblock in state['found'].items() if superblock)}"
 
 
 def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
@@ -292,15 +294,15 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]
     more = [_step("set_stripe_cache", name, None, cache)] if cache else []
     wait = [_step("wait", name, "members that differ", "the same data")] if wanted["resync"] == "wait" else []
     if active and runs(active):
-        found = differences(active, wanted, paths)
-        if found:
+        differing = differences(active, wanted, paths)
+        if differing:
             raise Failure(
                 "array_differs",
-                f"RAID {name} ({active['device']}) is not what raid_arrays says: {' and '.join(found)}.",
+                f"RAID {name} ({active['device']}) is not what raid_arrays says: {' and '.join(differing)}.",
                 "An array is never reshaped: write what it is, or run teardown and build, which make it anew and lose what it holds.",
                 array=name,
                 device=active["device"],
-                differences=found,
+                differences=differing,
             )
         if active["degraded"] and not synchronising(active):
             raise Failure(
@@ -349,10 +351,10 @@ class Arrays:
         arrays: dict[str, Any] = self.record.data.get("arrays", {})
         return arrays
 
-    def _ours(self, name: str, found: dict[str, Any] | None) -> bool:
+    def _ours(self, name: str, array: dict[str, Any] | None) -> bool:
         """Whether an array or superblock is this testbed's array of that name."""
         kept = self.recorded.get(name, {}).get("uuid")
-        return found is not None and found["stamp"] == stamp(self.testbed_id, name) and kept in (None, found["uuid"])
+        return array is not None and array["stamp"] == stamp(self.testbed_id, name) and kept in (None, array["uuid"])
 
     def current(self, described: list[dict[str, Any]], wanted: bool = True) -> dict[str, Any]:
         """What ``plan`` starts from. wanted: whether the described arrays shall be there, so that each of their members must be."""
@@ -369,7 +371,9 @@ class Arrays:
             seen = {path: examine(path, self.system) for path in dict.fromkeys([*paths, *known])}
             result[name] = {
                 "active": next((item for item in arrays if self._ours(name, item)), None),
-                "found": {path: found if self._ours(name, found) else None for path, found in seen.items()},
+                "found": {
+                    path: superblock if self._ours(name, superblock) else None for path, superblock in seen.items()
+                },
                 "paths": paths,
             }
         return result
@@ -391,10 +395,10 @@ class Arrays:
         for step in steps:
             active = current[step["array"]]["active"]
             if step["op"] == "remove" and active and runs(active):
-                found = block_device.users(active["device"], system=self.system)
-                if found:
+                users = block_device.users(active["device"], system=self.system)
+                if users:
                     what = f"RAID {step['array']} ({active['device']}) cannot be removed"
-                    raise block_device.in_use(what, active["device"], found)
+                    raise block_device.in_use(what, active["device"], users)
 
     def refuse_unsafe(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant."""
@@ -454,15 +458,15 @@ class Arrays:
         self.record.save()
 
     def _active(self, name: str) -> dict[str, Any]:
-        found = next((array for array in read_arrays(self.system) if self._ours(name, array) and runs(array)), None)
-        if not found:
+        active = next((array for array in read_arrays(self.system) if self._ours(name, array) and runs(array)), None)
+        if not active:
             raise Failure(
                 "array_missing",
                 f"RAID {name} is not there, although mdadm said that it started.",
                 "Look at the kernel log of the host.",
                 array=name,
             )
-        return found
+        return active
 
     def _free_device(self, promised: Iterable[str] = ()) -> str:
         taken = {*self.system.names("/sys/block"), *(os.path.basename(path) for path in promised)}
@@ -516,11 +520,11 @@ class Arrays:
         self._expect(array, paths)
 
     def _expect(self, array: dict[str, Any], paths: list[str]) -> None:
-        found = differences(self._active(array["name"]), array, paths)
-        if found:
+        differing = differences(self._active(array["name"]), array, paths)
+        if differing:
             raise Failure(
                 "array_wrong",
-                f"RAID {array['name']} was made, but {' and '.join(found)}.",
+                f"RAID {array['name']} was made, but {' and '.join(differing)}.",
                 "Look at the kernel log of the host, and run teardown.",
                 array=array["name"],
             )
@@ -556,9 +560,9 @@ class Arrays:
     def _remove(self, name: str, state: dict[str, Any]) -> None:
         if state["active"]:
             self._stop(state["active"])
-        for path, found in state["found"].items():
+        for path, superblock in state["found"].items():
             # Looked at again: what is zeroed is what this testbed wrote, and nothing else.
-            if found and examine(path, self.system) == found:
+            if superblock and examine(path, self.system) == superblock:
                 run(
                     ["mdadm", "--zero-superblock", path],
                     what=f"The superblock of RAID {name} on {path} cannot be removed",
@@ -582,12 +586,12 @@ class Arrays:
 
     def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
         """The arrays as layers, without their host; of one that is not there yet its path is predicted, and its size unknown."""
-        found: list[dict[str, Any]] = []
+        layers: list[dict[str, Any]] = []
         for array in wanted:
             active = current[array["name"]]["active"]
-            path = active["device"] if active else self._free_device([layer["path"] for layer in found])
-            found.append(self._layer(array, active, path))
-        return found
+            path = active["device"] if active else self._free_device([layer["path"] for layer in layers])
+            layers.append(self._layer(array, active, path))
+        return layers
 
     def _layer(self, array: dict[str, Any], active: dict[str, Any] | None, path: str) -> dict[str, Any]:
         name = array["name"]

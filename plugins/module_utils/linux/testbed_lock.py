@@ -78,9 +78,9 @@ def _ancestors() -> Iterator[int]:
         pid = int(read_text(f"/proc/{pid}/stat", default=") S 0").rpartition(")")[2].split()[1])
 
 
-def name(one: dict[str, Any]) -> str:
+def name(lock: dict[str, Any]) -> str:
     """What a holder is called when it is to be named: <pid>@<host>."""
-    return f"{one['process']['pid']}@{one['process']['host']}"
+    return f"{lock['process']['pid']}@{lock['process']['host']}"
 
 
 def busy(testbed_id: str, where: str, other: dict[str, Any]) -> Failure:
@@ -151,7 +151,7 @@ def _opened(path: str) -> Iterator[int]:
 def _read(descriptor: int) -> dict[str, Any] | None:
     """None for an empty file, and for one whose writer was killed while it wrote: it had the file for itself, as we do now."""
     try:
-        found = json.loads(os.pread(descriptor, 1 << 16, 0))
+        content = json.loads(os.pread(descriptor, 1 << 16, 0))
     except ValueError:
         return None
-    return found if isinstance(found, dict) and isinstance(found.get("process"), dict) else None
+    return content if isinstance(content, dict) and isinstance(content.get("process"), dict) else None

@@ -146,26 +146,26 @@ def in_a_row(rounds: list[dict[str, Any]]) -> dict[str, Any]:
     """Results of the same job that ran one after another, taken as one; only the keys that ``of_point`` uses."""
     if len(rounds) == 1:
         return rounds[0]
-    runtime_s = sum(one["runtime_s"] for one in rounds)
+    runtime_s = sum(part["runtime_s"] for part in rounds)
     whole = {
         "engine": rounds[0]["engine"],
         "runtime_s": runtime_s,
-        "flags": list(dict.fromkeys(flag for one in rounds for flag in one["flags"])),
-        "failures": [failure for one in rounds for failure in one["failures"]],
+        "flags": list(dict.fromkeys(flag for part in rounds for flag in part["flags"])),
+        "failures": [failure for part in rounds for failure in part["failures"]],
     }
     for name in PARTS:
-        parts = [one[name] for one in rounds if name in one]
+        parts = [part[name] for part in rounds if name in part]
         if parts:
             whole[name] = merge_directions(parts, concurrent=False, runtime_s=runtime_s)
-    errors = [one["errors"] for one in rounds]
+    errors = [part["errors"] for part in rounds]
     whole["errors"] = {
         **next((error for error in errors if "first" in error), {}),
         "total": sum(error["total"] for error in errors),
     }
     whole["cpu"] = {
-        key: round(sum(one["cpu"][key] * one["runtime_s"] for one in rounds) / runtime_s, 3)
+        key: round(sum(part["cpu"][key] * part["runtime_s"] for part in rounds) / runtime_s, 3)
         for key in rounds[0]["cpu"]
-        if all(key in one["cpu"] for one in rounds)
+        if all(key in part["cpu"] for part in rounds)
     }
     return whole
 
@@ -214,13 +214,13 @@ def exit_words(exit_code: int) -> str:
 
 
 def of_point(
-    identity: dict[str, Any], meta: dict[str, Any] | None, measured: list[Any], said: str | None = None
+    identity: dict[str, Any], meta: dict[str, Any] | None, measured: list[Any], output: str | None = None
 ) -> dict[str, Any]:
     """The complete result of one point.
 
     identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
     measured: what the engine's reader made of its output, one entry when all went well, one a round when steady state was waited for.
-    said: the engine's own words when it failed.
+    output: the engine's own words when it failed.
     """
     result = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
     if meta is None:
@@ -260,12 +260,12 @@ def of_point(
             if "cpu" in own:
                 result["cpu"] = own["cpu"]
             workload = identity["workload"]
-            asked_s = (
+            planned_s = (
                 meta.get("steady_state", {}).get("round_s", workload["runtime_s"]) * len(window)
                 if by_time(workload)
                 else None
             )
-            result["failures"] += failures(result, meta.get("exit_code"), directions(workload), asked_s)
+            result["failures"] += failures(result, meta.get("exit_code"), directions(workload), planned_s)
         elif not result["failures"]:
             name = identity["engine"]["name"]
             result["failures"].append(
@@ -281,8 +281,8 @@ def of_point(
             _add_standstill(result, meta, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             result["flags"].append("not_steady")
-        if result["failures"] and said:
-            result["failures"][-1] = {**result["failures"][-1], "said": said}
+        if result["failures"] and output:
+            result["failures"][-1] = {**result["failures"][-1], "said": output}
     result["status"] = "failed" if result["failures"] else "measured"
     return without_none(result)
 
@@ -300,8 +300,8 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
     workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
     checks: list[dict[str, Any]] = []
-    for one, windows in zip(window, meta.get("windows", [None] * len(window))):
-        for part in one.get("clients", [one]):
+    for whole, windows in zip(window, meta.get("windows", [None] * len(window))):
+        for part in whole.get("clients", [whole]):
             if part.get("runtime_s"):
                 total = part.get("total", {})
                 check = standstill.of_windows(windows, part["runtime_s"], total.get("ios", 0) / in_flight, pause_s)

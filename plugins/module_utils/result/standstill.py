@@ -49,7 +49,7 @@ def seen(moments_ms: Iterable[float], window: float) -> dict[str, Any] | None:
         return None
     # Of workers that log at nearly the same moment one is enough.
     busy = len({int(moment // window) for moment in ends})
-    longest, begun = max(((later - one, one) for one, later in zip(ends, ends[1:])), default=(0, ends[0]))
+    longest, begun = max(((later - earlier, earlier) for earlier, later in zip(ends, ends[1:])), default=(0, ends[0]))
     return {
         "window_s": window / 1000,
         "busy": busy,

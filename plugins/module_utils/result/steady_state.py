@@ -90,7 +90,7 @@ def judge(values: list[Any], limits: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def told(values: list[Any], limits: dict[str, Any]) -> dict[str, Any]:
+def judgement(values: list[Any], limits: dict[str, Any]) -> dict[str, Any]:
     """The ``steady_state`` of a result: the judgement, and what was asked for."""
     return {
         "metric": limits["metric"],

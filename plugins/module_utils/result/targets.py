@@ -58,15 +58,15 @@ class Target:
 def parse(value: Any) -> Target | None:
     """The target that a text says; None when it says none."""
     text = " ".join(value.split()) if isinstance(value, str) else ""
-    found = _LATENCY.match(text) or _RATE.match(text)
-    place = _PLACE.fullmatch(text[found.end() :]) if found else None
-    if not found or not place:
+    match = _LATENCY.match(text) or _RATE.match(text)
+    place = _PLACE.fullmatch(text[match.end() :]) if match else None
+    if not match or not place:
         return None
     layer, workload = place.groups()
-    if found.re is _LATENCY:
-        sync, name, number, unit, rate, factor = found.groups()
+    if match.re is _LATENCY:
+        sync, name, number, unit, rate, factor = match.groups()
         at_iops, part = float(rate) * FACTORS[factor] if rate else 0.0, "sync" if sync else "total"
         return Target(text, LATENCIES[name], float(number) * TIMES[unit], True, at_iops, layer, workload, part)
-    name, number, factor = found.groups()
-    metric, one = RATES[name]
-    return Target(text, metric, float(number) * FACTORS[factor] * one, False, 0.0, layer, workload)
+    name, number, factor = match.groups()
+    metric, metric_unit = RATES[name]
+    return Target(text, metric, float(number) * FACTORS[factor] * metric_unit, False, 0.0, layer, workload)

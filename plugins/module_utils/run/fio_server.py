@@ -43,42 +43,42 @@ def servers_dir(testbed_id: str, base: str | None = None) -> str:
 # ---------------------------------------------------------------- the module's states
 
 
-def start(asked: dict[str, Any], engine: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
+def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run: bool = False) -> dict[str, Any]:
     """A server for one layer: {changed, server: {host, address, port, version, layer, pid}}.
 
     asked: {testbed_id, layer, layers (known ones, for the guard), allow_device, address, port, allow_any_address, deadline_s}.
     The same server that runs already gets the new deadline and is left alone.
     """
-    check_address(asked["address"], asked["allow_any_address"])
-    above = servers_dir(asked["testbed_id"], base)
-    folder = os.path.join(above, str(asked["port"]))
+    check_address(options["address"], options["allow_any_address"])
+    above = servers_dir(options["testbed_id"], base)
+    folder = os.path.join(above, str(options["port"]))
     wanted = {
-        "host": asked["layer"]["host"],
-        "address": asked["address"],
-        "port": asked["port"],
+        "host": options["layer"]["host"],
+        "address": options["address"],
+        "port": options["port"],
         "version": fio_distributed.version(engine),
-        "layer": asked["layer"]["name"],
+        "layer": options["layer"]["name"],
     }
     known = read_json(os.path.join(folder, "server.json")) if alive(folder) else None
     if known:
         if {key: known[key] for key in wanted} != wanted:
             raise Failure(
                 "server_exists",
-                f"Port {asked['port']} has this testbed's server for {known['layer']} on {known['address']}.",
+                f"Port {options['port']} has this testbed's server for {known['layer']} on {known['address']}.",
                 "Stop it first, or choose another port.",
                 server=known,
             )
         if not dry_run:
-            _set_deadline(folder, asked["deadline_s"])
+            _set_deadline(folder, options["deadline_s"])
         return {"changed": False, "server": known}
-    check_free(asked["address"], asked["port"])
-    guarded(asked)
+    check_free(options["address"], options["port"])
+    guarded(options)
     if dry_run:
         return {"changed": True, "server": wanted}
     _end_leftovers(folder)
     private_folder(base or base_dir(), folder)
-    _set_deadline(folder, asked["deadline_s"])
-    detach(lambda: Supervisor(folder, asked, engine, wanted).run(), folder)
+    _set_deadline(folder, options["deadline_s"])
+    detach(lambda: Supervisor(folder, options, engine, wanted).run(), folder)
     return {"changed": True, "server": _listening(folder)}
 
 
@@ -152,13 +152,13 @@ def _family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def guarded(asked: dict[str, Any]) -> dict[str, Any]:
+def guarded(options: dict[str, Any]) -> dict[str, Any]:
     """What the device guard knows about the layer; its refusal as a Failure."""
-    if asked["layer"]["path"] is None:
+    if options["layer"]["path"] is None:
         raise bad_value(
-            "layer", asked["layer"]["name"], "It has no path on this host; name a layer that can be measured."
+            "layer", options["layer"]["name"], "It has no path on this host; name a layer that can be measured."
         )
-    return device_safety.guard(asked["layer"], asked["allow_device"], asked["testbed_id"], asked["layers"])[0]
+    return device_safety.guard(options["layer"], options["allow_device"], options["testbed_id"], options["layers"])[0]
 
 
 def _listening(folder: str) -> dict[str, Any]:
@@ -257,8 +257,8 @@ def children() -> list[int]:
 class Supervisor:
     """Holds the layer and keeps the server until it is told to stop or its deadline has come."""
 
-    def __init__(self, folder: str, asked: dict[str, Any], engine: str, record: dict[str, Any]) -> None:
-        self.folder, self.asked, self.record = folder, asked, record
+    def __init__(self, folder: str, options: dict[str, Any], engine: str, record: dict[str, Any]) -> None:
+        self.folder, self.options, self.record = folder, options, record
         self.argv = fio_distributed.server_command(engine, record["address"], record["port"])
         self.prctl = ctypes.CDLL(None).prctl
         self.stopping = False
@@ -286,7 +286,7 @@ class Supervisor:
 
     def _hold(self) -> int:
         """The layer, open, so that its number cannot be given to another device; claimed, where the kernel has no other claim, so that nobody mounts it."""
-        facts = guarded(self.asked)
+        facts = guarded(self.options)
         exclusive = os.O_EXCL if facts["type"] == "block" and facts["claim"] is None else 0
         return device_safety.hold(facts, exclusive)
 

@@ -168,7 +168,7 @@ def read_samples(folder: str) -> list[dict[str, Any]]:
 def cut(
     samples: list[dict[str, Any]], started_s: float, finished_s: float, clock_offset_s: float = 0.0
 ) -> dict[str, Any]:
-    """The figures (see ``counters.told``) of exactly this time, out of samples that were taken about once a second.
+    """The figures (see ``counters.figures_of``) of exactly this time, out of samples that were taken about once a second.
 
     started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. What was counted at either edge is
     interpolated between the two samples around it, as if it had grown evenly between them; ``edges`` says so. Failure 'not_observed' when

@@ -85,8 +85,8 @@ class Preparation:
             meta["prepared"] = self._written(job, wanted)
         meta["preparation"] = dict(wanted)
         if self.prepare["warmup_s"]:
-            for one in jobs:
-                self._warm_up(one)
+            for measured in jobs:
+                self._warm_up(measured)
             meta["preparation"]["warmup_s"] = self.prepare["warmup_s"]
         if job["path"] is not None:
             meta["preparation"]["page_cache"] = self._page_cache(jobs)

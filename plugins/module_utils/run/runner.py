@@ -280,7 +280,7 @@ def _existing(folder: str, plan: dict[str, Any]) -> dict[str, Any] | None:
 def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     """Whether one plan measures every point of another in the same way. The controller asks for fewer points the more of them it has."""
     for name in ("points", "layers"):
-        if not all(one in known[name] for one in wanted[name]):
+        if not all(point in known[name] for point in wanted[name]):
             return False
     # What follows from the points, or grows while they are measured.
     loose = {"points", "layers", "prepared", "repetitions"}
@@ -489,7 +489,7 @@ class Supervisor:
             limits = steady_state.normalise(self.plan["steady_state"], job["workload"]["runtime_s"])
             runs, values = self._rounds(folder, job, limits, device, series)
             window = runs[-limits["window"] :]
-            meta["steady_state"] = steady_state.told(values, limits)
+            meta["steady_state"] = steady_state.judgement(values, limits)
         first, last = runs[0], runs[-1]
         meta.update(
             {
@@ -501,7 +501,7 @@ class Supervisor:
             }
         )
         if series is not None:
-            write_json(os.path.join(folder, "series.json"), series.told())
+            write_json(os.path.join(folder, "series.json"), series.content())
         for name, key in (("fio.json", "raw_sha256"), ("job.fio", "job_sha256"), ("series.json", "series_sha256")):
             if os.path.exists(os.path.join(folder, name)):
                 with open(os.path.join(folder, name), "rb") as handle:
@@ -535,19 +535,19 @@ class Supervisor:
 
     def _counted(self, runs: list[dict[str, Any]], seen_by_device: tuple[bool, bool]) -> dict[str, Any]:
         """What the host counted in the measured time of these runs of the engine, as far as all of them tell."""
-        found = {}
+        counted = {}
         if all(run["changed"] for run in runs):
-            found["counters"] = counters.told(counters.total([run["changed"] for run in runs]))
+            counted["counters"] = counters.figures_of(counters.total([run["changed"] for run in runs]))
             # When that was, so that what other hosts counted can be cut to it.
-            found["counters"].update(
+            counted["counters"].update(
                 started_utc=utc(runs[0]["span_unix_s"][0]), finished_utc=utc(runs[-1]["span_unix_s"][1])
             )
-            if self.mhz and found["counters"]["cpu"]:
-                found["counters"]["cpu"]["mhz"] = self.mhz
+            if self.mhz and counted["counters"]["cpu"]:
+                counted["counters"]["cpu"]["mhz"] = self.mhz
         on_device, ios_too = seen_by_device
         if on_device and all(run["seen"] and not run["exit_code"] for run in runs):
-            found["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": ios_too}
-        return found
+            counted["device_seen"] = {**added([run["seen"] for run in runs]), "ios_comparable": ios_too}
+        return counted
 
     # ------------------------------------------------------------ one run of the engine
 
@@ -679,10 +679,10 @@ def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
 
 def _memory(job: dict[str, Any]) -> dict[str, Any]:
     """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
-    found = {"available_bytes": memory_mib(read_text("/proc/meminfo"))[1] << 20}
+    host_memory = {"available_bytes": memory_mib(read_text("/proc/meminfo"))[1] << 20}
     if job["path"] is not None and not job["workload"]["direct"]:
-        found["cached_bytes"] = sum(_cached_bytes(job))
-    return found
+        host_memory["cached_bytes"] = sum(_cached_bytes(job))
+    return host_memory
 
 
 def _cached_bytes(job: dict[str, Any]) -> list[Any]:
@@ -727,11 +727,11 @@ def _seen_by_device(job: dict[str, Any], device: str | None) -> tuple[bool, bool
 def _windows(path: str, log_ms: int) -> dict[str, Any] | None:
     """In which windows of its measured time a run of fio completed I/O, as standstill.seen tells it. The log is not kept."""
     try:
-        found = standstill.seen(fio.log_moments_ms(_text(path)), log_ms)
+        windows = standstill.seen(fio.log_moments_ms(_text(path)), log_ms)
     except FileNotFoundError:
         return None
     os.unlink(path)
-    return found
+    return windows
 
 
 def _text(path: str) -> str:

@@ -28,11 +28,11 @@ DIFFERENCES = {
 
 def meanings(engine: str, workload: dict[str, Any]) -> list[str]:
     """The flags (keys of DIFFERENCES) of a workload that an engine (fio, diskspd or iometer) has run or is to run."""
-    found = []
+    flags = []
     if workload.get("think_time_us") and workload.get("queue_depth", 1) > 1:
-        found.append("think_time_in_flight")
+        flags.append("think_time_in_flight")
     if engine != "fio" and workload.get("workers", 1) > 1 and workload.get("random_percent", 100) < 100:
-        found.append("workers_not_apart")
+        flags.append("workers_not_apart")
     if 0 < workload.get("read_percent", 100) < 100 and workload.get("random_percent", 100) < 100:
-        found.append("directions_apart")
-    return found
+        flags.append("directions_apart")
+    return flags

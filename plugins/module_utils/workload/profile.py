@@ -126,7 +126,7 @@ def _validated(content: Any, file_name: str) -> dict[str, Any]:
     if not given:
         raise bad_value("workload", None, "Give workload, workloads or sweep.")
     # YAML makes a date of a day that is not quoted.
-    source = [{**one, "read": str(one["read"])} for one in content["source"]]
+    source = [{**source, "read": str(source["read"])} for source in content["source"]]
     several = "workloads" in given
     workloads = (expand_all if several else expand)(
         content.get("workloads" if several else "workload"),

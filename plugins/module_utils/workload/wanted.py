@@ -26,13 +26,13 @@ def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> li
     exclude = args["exclude"] or None
     if profile is not None:
         values = {**(args["workload"] or {}), **(args["sweep"] or {})}
-        found = [replaced(one, values) for one in profile["workloads"]]
+        workloads = [replaced(workload, values) for workload in profile["workloads"]]
         # What differed only in what is replaced is one workload now.
-        found = [one for index, one in enumerate(found) if one not in found[:index]]
+        workloads = [workload for index, workload in enumerate(workloads) if workload not in workloads[:index]]
         # The profile alone is sound, so what is wrong is what replaces its values.
         variable = " and ".join(name for name in ("workload", "sweep") if args[name])
         return expand_all(
-            found,
+            workloads,
             None,
             f"{variable} on profile {profile['name']}" if variable else f"profile {profile['name']}",
             exclude,

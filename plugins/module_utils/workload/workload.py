@@ -262,27 +262,27 @@ def _size_words(workload: dict[str, Any]) -> str:
 
 
 def _optional_words(workload: dict[str, Any]) -> list[Any]:
-    said, words = workload.get, []
-    if said("distribution"):
-        distribution: Any = said("distribution")
+    option, words = workload.get, []
+    if option("distribution"):
+        distribution: Any = option("distribution")
         zones = distribution["zoned"] if isinstance(distribution, dict) else None
         words.append(
-            f"hot spots {said('distribution')}"
+            f"hot spots {option('distribution')}"
             if zones is None
             else ", ".join(f"{zone['access_percent']} % of I/O on {zone['space_percent']} % of space" for zone in zones)
         )
-    if said("think_time_us"):
-        words.append(f"{said('think_time_us')} µs pause after {_count(workload['burst'], 'I/O')}")
+    if option("think_time_us"):
+        words.append(f"{option('think_time_us')} µs pause after {_count(workload['burst'], 'I/O')}")
     rate = (
-        f"{said('rate_iops')} IOPS"
-        if said("rate_iops")
-        else f"{units.size(said('rate_bytes_s'))}/s"
-        if said("rate_bytes_s")
+        f"{option('rate_iops')} IOPS"
+        if option("rate_iops")
+        else f"{units.size(option('rate_bytes_s'))}/s"
+        if option("rate_bytes_s")
         else None
     )
     if rate:
-        words.append(f"limited to {rate}" + (" (Poisson arrivals)" if said("rate_process") == "poisson" else ""))
-    data = said("data", {})
+        words.append(f"limited to {rate}" + (" (Poisson arrivals)" if option("rate_process") == "poisson" else ""))
+    data = option("data", {})
     if data.get("pattern", "random") != "random":
         words.append("zeros" if data["pattern"] == "zero" else f"data repeats 0x{data['hex']}")
     words += [
@@ -291,16 +291,16 @@ def _optional_words(workload: dict[str, Any]) -> list[Any]:
         if key in data
     ]
     words += ["each block anew"] if data.get("refill") else []
-    sync = said("sync", {})
+    sync = option("sync", {})
     words += [{"sync": "O_SYNC", "dsync": "O_DSYNC"}[sync["mode"]]] if "mode" in sync else []
     words += [
         f"{key[:-6]} after {_count(sync[key], 'write')}" for key in ("fsync_every", "fdatasync_every") if key in sync
     ]
     words += ["fsync at the end"] if "end_fsync" in sync else []
-    words += [f"{_count(workload['loops'], 'pass', 'es')} over the range"] if said("loops") else []
-    words += [f"{units.size(said('io_bytes'))} in all"] if said("io_bytes") else []
-    words += [f"verified by {said('verify')}"] if said("verify") else []
-    for engine, options in said("engine_options", {}).items():
+    words += [f"{_count(workload['loops'], 'pass', 'es')} over the range"] if option("loops") else []
+    words += [f"{units.size(option('io_bytes'))} in all"] if option("io_bytes") else []
+    words += [f"verified by {option('verify')}"] if option("verify") else []
+    for engine, options in option("engine_options", {}).items():
         words.append(f"{engine} options " + " ".join(f"{key}={value}" for key, value in options.items()))
     return words
 
@@ -462,7 +462,7 @@ def _distribution(value: Any, variable: str) -> Any:
         zones = _keys(value, ("zoned",), variable).get("zoned")
         if not isinstance(zones, list) or not zones:
             raise bad_value(variable, value, "Give zoned a list of {access_percent, space_percent}.")
-        found = [
+        checked = [
             {
                 name: _integer(part, f"{variable}.zoned.{name}", 1, 100)
                 for name, part in _exactly(zone, ("access_percent", "space_percent"), f"{variable}.zoned").items()
@@ -470,9 +470,9 @@ def _distribution(value: Any, variable: str) -> Any:
             for zone in zones
         ]
         for name in ("access_percent", "space_percent"):
-            if sum(zone[name] for zone in found) != 100:
+            if sum(zone[name] for zone in checked) != 100:
                 raise bad_value(f"{variable}.zoned", zones, f"The {name} of all zones must add up to 100.")
-        return {"zoned": found} if len(found) > 1 else None
+        return {"zoned": checked} if len(checked) > 1 else None
     match = re.fullmatch(r"(zipf|pareto):(\d{1,3}(?:\.\d{1,6})?)", value) if isinstance(value, str) else None
     law, number = (match[1], float(match[2])) if match else ("", 0.0)
     # At 1 the series that a Zipf law sums does not converge, and a Pareto law's parameter is a share.
@@ -536,7 +536,7 @@ def _sync(value: Any, variable: str) -> Any:
 
 
 def _engine_options(value: Any, variable: str) -> Any:
-    found: dict[Any, Any] = {}
+    by_engine: dict[Any, Any] = {}
     for engine, options in _keys(value, ENGINE_NAMES, variable).items():
         if not isinstance(options, dict):
             raise bad_value(f"{variable}.{engine}", options, "Give a mapping of the engine's options.")
@@ -552,8 +552,8 @@ def _engine_options(value: Any, variable: str) -> Any:
             # No blank, quote, dollar or line end: engines expand variables, run commands and begin new options at them.
             if not re.fullmatch(r"[A-Za-z0-9._:,/%+-]{1,200}", text):
                 raise bad_value(where, option, "Use letters, digits and . _ : , / % + - only.")
-            found.setdefault(engine, {})[str(name)] = text
-    return {engine: dict(sorted(found[engine].items())) for engine in sorted(found)} or None
+            by_engine.setdefault(engine, {})[str(name)] = text
+    return {engine: dict(sorted(by_engine[engine].items())) for engine in sorted(by_engine)} or None
 
 
 def _refuse_contradictions(workload: dict[str, Any], variable: str) -> None:

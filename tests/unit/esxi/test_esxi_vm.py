@@ -443,7 +443,7 @@ def test_zeroing_takes_only_disks_that_the_testbed_made():
     ],
 )
 def test_the_serial_is_the_one_that_the_guest_sees(disk, asked, serial):
-    assert [each["serial"] for each in esxi_vm.told_disks(with_disk(**disk), want(disks=[asked]))] == [serial]
+    assert [each["serial"] for each in esxi_vm.disk_facts(with_disk(**disk), want(disks=[asked]))] == [serial]
 
 
 # ---------------------------------------------------------------- files

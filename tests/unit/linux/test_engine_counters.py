@@ -72,7 +72,7 @@ def test_figures_of_an_interval(monkeypatch):
 def test_differences_add_up():
     middle = counters.combine(BEFORE, AFTER, lambda one, other: (one + other) / 2)
     whole = counters.total([counters.difference(BEFORE, middle), counters.difference(middle, AFTER)])
-    assert counters.told(whole) == counters.delta(BEFORE, AFTER)
+    assert counters.figures_of(whole) == counters.delta(BEFORE, AFTER)
 
 
 def test_what_was_not_there_both_times_is_absent():

@@ -122,7 +122,7 @@ def test_series_of_the_device(host):
     series.add("ramp", host.sample("1:1"), 999.0, 888)
     host.now += 1
     series.add("measure", host.sample("1:1"), None, None)
-    assert series.told() == {
+    assert series.content() == {
         "interval_s": 1,
         "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"],
         "rows": [[1.0, "ramp", 10.0, 512000, 2500000, 50.0], [2.0, "measure", 10.0, 512000, 2500000, 50.0]],
@@ -134,7 +134,7 @@ def test_series_of_what_the_engine_says(host):
     series.started(host.sample())
     host.now += 1
     series.add("measure", host.sample(), 5.5, None)
-    assert series.told()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0]]
+    assert series.content()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0]]
 
 
 def test_long_series_are_thinned(host, monkeypatch):
@@ -144,7 +144,7 @@ def test_long_series_are_thinned(host, monkeypatch):
     for _ in range(13):
         host.now += 1
         series.add("measure", host.sample(), None, None)
-    assert series.told()["interval_s"] == 4
-    assert [row[0] for row in series.told()["rows"]] == [4.0, 8.0, 12.0]
+    assert series.content()["interval_s"] == 4
+    assert [row[0] for row in series.content()["rows"]] == [4.0, 8.0, 12.0]
     # each is of one second, not of four
-    assert [row[5] for row in series.told()["rows"]] == [50.0, 50.0, 50.0]
+    assert [row[5] for row in series.content()["rows"]] == [50.0, 50.0, 50.0]

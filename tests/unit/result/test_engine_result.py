@@ -109,7 +109,7 @@ def of_point(meta=None, **changes):
     }
     own = {key: value for key, value in own.items() if value is not None}
     base = {"exit_code": 0, "failures": [], "flags": [], "overridden": []}
-    return result.of_point(identity, {**base, **(meta or {})}, [own], said="fio: said so")
+    return result.of_point(identity, {**base, **(meta or {})}, [own], output="fio: said so")
 
 
 def test_measured():

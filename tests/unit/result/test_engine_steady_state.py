@@ -87,7 +87,7 @@ def test_what_is_wrong_is_named(asked, named):
 
 
 def test_told_is_the_result_s_part():
-    assert steady_state.told([7, 5], SNIA) == {
+    assert steady_state.judgement([7, 5], SNIA) == {
         "metric": "iops",
         "steady": False,
         "window": 5,
