@@ -31,12 +31,13 @@ class Engine(NamedTuple):
 
 def _check_diskspd(point: dict[str, Any]) -> None:
     extent(point["workload"], point["size_bytes"])
-    diskspd.argv(point["workload"], point["path"], point["seed"], point["size_bytes"])
+    diskspd.check(point["workload"], point["path"], point["size_bytes"])
 
 
 def _check_iometer(point: dict[str, Any]) -> None:
     extent(point["workload"], point["size_bytes"])
-    icf.write([point["workload"]], [icf.target_of(point["path"])])
+    icf.target_of(point["path"])
+    icf.check([point["workload"]])
 
 
 def _own_diskspd(text: str) -> list[Any]:
@@ -58,7 +59,7 @@ ENGINES = {
             "fio",
             "job.fio",
             "fio.json",
-            fio.job_file,
+            fio.check,
             fio.results,
             None,
             "{",

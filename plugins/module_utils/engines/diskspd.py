@@ -84,6 +84,13 @@ def argv(
     return [*line, f"-z{seed}", "-L", f"-D{_SERIES_MS}", "-Rxml", _target(target)]
 
 
+def check(workload: dict[str, Any], target: str, size_bytes: int | None = None) -> None:
+    """Failure for what argv() cannot say. The command line is made where it is run, and only there."""
+    _refuse(workload)
+    _access(workload, size_bytes)
+    _target(target)
+
+
 def _target(target: str) -> str:
     drive = re.fullmatch(r"\\\\[.?]\\PhysicalDrive(\d{1,4})", target, re.IGNORECASE)
     if drive:

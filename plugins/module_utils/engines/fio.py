@@ -22,6 +22,7 @@ from ..workload.workload import directions
 from . import fio_options
 from .fio_job import SYNCHRONOUS
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
+from .fio_job import check as check
 from .fio_job import escape as escape
 from .fio_job import fill_file as fill_file
 from .fio_job import ioengine as ioengine

@@ -199,6 +199,15 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
 
     log_ms: fio also leaves WINDOWS_LOG in its folder, a line for each window of so many milliseconds in which a worker completed I/O in a direction.
     """
+    return _render(point["point_id"], _job_options(point, log_ms))
+
+
+def check(point: dict[str, Any]) -> None:
+    """Failure for what fio cannot do of a point (as job_file has it). The text is made where the job is run, and only there."""
+    _job_options(point)
+
+
+def _job_options(point: dict[str, Any], log_ms: int | None = None) -> dict[str, Any]:
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
@@ -206,7 +215,7 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
     if slices > 1:
         step = max(block_bounds(workload)[1], workload["alignment_bytes"])
         size = size // slices // step * step
-    options = {
+    return {
         **_common(point, point.get("reduces_data", False)),
         "ioengine": ioengine(path, workload),
         **_duration(workload),
@@ -225,7 +234,6 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
         **_options(workload, path),
         **({"write_iops_log": LOG_NAME, "log_avg_msec": log_ms, "per_job_logs": 0} if log_ms else {}),
     }
-    return _render(point["point_id"], options)
 
 
 def fill_file(point: dict[str, Any], block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:

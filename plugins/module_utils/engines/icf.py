@@ -573,6 +573,12 @@ def target_of(path: str) -> str:
     return f'{drive[1] or drive[2].upper()}: "storlab"'
 
 
+def check(normalised: list[dict[str, Any]]) -> None:
+    """Failure for what write() cannot say of these workloads. The text is made where it is run, and only there."""
+    _checked(normalised)
+    _named(normalised)
+
+
 def _checked(normalised: list[dict[str, Any]]) -> tuple[int, int, int, str]:
     """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
     if not normalised:

@@ -293,7 +293,7 @@ def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
 def _mount_points(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
     """Where one of the nodes is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
     points: dict[Any, Any] = {}
-    for pid in _one_process_per_view(system):
+    for pid in _process_per_view(system):
         for mount in _mounts(system, pid):
             if mount["numbers"] in numbers or system.resolve(mount["source"]) in nodes:
                 elsewhere = "" if pid == "self" else f" (as process {pid} sees it)"
@@ -301,7 +301,7 @@ def _mount_points(system: System, nodes: set[Any], numbers: set[Any]) -> list[An
     return list(points.values())
 
 
-def _one_process_per_view(system: System) -> list[Any]:
+def _process_per_view(system: System) -> list[Any]:
     """'self', then one process for each other mount namespace and root: they see other mounts."""
     seen, pids = set(), ["self", *sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int)]
     views = []

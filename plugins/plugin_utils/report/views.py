@@ -289,7 +289,7 @@ def _lines(
                 cell(point[0], label(point[0])),
                 *(
                     cell(
-                        figure.value if (figure := _figure(one, metric)) else None,
+                        figure.value if (figure := _figure(measured, metric)) else None,
                         METRICS[metric][2](figure.value) if figure else "",
                     )
                     for metric in metrics
@@ -297,7 +297,7 @@ def _lines(
             ],
         )
         for line, _css, layer, cells in lines
-        for point, one in cells.items()
+        for point, measured in cells.items()
     ]
     head = [
         (first, False),
