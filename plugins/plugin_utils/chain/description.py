@@ -62,6 +62,10 @@ WORDS = {
     "testbed_counters": {**TEXT, "description": "State of storlab.testbed.esxi_counters."},
     "testbed_many_hosts": {**TEXT, "description": "Hosts that benchmark_many measures."},
     "testbed_coordinator": {**TEXT, "description": "The host that coordinates benchmark_many."},
+    "testbed_e1": {
+        **DICT,
+        "description": "The disks of experiment E1, and what is scaled down (docs/experiments/e1_two_datastores.md).",
+    },
     "testbed_e2": {
         **DICT,
         "description": "What of experiment E2 is scaled down: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",
