@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -19,12 +20,12 @@ BOOKS = ROOT / "playbooks" / "experiments"
 
 @pytest.fixture
 def shown(tmp_path):
-    """shown(inventory, *options) -> (rc, what show, or what failed before it, says of experiment E2 on an example inventory)."""
+    """shown(inventory, *options, of="e2") -> (rc, what show, or what failed before it, says of an experiment on an example inventory)."""
     book = tmp_path / "book.yml"
-    names = (BOOKS / "e2_testbed.yml", ROOT / "playbooks" / "show.yml")
-    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
 
-    def ask(inventory: str, *options: str) -> tuple:
+    def ask(inventory: str, *options: str, of: str = "e2") -> tuple:
+        names = (BOOKS / f"{of}_testbed.yml", ROOT / "playbooks" / "show.yml")
+        book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
         rc, document, _said = show_testbed.run(ROOT / "inventories" / inventory, *options, playbook=str(book))
         results = [
             next(iter(task["hosts"].values())) for play in document["plays"] for task in play["tasks"] if task["hosts"]
@@ -120,3 +121,55 @@ def test_every_experiment_has_a_page_and_readers_find_it():
     assert pages == {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith("_testbed")}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"docs/experiments/{page}.md" in readme for page in pages)
+
+
+DISKS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}, {"wwid": "t10.ATA_ST600MP0006"}]
+
+
+def test_e1_has_both_datastores_on_the_first_host_that_logs_in_and_says_where_it_is_scaled_down(shown):
+    rc, full = shown("lab_linux", "-e", json.dumps({"testbed_e1": {"members": DISKS}}), of="e1")
+    assert rc == 0 and full["testbed_id"] == "e1"
+    (array,) = full["hosts"]["target01"]["variables"]["raid_arrays"]
+    assert (array["level"], array["members"], array["purpose"]) == (10, DISKS, "data")
+    stores = full["hosts"]["client01"]["variables"]["datastore_datastores"]
+    assert [(store["name"], store["benchmark_file_mib"]) for store in stores] == [("e1-ram", 10240), ("e1-raid10", 10240)]
+    measured = {"backing-e1-raw", "datastore-e1-ram", "datastore-e1-raid10"}
+    assert {layer["name"] for layer in full["layers"] if layer["purpose"] == "scratch"} == measured
+    rc, small = shown("embedded", of="e1")
+    assert rc == 0 and small["testbed_id"] == "e1-scaled-down"
+    assert {(layer["name"], layer["host"]) for layer in small["layers"] if layer["purpose"] == "scratch"} == {
+        ("backing-e1-raw", "target01"),
+        ("datastore-e1-ram", "hypervisor01"),
+        ("datastore-e1-raid10", "hypervisor01"),
+    }
+    (array,) = small["hosts"]["target01"]["variables"]["raid_arrays"]
+    assert [member["serial"] for member in array["members"]] == [f"e1-raid10-{number}" for number in range(1, 7)]
+    assert small["hosts"]["guest01"]["stages"] == []
+
+
+def test_e1_on_one_host_and_on_esxi(shown):
+    said = json.dumps({"testbed_e1": {"members": DISKS}, "vault_esxi_password": "x"})
+    rc, alone = shown("lab_local", "-e", said, of="e1")
+    assert rc == 0
+    assert {(layer["name"], layer["host"]) for layer in alone["layers"] if layer["kind"] == "datastore"} == {
+        ("datastore-e1-ram", "target01"),
+        ("datastore-e1-raid10", "target01"),
+    }
+    rc, esxi = shown("lab_linux_esxi", "-e", said, of="e1")
+    assert rc == 0
+    assert [line.split(" on ", 1)[1] for line in esxi["drawing"] if "VMFS" in line] == ["esxi01: VMFS"] * 2
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({}, "testbed_e1.members is not set: name the disks of the target that the experiment overwrites"),
+        ({"members": DISKS, "emulated": {"count": 4, "size": "32MiB"}}, "testbed_e1.members is set beside emulated"),
+        ({"members": DISKS, "files": "4GiB"}, "testbed_e1.files is no word of this experiment: use chunk, depths"),
+        ({"members": DISKS[:3]}, "testbed.disks[2].raid.members is 3 disks, but RAID 10 needs at least 4"),
+        ({"members": DISKS, "ram": "8GiB"}, "testbed.disks[1].size is 8 GiB, but 10 GiB are to lie on the datastore e1-ram"),
+    ],
+)
+def test_what_is_wrong_with_e1_is_said_before_anything_is_touched(shown, said, sentence):
+    rc, result = shown("lab_local", "-e", json.dumps({"testbed_e1": said}), of="e1")
+    assert rc == 2 and sentence in " ".join(result["msg"].split())
