@@ -55,6 +55,7 @@ class Step:
     cell: Cell
     below: Cell | None = None
     relation: str = "bottom"  # bottom | parent | through (unmeasured layers between) | other_lane | ceiling
+    holds: list[str] = field(default_factory=list)  # unmeasured layers between both, whose cost is in the step too
     comparable: bool = True
     added_mean_ns: float | None = None
     added_between_ns: tuple[Any, ...] | None = (
@@ -397,7 +398,8 @@ def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[f
 
 def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any], notes: list[str]) -> Step:
     below, relation, between = _below(cell, layers, cells)
-    step = Step(cell, below, relation)
+    # The lowest of the unmeasured layers of another lane is what the twin stands for.
+    step = Step(cell, below, relation, {"through": between, "other_lane": between[:-1]}.get(relation, []))
 
     def note(text: str) -> None:
         if text not in notes:
@@ -438,6 +440,11 @@ def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dic
             f"{cell.layer} is set against {below.layer}; between them {' and '.join(between)} "
             f"{'was' if len(between) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(between) == 1 else 'all'}."
         )
+    elif step.holds:
+        note(
+            f"Between {cell.layer} and {below.layer} lie{'s' if len(step.holds) == 1 else ''} {' and '.join(step.holds)}, which "
+            f"{'was' if len(step.holds) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(step.holds) == 1 else 'all'}."
+        )
     ours, theirs = cell.value("latency_mean_ns"), below.value("latency_mean_ns")
     if ours is not None and theirs is not None:
         step.added_mean_ns = ours - theirs
@@ -461,8 +468,8 @@ def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dic
 def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[Cell | None, str, list[str]]:
     """(what the cell is set against, how they are related, the unmeasured layers between them).
 
-    The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind on the
-    same host in another lane of the same chain, as a scratch LUN is to a data LUN.
+    The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind by the same
+    provider on the same host in another lane of the same chain, as a scratch LUN is to a data LUN.
     """
     between: list[str] = []
     name, seen = (layers.get(cell.layer) or {}).get("parent"), {cell.layer}
@@ -474,8 +481,15 @@ def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[
         if layer is None:
             break
         between.append(name)
+        made_by = _detail(layers, name).get("provider")
         twin = next(
-            (other for other in cells.values() if other.kind == layer["kind"] and other.host == layer["host"]), None
+            (
+                other
+                for other in cells.values()
+                if (other.kind, other.host) == (layer["kind"], layer["host"])
+                and _detail(layers, other.layer).get("provider") == made_by
+            ),
+            None,
         )
         if twin:
             return twin, "other_lane", between
@@ -732,8 +746,9 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)
     often = f" It is the most expensive step in {agree} of {len(shown)} workloads." if len(shown) > 1 else ""
     below = step.below.layer if step.below else ""
+    with_others = f" together with {' and '.join(step.holds)}" if step.holds else ""
     return (
-        f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}: {below} → {step.cell.layer} adds "
+        f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}{with_others}: {below} → {step.cell.layer} adds "
         f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}"
     )
 

@@ -136,6 +136,32 @@ def test_a_layer_in_between_that_was_not_measured_is_said(run):
     assert any("between them target-bench was not measured" in note for note in waterfall.notes)
 
 
+def without(run, *names: str):
+    run.results = [result for result in run.results if result["layer"] not in names]
+    return run
+
+
+def test_a_step_that_holds_more_than_its_layer_is_called_so(run):
+    built = model.build(without(run, "target-bench", "initiator-bench"))
+    step = next(step for step in built.waterfalls[0].steps if step.cell.layer == "datastore-ds1")
+    assert (step.below.layer, step.relation) == ("backing-bench", "other_lane")
+    assert step.holds == ["initiator-ds1", "target-ds1"]
+    assert any(
+        "datastore-ds1 and backing-bench lie initiator-ds1 and target-ds1, which were not measured, so the step holds"
+        in note
+        for note in (built.waterfalls[0].notes[number] for number in step.notes)
+    )
+    measured_as(run, backing_bench=[100, 101, 102], datastore_ds1=[9000, 9010, 9020])
+    assert "the file system together with initiator-ds1 and target-ds1: backing-bench" in model.build(run).verdict
+
+
+def test_a_layer_of_another_provider_is_no_twin(run):
+    """An array of disks has no twin in a RAM disk beside it."""
+    run.layers["backing-ds1"]["detail"]["provider"] = "mdadm"
+    step = steps(without(run, "target-bench", "initiator-bench"))["datastore-ds1"]
+    assert (step.below.layer, step.relation, step.comparable) == ("ceiling-target01", "ceiling", False)
+
+
 def test_added_latency_telescopes_to_the_top(run):
     found = steps(run)
     top = found["guest-guest01"].cell.value("latency_mean_ns")
@@ -146,8 +172,8 @@ def test_added_latency_telescopes_to_the_top(run):
     assert sum(step.share for step in found.values() if step.share is not None) == pytest.approx(1)
 
 
-def with_means(run, **means):
-    """The run in which these layers have these mean latencies, one a repetition, and nothing else was measured."""
+def measured_as(run, **means) -> None:
+    """Leave the run with these layers alone, with these mean latencies, one a repetition."""
     chosen = []
     for name, values in means.items():
         template = results_of(run, name.replace("_", "-"))[0]
@@ -161,6 +187,11 @@ def with_means(run, **means):
             for number, value in enumerate(values, 1)
         ]
     run.results = chosen
+
+
+def with_means(run, **means):
+    """The step of target-bench in the run in which these layers have these mean latencies, and nothing else was measured."""
+    measured_as(run, **means)
     return steps(run)["target-bench"]
 
 
