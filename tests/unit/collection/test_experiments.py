@@ -132,7 +132,10 @@ def test_e1_has_both_datastores_on_the_first_host_that_logs_in_and_says_where_it
     (array,) = full["hosts"]["target01"]["variables"]["raid_arrays"]
     assert (array["level"], array["members"], array["purpose"]) == (10, DISKS, "data")
     stores = full["hosts"]["client01"]["variables"]["datastore_datastores"]
-    assert [(store["name"], store["benchmark_file_mib"]) for store in stores] == [("e1-ram", 10240), ("e1-raid10", 10240)]
+    assert [(store["name"], store["benchmark_file_mib"]) for store in stores] == [
+        ("e1-ram", 10240),
+        ("e1-raid10", 10240),
+    ]
     measured = {"backing-e1-raw", "datastore-e1-ram", "datastore-e1-raid10"}
     assert {layer["name"] for layer in full["layers"] if layer["purpose"] == "scratch"} == measured
     rc, small = shown("embedded", of="e1")
@@ -167,7 +170,10 @@ def test_e1_on_one_host_and_on_esxi(shown):
         ({"members": DISKS, "emulated": {"count": 4, "size": "32MiB"}}, "testbed_e1.members is set beside emulated"),
         ({"members": DISKS, "files": "4GiB"}, "testbed_e1.files is no word of this experiment: use chunk, depths"),
         ({"members": DISKS[:3]}, "testbed.disks[2].raid.members is 3 disks, but RAID 10 needs at least 4"),
-        ({"members": DISKS, "ram": "8GiB"}, "testbed.disks[1].size is 8 GiB, but 10 GiB are to lie on the datastore e1-ram"),
+        (
+            {"members": DISKS, "ram": "8GiB"},
+            "testbed.disks[1].size is 8 GiB, but 10 GiB are to lie on the datastore e1-ram",
+        ),
     ],
 )
 def test_what_is_wrong_with_e1_is_said_before_anything_is_touched(shown, said, sentence):
