@@ -668,8 +668,10 @@ def test_a_kept_cache_is_flagged_only_when_a_part_of_what_is_read_is_missing(bas
         finished(base)
     (found,) = results(plan, base)[0].values()
     assert found["preparation"]["page_cache"] == "not_dropped"
-    assert flags_of(found) == ["not_filled", *(["partly_cached"] if share > 1 else []), "buffered_io"]
-    assert (found["memory"]["cached_bytes"] < loop["size_bytes"]) is (share > 1)
+    # A kernel with other things to do may drop a page of the whole on its own.
+    whole = found["memory"]["cached_bytes"] == loop["size_bytes"]
+    assert not (whole and share > 1)
+    assert flags_of(found) == ["not_filled", *([] if whole else ["partly_cached"]), "buffered_io"]
 
 
 # ---------------------------------------------------------------- steady state
