@@ -15,8 +15,8 @@ import signal
 from typing import Any
 
 from ..core.failure import Failure
-from ..workload.workload import by_time, directions
-from . import histogram, standstill
+from ..workload.workload import block_bounds, by_time, directions
+from . import histogram, physics, standstill
 from .derived import cpu_cost
 
 SCHEMA = "storlab.result/1"
@@ -279,6 +279,7 @@ def of_point(
             _add_counters(result, meta)
         if window:
             _add_standstill(result, meta, window)
+            _add_physics(result, window)
         if "steady_state" in meta and not meta["steady_state"]["steady"]:
             result["flags"].append("not_steady")
         if result["failures"] and output:
@@ -314,6 +315,25 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
     if not worst["ok"]:
         message = f"No I/O was completed for {worst['longest_s']:g} s on end: the engine, its machine or its device stood still."
         result["failures"].append({"code": "stalled", "message": message})
+
+
+def _add_physics(result: dict[str, Any], window: list[Any]) -> None:
+    """Whether the figures can be true at all, of each run of the engine that they are of, on each host of many."""
+    workload = result["workload"]
+    in_flight, bounds = workload["queue_depth"] * workload["workers"], block_bounds(workload)
+    parts = [part for whole in window for part in whole.get("clients", [whole]) if part.get("runtime_s")]
+    made: dict[str, dict[str, Any]] = {}
+    for check in (
+        check for part in parts for check in physics.checks(part.get("total", {}), part["runtime_s"], in_flight, bounds)
+    ):
+        # Of several, one that failed, else the last.
+        if made.setdefault(check["name"], check)["ok"]:
+            made[check["name"]] = check
+    if made:
+        result.setdefault("checks", []).extend(made.values())
+    result["failures"] += [
+        {"code": "impossible_figures", "message": physics.words(check)} for check in made.values() if not check["ok"]
+    ]
 
 
 def _add_counters(result: dict[str, Any], meta: dict[str, Any]) -> None:

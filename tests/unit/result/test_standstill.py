@@ -216,8 +216,8 @@ def test_a_point_that_stood_still_is_not_measured():
     assert found["status"] == "failed"
     assert [failure["code"] for failure in found["failures"]] == ["stalled"]
     assert "0.8" in found["failures"][0]["message"]
-    (check,) = found["checks"]
-    assert (check["name"], check["ok"], check["limit_s"]) == ("standstill", False, 0.6)
+    (check,) = [check for check in found["checks"] if check["name"] == "standstill"]
+    assert (check["ok"], check["limit_s"]) == (False, 0.6)
 
 
 def test_a_point_that_did_not_is():
@@ -227,7 +227,7 @@ def test_a_point_that_did_not_is():
 
 
 def test_of_many_hosts_each_is_looked_at():
-    figures = {"ios": 6000, "bytes": 1, "iops": 1.0, "bandwidth_bytes_s": 1.0, "latency_max_ns": 30_000_000}
+    figures = {"ios": 6000, "bytes": 6000 << 12, "iops": 1.0, "bandwidth_bytes_s": 1.0, "latency_max_ns": 30_000_000}
     stood = {**figures, "latency_max_ns": 900_000_000}
     clients = [{"host": name, "runtime_s": 6.0, "total": one} for name, one in (("a", figures), ("b", stood))]
     assert point([None], clients=clients[:1])["status"] == "measured"

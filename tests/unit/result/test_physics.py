@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Figures that cannot be true are told from those that can, and never become a measured point."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.result import physics, result
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
+
+BLOCK = 4096
+
+
+def closed_loop(in_flight: int, runtime_s: float, seed: int) -> dict:
+    """The figures of a device that is simulated: each place takes its next I/O when the last one has ended; what ends in the measured time counts whole."""
+    noise, latencies = random.Random(seed), []  # noqa: S311 noise, no secret
+    for _place in range(in_flight):
+        moment = -noise.random()  # the ramp
+        while moment < runtime_s:
+            lasted = noise.choice((0.003, 0.03, 0.3)) * noise.random()
+            moment += lasted
+            if 0 <= moment <= runtime_s:
+                latencies.append(round(lasted * 1e9))
+    return figures(latencies)
+
+
+def figures(latencies: list[int], size: int = BLOCK) -> dict:
+    return {
+        "ios": len(latencies),
+        "bytes": len(latencies) * size,
+        "latency_mean_ns": sum(latencies) / len(latencies),
+        "latency_max_ns": max(latencies),
+    }
+
+
+def by_name(total: dict, runtime_s: float = 2.0, in_flight: int = 4, bounds: tuple = (BLOCK, BLOCK)) -> dict:
+    return {check["name"]: check for check in physics.checks(total, runtime_s, in_flight, bounds)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(("in_flight", "runtime_s"), [(1, 0.5), (3, 1.0), (16, 2.0)])
+def test_a_closed_loop_never_breaks_them(in_flight, runtime_s, seed):
+    checks = by_name(closed_loop(in_flight, runtime_s, seed), runtime_s, in_flight)
+    assert set(checks) == {"littles_law", "block_size"}
+    assert all(check["ok"] for check in checks.values()), checks
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_latencies_of_half_the_depth_that_is_claimed_twice_are_found(seed):
+    """An engine that counts each I/O twice has twice as many in flight as there are places."""
+    total = closed_loop(16, 4.0, seed)
+    twice = {**total, "ios": 2 * total["ios"], "bytes": 2 * total["bytes"]}
+    check = by_name(twice, 4.0, 16)["littles_law"]
+    assert not check["ok"]
+    assert check["in_flight"] == pytest.approx(twice["ios"] * twice["latency_mean_ns"] / 4e9, rel=1e-3)
+
+
+def test_one_answer_that_began_long_before_is_no_contradiction():
+    assert by_name(figures([3_000_000_000]), 1.0, 1)["littles_law"]["ok"], "it began in the ramp"
+    assert not by_name(figures([3_000_000_000] * 6), 1.0, 1)["littles_law"]["ok"]
+
+
+def test_bytes_lie_between_the_smallest_and_the_largest_block():
+    assert by_name(figures([1000] * 5000, 8192), bounds=(4096, 16384))["block_size"]["ok"]
+    small, large = (by_name(figures([1000] * 5000, size), bounds=(4096, 8192))["block_size"] for size in (4000, 8292))
+    assert (small["ok"], large["ok"]) == (False, False)
+    assert (small["bytes_per_io"], large["most_bytes"]) == (4000, 8192)
+    # Some I/Os under way at the edges.
+    assert by_name({**figures([1000] * 5000), "bytes": 5006 * BLOCK})["block_size"]["ok"]
+    assert not by_name({**figures([1000] * 5000), "bytes": 5009 * BLOCK})["block_size"]["ok"]
+
+
+def test_what_is_not_there_is_not_judged():
+    assert by_name({}) == {} and by_name({"ios": 0, "bytes": 0}) == {}
+    assert set(by_name({"ios": 7, "latency_mean_ns": 5.0, "latency_max_ns": 9})) == {"littles_law"}
+    assert set(by_name({"ios": 7, "bytes": 7 * BLOCK})) == {"block_size"}
+
+
+def point(totals: list[dict], **changes) -> dict:
+    own = [
+        {
+            "engine": {"name": "fio"},
+            "read": total,
+            "total": total,
+            "runtime_s": 2.0,
+            "errors": {"total": 0},
+            "flags": [],
+            **changes,
+        }
+        for total in totals
+    ]
+    identity = {
+        "point_id": "p",
+        "workload": normalise({"runtime_s": 2, "queue_depth": 2, "workers": 2}),
+        "engine": {"name": "fio"},
+    }
+    return result.of_point(identity, {"exit_code": 0, "failures": [], "flags": [], "overridden": []}, own)
+
+
+def rated(total: dict) -> dict:
+    return {**total, "iops": total["ios"] / 2, "bandwidth_bytes_s": total["bytes"] / 2}
+
+
+def test_a_point_that_breaks_one_is_not_measured():
+    sound = point([rated(figures([1_000_000] * 1000))])
+    assert sound["status"] == "measured"
+    assert {"littles_law", "block_size"} <= {check["name"] for check in sound["checks"] if check["ok"]}
+    wrong = point([rated(figures([10_000_000] * 1000))])
+    assert wrong["status"] == "failed"
+    (failure,) = wrong["failures"]
+    assert failure["code"] == "impossible_figures"
+    assert failure["message"].startswith(
+        "5 I/Os were in flight on average by count and latency, but never more than 4.02"
+    )
+
+
+def test_of_many_hosts_each_is_judged():
+    good, bad = rated(figures([1_000_000] * 1000)), rated(figures([1_000_000] * 1000, 5000))
+    clients = [{"host": name, "runtime_s": 2.0, "total": total} for name, total in (("a", bad), ("b", good))]
+    assert point([good], clients=clients[1:])["status"] == "measured"
+    wrong = point([good], clients=clients)
+    assert [failure["code"] for failure in wrong["failures"]] == ["impossible_figures"]
+    assert "5000 bytes on average, but the workload's have 4096 to 4096" in wrong["failures"][0]["message"]
