@@ -519,16 +519,20 @@ def test_the_device_confirms_what_the_engine_says(base, loop):
     finished(base)
     exact, ramped, buffered = results(plan, base)[0].values()
     assert all(one["status"] == "measured" for one in (exact, ramped, buffered))
-    check, other = exact["checks"]
-    assert [(one["name"], one["ok"]) for one in (check, other)] == [("device_counters", True), ("standstill", True)]
+    check = exact["checks"][0]
+    assert [(one["name"], one["ok"]) for one in exact["checks"]] == [
+        ("device_counters", True),
+        ("standstill", True),
+        ("littles_law", True),
+        ("block_size", True),
+    ]
     for name in ("read", "write"):
         assert check[name]["device_bytes_min"] == check[name]["device_bytes_max"] == exact[name]["bytes"]
         assert check[name]["device_ios_min"] == check[name]["device_ios_max"] == exact[name]["ios"]
-    check, other = ramped["checks"]
-    assert check["ok"]
-    assert other["ok"]
+    assert all(one["ok"] for one in ramped["checks"])
+    check = ramped["checks"][0]
     assert check["write"]["device_bytes_min"] < check["write"]["device_bytes_max"]
-    assert [check["name"] for check in buffered["checks"]] == ["standstill"]
+    assert [check["name"] for check in buffered["checks"]] == ["standstill", "littles_law", "block_size"]
 
 
 def test_io_that_went_elsewhere_is_found_out(base, loop, tmp_path, monkeypatch):
