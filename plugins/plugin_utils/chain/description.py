@@ -70,6 +70,10 @@ WORDS = {
         **DICT,
         "description": "What of experiment E2 is scaled down: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",
     },
+    "testbed_e5": {
+        **DICT,
+        "description": "The drives of experiment E5, and what is scaled down (docs/experiments/e5_raid0_surfaces.md).",
+    },
     "testbed_deadline_s": {
         "type": "int",
         "description": "After how many seconds observers and servers end by themselves.",

@@ -87,6 +87,50 @@ def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     assert result["msg"] == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, workload."
 
 
+MEMBERS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}]
+
+
+def test_e5_is_on_the_drives_that_a_lab_names_and_says_so_where_it_is_scaled_down(shown):
+    rc, full = shown("lab_local", "-e", json.dumps({"testbed_e5": {"members": MEMBERS}}), of="e5")
+    assert rc == 0 and full["testbed_id"] == "e5"
+    assert len(full["drawing"]) == 2 and full["drawing"][1].startswith("└─ backing-e5 on target01: RAID 0 of 3 disks")
+    (array,) = full["hosts"]["target01"]["variables"]["raid_arrays"]
+    assert (array["level"], array["members"], array["purpose"]) == (0, MEMBERS, "scratch")
+    rc, small = shown("embedded", of="e5")
+    assert rc == 0 and small["testbed_id"] == "e5-scaled-down"
+    assert len(small["drawing"]) == 2 and small["drawing"][1].startswith("└─ backing-e5 on target01: RAID 0 of 4 disks")
+    (array,) = small["hosts"]["target01"]["variables"]["raid_arrays"]
+    assert [member["serial"] for member in array["members"]] == ["e5-1", "e5-2", "e5-3", "e5-4"]
+    assert small["hosts"]["guest01"]["stages"] == []
+
+
+@pytest.mark.parametrize("inventory", ["lab_linux", "lab_linux_esxi", "lab_linux_kvm"])
+def test_e5_is_the_same_on_every_lab_with_a_linux_target(shown, inventory):
+    rc, result = shown(inventory, "-e", json.dumps({"testbed_e5": {"members": MEMBERS}}), of="e5")
+    assert rc == 0 and [(layer["name"], layer["host"]) for layer in result["layers"]] == [("backing-e5", "target01")]
+
+
+def test_e5_on_a_windows_target_is_refused(shown):
+    secrets = {"vault_windows_password": "x", "vault_esxi_password": "x", "testbed_e5": {"members": MEMBERS}}
+    rc, result = shown("lab_windows_esxi", "-e", json.dumps(secrets), of="e5")
+    assert rc == 2 and "testbed.disks[0].kind is 'raid', but target01 runs Windows" in result["msg"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({}, "testbed_e5.members is not set: name the drives of the target that the experiment overwrites"),
+        ({"members": MEMBERS, "emulated": {"count": 2, "size": "32MiB"}}, "testbed_e5.members is set beside emulated"),
+        ({"members": MEMBERS, "ranges": "4g"}, "testbed_e5.ranges is no word of this experiment: use chunk, depths"),
+        ({"members": MEMBERS, "drives": [2, 4]}, "testbed_e5.drives is [2, 4]: use numbers from 2 to 3"),
+        ({"members": MEMBERS, "drives": [1, 3]}, "testbed_e5.drives is [1, 3]: use numbers from 2 to 3"),
+    ],
+)
+def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, sentence):
+    rc, result = shown("lab_local", "-e", json.dumps({"testbed_e5": said}), of="e5")
+    assert rc == 2 and sentence in " ".join(result["msg"].split())
+
+
 @pytest.mark.parametrize("inventory", ["embedded", "lab_local"])
 def test_playbooks_of_experiments_are_sound(inventory):
     done = subprocess.run(
@@ -106,13 +150,14 @@ def test_playbooks_of_experiments_are_sound(inventory):
     assert done.returncode == 0, done.stderr
 
 
-def test_an_experiment_ends_in_a_report_after_everything_was_taken_down():
+@pytest.mark.parametrize("experiment", ["e2_ram_disk", "e5_raid0_surfaces"])
+def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experiment):
     imported = [
         entry["ansible.builtin.import_playbook"]
-        for entry in yaml.safe_load((BOOKS / "e2_ram_disk.yml").read_text(encoding="utf-8"))
+        for entry in yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))
         if "ansible.builtin.import_playbook" in entry
     ]
-    assert imported[:2] == ["e2_testbed.yml", "../build.yml"]
+    assert imported[:2] == [f"{experiment[:2]}_testbed.yml", "../build.yml"]
     assert imported[-3:] == ["../teardown.yml", "../verify_clean.yml", "../report.yml"]
 
 
