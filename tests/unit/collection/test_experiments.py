@@ -51,18 +51,26 @@ def test_e2_is_the_published_one_on_hardware_and_says_so_where_it_is_scaled_down
         ("backing-e2-iscsi", "target01", "data"),
         ("target-e2-iscsi", "target01", "data"),
         ("initiator-e2-iscsi", "hypervisor01", "data"),
+        ("target-e2-nfs", "target01", "data"),
         ("datastore-e2", "target01", "scratch"),
         ("datastore-e2-iscsi", "hypervisor01", "scratch"),
+        ("datastore-e2-nfs", "hypervisor01", "scratch"),
     ]
     # What is mounted on the target is not exported.
     exports = small["hosts"]["target01"]["variables"]["iscsi_target_targets"]
     assert [lun["layer"] for export in exports for lun in export["luns"]] == ["backing-e2-iscsi"]
+    # Over NFS the client measures the files that the target measures, and nobody else may mount them.
+    (share,) = small["hosts"]["target01"]["variables"]["nfs_export_exports"]
+    assert share["layer"] == "datastore-e2" and len(share["clients"]) == 1
+    over_nfs = small["hosts"]["hypervisor01"]["variables"]["datastore_datastores"][1]
+    assert (over_nfs["layer"], over_nfs["filesystem"], over_nfs["export"]) == ("target-e2-nfs", "nfs", "/srv/storlab/e2")
+    assert (over_nfs["benchmark_file_mib"], over_nfs["benchmark_files"]) == (40, 4)
     # The guest of the inventory's own testbed is not there.
     assert small["hosts"]["guest01"]["stages"] == []
 
 
-@pytest.mark.parametrize(("inventory", "layers"), [("lab_linux_esxi", 2), ("lab_linux", 6)])
-def test_e2_is_measured_over_iscsi_by_the_first_linux_host_that_logs_in(shown, inventory, layers):
+@pytest.mark.parametrize(("inventory", "layers"), [("lab_linux_esxi", 2), ("lab_linux", 8)])
+def test_e2_is_measured_over_iscsi_and_nfs_by_the_first_linux_host_that_logs_in(shown, inventory, layers):
     rc, result = shown(inventory)
     assert rc == 0 and len(result["layers"]) == layers
     assert {layer["host"] for layer in result["layers"]} == {"target01", *(["client01"] if layers > 2 else [])}
@@ -84,7 +92,7 @@ def test_e2_that_does_not_fit_into_memory_is_refused_with_the_arithmetic(shown):
 def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     rc, result = shown("embedded", "-e", '{"testbed_e2": {"files": "40MiB"}}')
     assert rc == 2
-    assert result["msg"] == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, workload."
+    assert result["msg"] == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, repetitions, workload."
 
 
 MEMBERS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}]
