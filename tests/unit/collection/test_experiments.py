@@ -158,7 +158,7 @@ def test_playbooks_of_experiments_are_sound(inventory):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("experiment", ["e2_ram_disk", "e5_raid0_surfaces"])
+@pytest.mark.parametrize("experiment", ["e1_two_datastores", "e2_ram_disk", "e5_raid0_surfaces"])
 def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experiment):
     imported = [
         entry["ansible.builtin.import_playbook"]
