@@ -63,7 +63,11 @@ def test_e2_is_the_published_one_on_hardware_and_says_so_where_it_is_scaled_down
     (share,) = small["hosts"]["target01"]["variables"]["nfs_export_exports"]
     assert share["layer"] == "datastore-e2" and len(share["clients"]) == 1
     over_nfs = small["hosts"]["hypervisor01"]["variables"]["datastore_datastores"][1]
-    assert (over_nfs["layer"], over_nfs["filesystem"], over_nfs["export"]) == ("target-e2-nfs", "nfs", "/srv/storlab/e2")
+    assert (over_nfs["layer"], over_nfs["filesystem"], over_nfs["export"]) == (
+        "target-e2-nfs",
+        "nfs",
+        "/srv/storlab/e2",
+    )
     assert (over_nfs["benchmark_file_mib"], over_nfs["benchmark_files"]) == (40, 4)
     # The guest of the inventory's own testbed is not there.
     assert small["hosts"]["guest01"]["stages"] == []
@@ -92,7 +96,10 @@ def test_e2_that_does_not_fit_into_memory_is_refused_with_the_arithmetic(shown):
 def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     rc, result = shown("embedded", "-e", '{"testbed_e2": {"files": "40MiB"}}')
     assert rc == 2
-    assert result["msg"] == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, repetitions, workload."
+    assert (
+        result["msg"]
+        == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, repetitions, workload."
+    )
 
 
 MEMBERS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}]

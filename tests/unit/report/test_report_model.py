@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import statistics
 
 import pytest
@@ -446,3 +447,11 @@ def test_verdict_of_a_single_layer(run):
 )
 def test_workload_in_words(workload, words):
     assert model.workload_words(workload) == words
+
+
+def test_every_flag_that_the_documentation_knows_has_words(root):
+    page = (root / "docs/results.md").read_text(encoding="utf-8")
+    table = page[page.index("| flag | meaning |") :].split("\n\n")[0]
+    flags = [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
+    assert len(flags) > 20
+    assert [flag for flag in flags if flag not in model.FLAG_WORDS] == []
