@@ -16,8 +16,8 @@ from ..plugin_utils.store import export, store
 from ..plugin_utils.store.load import find_run
 
 ARGUMENTS = {
-    "run_dir": {"type": "str"},
-    "results_dir": {"type": "str"},
+    "run_dir": {"type": "path"},
+    "results_dir": {"type": "path"},
     "testbed_id": {"type": "str"},
     "run_id": {"type": "str", "default": "latest"},
     "format": {"type": "str", "required": True, "choices": sorted(export.WRITERS)},

@@ -15,21 +15,6 @@ description:
   - Results that cannot be read are listed in RV(damaged) with the reason, and the rest is exported.
   - Runs on the controller. No host of the testbed is needed.
 options:
-  run_dir:
-    description:
-      - Folder of the run on the controller.
-      - Either this, or O(results_dir) and O(testbed_id).
-    type: str
-  results_dir:
-    description: Folder on the controller that holds one folder a testbed and in it one folder a run.
-    type: str
-  testbed_id:
-    description: Name of the testbed in O(results_dir).
-    type: str
-  run_id:
-    description: Name of the run in O(results_dir), or V(latest) for the run that started last.
-    type: str
-    default: latest
   format:
     description:
       - V(csv) is a table with one row a point. Its columns keep their names and order; new ones come at the end.
@@ -49,6 +34,7 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
+  - storlab.testbed.run
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
 attributes:

@@ -18,10 +18,11 @@ import statistics
 from pathlib import Path
 
 import pytest
+import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import keep
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model
@@ -100,31 +101,8 @@ def layer_of(name: str, folder: Path) -> dict:
 def plan_of(run_id: str, folder: Path, asked: list, **more) -> dict:
     """asked: [(layer, workload, repetition)] in the order in which they are measured."""
     layers = [layer_of(name, folder) for name in dict.fromkeys(name for name, _workload, _number in asked)]
-    points = []
-    for name, given, repetition in asked:
-        workload = normalise({"ramp_s": 0, **given})
-        points.append(
-            {
-                "point_id": f"{name}.{workload_id(workload)}.r{repetition}",
-                "layer": name,
-                "workload": workload,
-                "workload_id": workload_id(workload),
-                "repetition": repetition,
-                "seed": 10 + repetition,
-            }
-        )
-    return {
-        "testbed_id": "t",
-        "run_id": run_id,
-        "points": points,
-        "layers": layers,
-        "known_layers": layers,
-        "repetitions": 1,
-        "prepare": {},
-        "allow_device": [],
-        "grace_s": 60,
-        **more,
-    }
+    points = [run_plan.point(name, normalise({"ramp_s": 0, **given}), repetition) for name, given, repetition in asked]
+    return run_plan.plan(layers, points, run_id=run_id, grace_s=60, **more)
 
 
 @pytest.fixture(scope="module")

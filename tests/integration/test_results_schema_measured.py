@@ -12,9 +12,10 @@ from pathlib import Path
 import jsonschema
 import places
 import pytest
+import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.result.result import of_point
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive
 from loop_device import attached
 from loop_device import layer as layer_of
@@ -39,34 +40,10 @@ def measured(tmp_path_factory) -> list:
             normalise({"read_percent": 70, "ramp_s": 0, "runtime_s": 1}),
             normalise({"read_percent": 0, "block_size": {"4k": 60, "8k": 40}, "ramp_s": 0, "runtime_s": 1}),
         ]
-        points = [
-            {
-                "point_id": f"{layer['name']}.{workload_id(workload)}.r1",
-                "layer": layer["name"],
-                "workload": workload,
-                "workload_id": workload_id(workload),
-                "repetition": 1,
-                "seed": 7,
-            }
-            for layer in layers
-            for workload in workloads
-        ]
+        points = [run_plan.point(layer["name"], workload) for layer in layers for workload in workloads]
         base = str(folder / "state")
-        started = runner.start(
-            {
-                "testbed_id": "t",
-                "run_id": "one",
-                "points": points,
-                "layers": layers,
-                "known_layers": layers,
-                "repetitions": 1,
-                "prepare": {},
-                "allow_device": [],
-                "grace_s": 20,
-                "steady_state": {"window": 2, "budget_s": 2, "round_s": 1},
-            },
-            base,
-        )
+        rounds = {"window": 2, "budget_s": 2, "round_s": 1}
+        started = runner.start(run_plan.plan(layers, points, steady_state=rounds), base)
         deadline = time.monotonic() + 120
         while runner.status("t", "one", base)["alive"]:
             assert time.monotonic() < deadline

@@ -16,13 +16,14 @@ import time
 from pathlib import Path
 
 import pytest
+import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters, daemon
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
-from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise, workload_id
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from loop_device import attach_again, attached, backing_file, bytes_of
 from loop_device import layer as layer_of
 from unchanged import refused
@@ -72,28 +73,9 @@ def make_plan(*layers, run_id="one", prepare=None, workloads=({},), grace_s=20, 
             # One pass over the layer takes a moment; tests of what happens in a time say how long.
             workload = normalise({"ramp_s": 0, **({} if "runtime_s" in given else {"loops": 1}), **given})
             for layer in layers:
-                points.append(
-                    {
-                        "point_id": f"{layer['name']}.{workload_id(workload)}.r{repetition}",
-                        "layer": layer["name"],
-                        "workload": workload,
-                        "workload_id": workload_id(workload),
-                        "repetition": repetition,
-                        "seed": 10 + repetition,
-                    }
-                )
-    return {
-        "testbed_id": "t",
-        "run_id": run_id,
-        "points": points,
-        "layers": list(layers),
-        "known_layers": list(layers),
-        "repetitions": repetitions,
-        "prepare": prepare or {},
-        "allow_device": [],
-        "grace_s": grace_s,
-        **more,
-    }
+                points.append(run_plan.point(layer["name"], workload, repetition))
+    limits = {"repetitions": repetitions, "prepare": prepare or {}, "grace_s": grace_s}
+    return run_plan.plan(list(layers), points, run_id=run_id, **limits, **more)
 
 
 def finished(base, run_id="one"):

@@ -10,8 +10,7 @@ import time
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import memory_use as memory
-
-MIB = 1 << 20
+from cached_file import MIB, middle_cached
 
 
 @pytest.fixture
@@ -23,16 +22,7 @@ def cached(tmp_path):
 
     def ask(question, expected):
         for attempt in range(8):
-            path = tmp_path / f"file{attempt}"
-            path.write_bytes(os.urandom(3 * MIB))
-            handle = os.open(path, os.O_RDONLY)
-            os.fsync(handle)
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_RANDOM)
-            for offset in range(MIB, 2 * MIB, 4096):
-                os.pread(handle, 4096, offset)
-            os.close(handle)
-            answer = question(str(path))
+            answer = question(middle_cached(tmp_path / f"file{attempt}"))
             if answer == expected:
                 break
         return answer
