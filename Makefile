@@ -15,6 +15,9 @@ TESTS := .cache/junit
 AS_ROOT := .config/as_root.sh
 # What is left of the machines of this checkout, found by their command lines: files of theirs may be gone.
 LABS := $(AS_ROOT) $(PYTHON) .config/labs.py
+# What Molecule remembers of a run lies in this checkout. In the home of the user it would be found by the name of the folder, also by a later or
+# another checkout with that name, and what is remembered as prepared is not prepared again.
+MOLECULE := $(AS_ROOT) env ANSIBLE_HOME="$(CURDIR)/.cache/molecule" molecule
 PLAY := $(AS_ROOT) ansible-playbook -i $(INVENTORY)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
@@ -83,9 +86,9 @@ powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=pr
 
 .PHONY: molecule
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one but those left out
-	@$(AS_ROOT) molecule reset --scenario-name default >/dev/null 2>&1 || true
+	@$(AS_ROOT) rm -rf .cache/molecule
 	@mkdir -p $(TESTS)
-	@$(AS_ROOT) molecule test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
+	@$(MOLECULE) test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
 	    | tee $(TESTS)/molecule.log || { $(PYTHON) tests/say_failed.py $(TESTS)/molecule.log; exit 1; }
 
 .PHONY: bare-root

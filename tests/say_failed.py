@@ -4,6 +4,7 @@
 """Repeats what failed in a log of Molecule, so that a reader of the end of a long log sees it.
 
 Molecule draws a box around each command and closes it with the return code. Of each box whose code is not 0: its end, up to the recap.
+The first that failed comes last: what failed after it is mostly the cleaning up, and of a long log often only the very end is read.
 """
 
 from __future__ import annotations
@@ -33,5 +34,5 @@ def failures(log: str) -> Iterator[list[str]]:
 
 
 if __name__ == "__main__":
-    for lines in failures(Path(sys.argv[1]).read_text(encoding="utf-8", errors="replace")):
+    for lines in reversed([*failures(Path(sys.argv[1]).read_text(encoding="utf-8", errors="replace"))]):
         print("What failed:", *lines, sep="\n  ")

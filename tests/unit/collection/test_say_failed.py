@@ -41,12 +41,13 @@ def test_the_end_of_each_failed_command_is_repeated(tmp_path):
     lines = repeated(tmp_path, LOG.format(many="".join(f"  │ ok: [host{number}]\n" for number in range(200))))
     assert "  fatal: [guest01]: FAILED! => the disk is full" in lines
     assert "  ok: [host199]" in lines and "  ok: [host7]" not in lines, "the end, not the beginning"
-    assert lines[-4:] == [
+    assert lines[:4] == [
         "What failed:",
         "  pytest",
         "  FAILED tests/test_chain.py::test_sizes",
         "  Return code: 1",
     ]
+    assert lines[-2:] == ["  fatal: [guest01]: FAILED! => the disk is full", "  Return code: 2"], "the first comes last"
     assert not [line for line in lines if "expected" in line or "RECAP" in line]
 
 
