@@ -103,3 +103,25 @@ def test_clean_removes_what_was_made_and_keeps_the_results(checkout):
     assert (checkout.folder / "results/run1/result.json").read_text() == "{}"
     assert f"Your results are kept in {checkout.folder}/results" in said
     assert [name for name in made[:-1] if (Path(checkout.folder) / name).exists()] == []
+
+
+def test_molecule_remembers_in_the_checkout_and_only_for_one_run(checkout):
+    """In the home of the user Molecule finds its folders by the name of the checkout's folder only. A second clone of that name took over that its
+    machines were prepared, and prepared nothing."""
+    molecule = checkout.folder / ".venv" / "bin" / "molecule"
+    molecule.parent.mkdir(parents=True)
+    molecule.write_text(
+        '#!/bin/sh\necho "$* remembers in $ANSIBLE_HOME: $(ls "$ANSIBLE_HOME" 2>/dev/null)"\nmkdir -p "$ANSIBLE_HOME/tmp"\n'
+    )
+    molecule.chmod(0o755)
+    home = checkout.folder / ".cache" / "molecule"
+    for _again in range(2):
+        code, said, _asked = checkout("make", "-o", "setup-test", "molecule", "SCENARIO=windows")
+        assert (code, said) == (0, f"test --scenario-name windows remembers in {home}: \n")
+        assert (home / "tmp").is_dir()
+    # Molecule takes its folders from there.
+    listed = subprocess.run(
+        ["molecule", "list"], cwd=ROOT, env={**os.environ, "ANSIBLE_HOME": str(home)}, capture_output=True, check=False
+    )
+    assert listed.returncode == 0
+    assert len(list(home.glob("tmp/molecule.*.windows"))) == 1

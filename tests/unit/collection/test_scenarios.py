@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -183,16 +181,3 @@ def test_a_scenario_may_share_a_playbook_with_others(tmp_path):
     for step in ("converge.yml", "cleanup.yml"):
         (scenario / step).write_text("- ansible.builtin.import_playbook: ../common/all.yml\n")
     assert deviations(scenario) == missing(scenario) == []
-
-
-def test_what_molecule_remembers_lies_in_the_checkout_and_is_forgotten_before_a_run(tmp_path):
-    """Molecule names its folders in Ansible's home by the name of the checkout's folder only. A second clone of that name took over that its
-    machines were prepared, and prepared nothing."""
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r'^MOLECULE := .*\bANSIBLE_HOME="\$\(CURDIR\)/\.cache/molecule" molecule$', makefile, re.MULTILINE)
-    recipe = re.search(r"^molecule:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[1]
-    assert recipe.index("rm -rf .cache/molecule\n") < recipe.index("$(MOLECULE) test ")
-    # Molecule honours that variable.
-    env = {**os.environ, "ANSIBLE_HOME": str(tmp_path)}
-    subprocess.run(["molecule", "list"], cwd=ROOT, env=env, capture_output=True, check=True)
-    assert sorted(path.name.rpartition(".")[2] for path in tmp_path.glob("tmp/molecule.*.windows")) == ["windows"]
