@@ -30,7 +30,10 @@ class House:
 
     def imports(self, module: str) -> tuple[set, set]:
         """(modules of this collection, names of others): imports anywhere in the file, inside functions too."""
-        path = self.paths[module]
+        return self.imports_of(self.paths[module], module)
+
+    def imports_of(self, path: Path, module: str = "") -> tuple[set, set]:
+        """The same of any file, such as a test."""
         ours, others = set(), set()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -51,6 +54,15 @@ class House:
                 # What is no module is a name in one.
                 ours |= {name if name in self.paths else base for name in names}
         return ours, others
+
+    def behind(self, modules: set) -> set:
+        """These modules and all that they import, directly or through others."""
+        reached: set = set()
+        ahead = modules & set(self.paths)
+        while ahead:
+            reached |= ahead
+            ahead = {other for module in ahead for other in self.imports(module)[0]} & set(self.paths) - reached
+        return reached
 
     def rooms(self) -> dict:
         """room -> rooms it imports from."""

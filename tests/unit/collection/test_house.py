@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -149,15 +150,32 @@ def test_what_may_be_shipped_is_python_3_9(path):
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
 
 
-def test_what_may_be_shipped_uses_no_library_function_that_python_3_9_lacks():
-    """vermin knows since when each function of the standard library is there; annotations are not evaluated."""
+def lacking_in_python_3_9(paths: list[Path]) -> str:
+    """What vermin finds, which knows since when each function of the standard library is there; annotations are not evaluated."""
     done = subprocess.run(
-        [VERMIN, "--target=3.9-", "--violations", "--no-tips", "--exclude", "str.decode", *map(str, SHIPPED_FILES)],
+        [VERMIN, "--target=3.9-", "--violations", "--no-tips", "--exclude", "str.decode", *map(str, paths)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout[-3000:] + done.stderr[-3000:] if done.returncode else ""
+
+
+def test_what_may_be_shipped_uses_no_library_function_that_python_3_9_lacks():
+    assert lacking_in_python_3_9(SHIPPED_FILES) == ""
+
+
+def test_tests_of_what_runs_on_hosts_import_nothing_that_python_3_9_lacks():
+    """`make matrix` runs them with the oldest Python that hosts may have."""
+    rooms = ast.literal_eval(
+        re.search(r"^HOSTS_ROOMS = (.*)$", (places.ROOT / ".ci" / "matrix").read_text(encoding="utf-8"), re.MULTILINE)[
+            1
+        ]
+    )
+    tests = [path for name in rooms for path in sorted((places.ROOT / "tests" / "unit" / name).glob("*.py"))]
+    modules = HOUSE.behind({module for path in tests for module in HOUSE.imports_of(path)[0]})
+    assert {"module_utils.linux.raid", "plugin_utils.store.load"} <= modules
+    assert lacking_in_python_3_9([*tests, *(HOUSE.paths[module] for module in sorted(modules))]) == ""
 
 
 def test_the_picture_in_the_documentation_is_of_this_code():
