@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..workload.workload import block_bounds
+
 # Engines round: run times to whole milliseconds, means to a few digits.
 TOLERANCE = 0.01
 # I/Os that were under way when the measured time began or ended may be counted without their bytes, or the other way round.
@@ -55,6 +57,23 @@ def checks(
             }
         )
     return made
+
+
+def judged(workload: dict[str, Any], parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(checks, failures) of a point: of several parts the check that failed, else the last; failures [{code, message}].
+
+    parts: each run of the engine that the point's figures are of, on each host of many: {runtime_s, total, …}.
+    """
+    in_flight, bounds = workload["queue_depth"] * workload["workers"], block_bounds(workload)
+    made: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for check in (
+            checks(part.get("total", {}), part["runtime_s"], in_flight, bounds) if part.get("runtime_s") else []
+        ):
+            if made.setdefault(check["name"], check)["ok"]:
+                made[check["name"]] = check
+    failed = [check for check in made.values() if not check["ok"]]
+    return list(made.values()), [{"code": "impossible_figures", "message": words(check)} for check in failed]
 
 
 def words(check: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ import signal
 from typing import Any
 
 from ..core.failure import Failure
-from ..workload.workload import block_bounds, by_time, directions
+from ..workload.workload import by_time, directions
 from . import histogram, physics, standstill
 from .derived import cpu_cost
 
@@ -318,22 +318,13 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
 
 
 def _add_physics(result: dict[str, Any], window: list[Any]) -> None:
-    """Whether the figures can be true at all, of each run of the engine that they are of, on each host of many."""
-    workload = result["workload"]
-    in_flight, bounds = workload["queue_depth"] * workload["workers"], block_bounds(workload)
-    parts = [part for whole in window for part in whole.get("clients", [whole]) if part.get("runtime_s")]
-    made: dict[str, dict[str, Any]] = {}
-    for check in (
-        check for part in parts for check in physics.checks(part.get("total", {}), part["runtime_s"], in_flight, bounds)
-    ):
-        # Of several, one that failed, else the last.
-        if made.setdefault(check["name"], check)["ok"]:
-            made[check["name"]] = check
-    if made:
-        result.setdefault("checks", []).extend(made.values())
-    result["failures"] += [
-        {"code": "impossible_figures", "message": physics.words(check)} for check in made.values() if not check["ok"]
-    ]
+    """Whether the figures can be true at all."""
+    checks, wrong = physics.judged(
+        result["workload"], [part for whole in window for part in whole.get("clients", [whole])]
+    )
+    if checks:
+        result.setdefault("checks", []).extend(checks)
+    result["failures"] += wrong
 
 
 def _add_counters(result: dict[str, Any], meta: dict[str, Any]) -> None:

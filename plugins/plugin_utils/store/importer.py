@@ -21,6 +21,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, iometer
+from ...module_utils.result import physics
 from ...module_utils.result import result as schema
 from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.workload import format_size, workload_id
@@ -508,6 +509,11 @@ def _point(
             **point["total"],
             **bounds([point[direction] for direction in schema.DIRECTIONS if direction in point], point["total"]),
         }
+    checks, wrong = physics.judged(point["workload"], entry.get("clients") or [parsed])
+    if checks:
+        point["checks"] = checks
+    if wrong:
+        point.update(status="failed", failures=[*parsed["failures"], *wrong])
     flags = meanings(str((parsed.get("engine") or {}).get("name")), point.get("workload") or {})
     if flags:
         point["flags"] = list(dict.fromkeys([*point.get("flags", ()), *flags]))

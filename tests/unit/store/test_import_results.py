@@ -307,6 +307,25 @@ def test_machines_that_did_not_run_together_are_repetitions(tmp_path):
     assert [(point["repetition"], "clients" in point) for point in points(tmp_path / "in")] == [(1, False), (2, False)]
 
 
+def test_figures_that_cannot_be_true_are_no_measurement(tmp_path):
+    """One machine of several did as much with the same latencies in half of the time, which its queue does not hold."""
+    source = tmp_path / "in" / HCIBENCH.name
+    shutil.copytree(HCIBENCH, source)
+    (good,) = points(tmp_path / "in")
+    assert good["status"] == "measured"
+    assert {check["name"]: check["ok"] for check in good["checks"]} == {"littles_law": True, "block_size": True}
+    path = source / "hci-fio-vsanDatastore-0-2.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("read", "write"):
+        document["jobs"][0][name]["lat_ns"]["mean"] *= 7
+    path.write_text(json.dumps(document), encoding="utf-8")
+    (point,) = points(tmp_path / "in")
+    assert (point["status"], [failure["code"] for failure in point["failures"]]) == ("failed", ["impossible_figures"])
+    assert "were in flight on average by count and latency" in point["failures"][0]["message"]
+    assert {check["name"]: check["ok"] for check in point["checks"]} == {"littles_law": False, "block_size": True}
+    assert point["total"]["ios"] == good["total"]["ios"], "they are kept, and shown as failed"
+
+
 def test_a_machine_that_ended_early_is_added_with_a_flag(tmp_path):
     source = tmp_path / "in" / HCIBENCH.name
     shutil.copytree(HCIBENCH, source)
@@ -315,6 +334,7 @@ def test_a_machine_that_ended_early_is_added_with_a_flag(tmp_path):
     for name in ("read", "write"):
         part = document["jobs"][0][name]
         part["runtime"] //= 2
+        part["lat_ns"]["mean"] /= 2
         for rate in ("iops", "bw", "bw_bytes"):
             part[rate] *= 2
     early.write_text(json.dumps(document), encoding="utf-8")
