@@ -32,7 +32,16 @@ STARTS = {
 # Any of these draws the pages; the recipe installs the first.
 ALTERNATIVES = {"chromium-browser": "chromium", "google-chrome": "chromium"}
 # Brought by Python packages, or asked for only to say that it is missing.
-PYTHON_TOOLS = {"ansible", "ansible-doc", "ansible-galaxy", "ansible-inventory", "ansible-playbook", "go", "molecule"}
+PYTHON_TOOLS = {
+    "ansible",
+    "ansible-builder",
+    "ansible-doc",
+    "ansible-galaxy",
+    "ansible-inventory",
+    "ansible-playbook",
+    "go",
+    "molecule",
+}
 PROBED = {"apt-get", "storlab-no-such-tool"}
 # What tests/powershell/test_on_windows.py starts comes with Windows.
 OF_WINDOWS = {"diskpart", "icacls"}
