@@ -85,10 +85,10 @@ COLUMNS = [
     ),
 ]
 LARGEST = 1 << 63
+# What a series is told apart by. Neither the run nor the point's name, which holds nothing else: a series that begins anew with each run makes the
+# server's index grow for ever, and no two runs would be on one line.
 TAGS = (
     "testbed_id",
-    "run_id",
-    "point_id",
     "layer",
     "layer_kind",
     "host",
@@ -227,7 +227,10 @@ def as_parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 def as_prometheus(rows: list[dict[str, Any]]) -> bytes:
-    """Gauges without a time stamp, which the textfile collector and the push gateway refuse; when a point ended is a gauge of its own."""
+    """Gauges without a time stamp, which the textfile collector and the push gateway refuse; when a point ended is a gauge of its own.
+
+    Which run it is says the label of storlab_run_info alone, as is the custom for what changes from time to time.
+    """
     points, lines = _named(rows), []
 
     def family(name: str, text: str, samples: list[tuple[dict[str, str], float]]) -> None:
@@ -248,6 +251,12 @@ def as_prometheus(rows: list[dict[str, Any]]) -> bytes:
         )
     for column, (name, factor, text) in POINT_METRICS.items():
         family(name, text, [(_tags(point), _scaled(point[column], factor)) for point in points if column in point])
+    runs = sorted({(point["testbed_id"], point["run_id"]) for point in points})
+    family(
+        "storlab_run_info",
+        "Always 1; the run that the other figures are of.",
+        [({"testbed_id": testbed_id, "run_id": run_id}, 1) for testbed_id, run_id in runs],
+    )
     family(
         "storlab_measured",
         "1 when the point was measured, 0 when it failed.",
@@ -288,11 +297,14 @@ def as_influx(rows: list[dict[str, Any]]) -> bytes:
         at, tags = time_ns(point), _tags(point)
         fields = {column: point[column] for column in ("runtime_s", "wall_s", *POINT_METRICS) if column in point}
         fields.update({"measured": point["status"] == "measured", "failure_codes": point.get("failure_codes", "")})
+        fields.update({"run_id": point["run_id"], "point_id": point["point_id"]})
         lines.append(_line("storlab_point", tags, fields, at))
         for direction in PARTS:
             fields = {figure: point[f"{direction}_{figure}"] for figure in FIGURES if f"{direction}_{figure}" in point}
             if fields:
-                lines.append(_line("storlab", {**tags, "direction": direction}, fields, at))
+                lines.append(
+                    _line("storlab", {**tags, "direction": direction}, {**fields, "run_id": point["run_id"]}, at)
+                )
     return _utf8("".join(f"{line}\n" for line in lines))
 
 

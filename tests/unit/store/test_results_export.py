@@ -189,15 +189,37 @@ def test_what_is_of_another_kind_is_refused(change, column):
 
 
 def families(rows: list) -> dict:
-    """By prometheus_client's own parser: {name: {(point_id, direction): value}}."""
+    """By prometheus_client's own parser: {name: {(point_id, direction): value}}, and {} for what has no point."""
+    point_ids = {
+        (row["layer"], row["workload_id"], str(row["repetition"]), row.get("variant")): row["point_id"] for row in rows
+    }
+    names = ("layer", "workload_id", "repetition", "variant")
     found = {}
     for family in text_string_to_metric_families(export.as_prometheus(rows).decode()):
         assert (family.type, bool(family.documentation)) == ("gauge", True)
         found[family.name] = {
-            (sample.labels["point_id"], sample.labels.get("direction")): sample.value for sample in family.samples
+            (point_ids[tuple(map(sample.labels.get, names))], sample.labels.get("direction")): sample.value
+            for sample in family.samples
+            if "layer" in sample.labels
         }
-        assert len(found[family.name]) == len(family.samples)
+        assert len(found[family.name]) == (0 if family.name == "storlab_run_info" else len(family.samples))
     return found
+
+
+def series(text: bytes) -> set:
+    """What a server keeps for ever: the names and labels."""
+    return {line.rpartition(" ")[0] for line in text.decode().splitlines() if not line.startswith("#")}
+
+
+def test_another_run_makes_no_new_series_but_the_one_that_names_it():
+    later = [{**row, "run_id": "two", "read": {**MEASURED["read"], "iops": 71.5}} for row in (MEASURED, ODD)]
+    before, after = (series(export.as_prometheus(rows)) for rows in ([MEASURED, ODD], later))
+    assert before ^ after == {f'storlab_run_info{{testbed_id="lab",run_id="{run_id}"}}' for run_id in ("one", "two")}
+    assert len(before) > 20
+    before, after = (
+        {line.split(" ")[0] for line in export.as_influx([row]).decode().splitlines()} for row in (MEASURED, later[0])
+    )
+    assert before == after != set()
 
 
 def test_prometheus_read_back():
@@ -226,8 +248,6 @@ def test_prometheus_labels_survive():
     ]
     assert sample.labels == {
         "testbed_id": "lab",
-        "run_id": "one",
-        "point_id": 'b,=" \\x.r2',
         "layer": "backing-a",
         "layer_kind": "backing",
         "host": "two words",
@@ -285,6 +305,8 @@ def test_influx_read_back():
     assert [point[0], read[0], total[0]] == ["storlab_point", "storlab", "storlab"]
     assert (read[1]["direction"], total[1]["direction"]) == ("read", "total")
     assert (read[2]["ios"], read[2]["iops"], total[2]["latency_p99_9_ns"]) == ("700i", "70.25", "7890.0")
+    assert [line[2]["run_id"] for line in (point, read, total)] == ['"one"'] * 3
+    assert point[2]["point_id"] == '"a.4k.r1"'
     assert (point[2]["measured"], point[2]["errors_total"], point[2]["runtime_s"], point[2]["failure_codes"]) == (
         "true",
         "0i",
@@ -299,7 +321,8 @@ def test_influx_read_back():
 def test_influx_escapes():
     odd = {**ODD, "variant": "a=b,c d"}
     point = influx([odd])[0]
-    assert (point[1]["point_id"], point[1]["variant"], point[1]["host"]) == ('b,=" \\x.r2', "a=b,c d", "two words")
+    assert (point[1]["variant"], point[1]["host"]) == ("a=b,c d", "two words")
+    assert point[2]["point_id"] == r'"b,=\" \\x.r2"'
     assert (point[2]["measured"], point[2]["failure_codes"]) == ("false", '"no_io;too_short"')
 
 
