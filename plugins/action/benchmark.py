@@ -52,6 +52,7 @@ ARGUMENTS = {
     "prepare": {"type": "dict", "default": {}, "options": preparation.OPTIONS},
     "steady_state": {"type": "dict", "options": steady_state.OPTIONS},
     "series": {"type": "bool", "default": True},
+    "beat": {"type": "bool", "default": True},
     "search": {"type": "dict", "options": search.OPTIONS},
     "allow_device": {"type": "list", "elements": "str", "default": []},
     "force": {"type": "bool", "default": False},
@@ -59,6 +60,7 @@ ARGUMENTS = {
 }
 RUN_MODULE = "storlab.testbed.benchmark_run"
 COLLECTION = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NO_BEAT = "no beat is played on Windows hosts: what plays it needs fio's null engine and Python on the host"
 # Asked when Ansible loads this, in the main process: the processes that run tasks have no terminal.
 TERMINAL = bool(sys.stdout and sys.stdout.isatty())
 
@@ -97,7 +99,7 @@ class ActionModule(CollectionAction):
         self.windows = getattr(self._connection._shell, "_IS_WINDOWS", False)
         check_host(args, self.windows)
         self.profile = self._profile()
-        self.options = plan.validate(args, self.profile)
+        self.options = plan.validate({**args, "beat": args["beat"] and not self.windows}, self.profile)
         facts = task_vars.get("ansible_facts", {})
         known = facts.get("storlab_layers", {})
         self.layers = (
@@ -325,12 +327,13 @@ class ActionModule(CollectionAction):
         if theirs is not None:
             layers.update({layer["name"]: layer for layer in theirs["layers"]})
             known = {point["point_id"]: point for point in theirs["points"]}
-        files, preparations, environment = unpack(archive, set(known))
+        files, preparations, environment, beat = unpack(archive, set(known))
         taken = [known[name] for name in files]
         if theirs is not None:
             run_folder.add_layers(self.run_dir, layers)
             run_folder.stored(self.run_dir, taken)
         run_folder.write_host(self.run_dir, self.host, environment, self.options["variant"])
+        run_folder.add_beat(self.run_dir, self.host, beat)
         results = self._keep(taken, files, preparations, layers)
         wanted = {point["point_id"]: point["fingerprint"] for point in points}
         return {
@@ -356,6 +359,8 @@ class ActionModule(CollectionAction):
         environment = run.begin(host_plan)
         self._keep_request()
         run_folder.write_host(self.run_dir, self.host, environment, self.options["variant"])
+        if self.args["beat"]:
+            run_folder.add_beat(self.run_dir, self.host, {"note": NO_BEAT})
         results: dict = {}
         for files, preparations in run.measure():
             results.update(self._keep([point for point in points if point["point_id"] in files], files, preparations))

@@ -82,6 +82,7 @@ class ActionModule(CollectionAction):
                     "counts",
                     "design",
                     "method",
+                    "machines",
                     "rows",
                     "unmatched",
                     "damaged",

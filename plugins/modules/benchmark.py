@@ -174,6 +174,15 @@ options:
     description: Whether what happened in each second is kept, in C(series.json) of each point.
     type: bool
     default: true
+  beat:
+    description:
+      - Whether the host plays the reference beat before every round (where the repetition changes; once where each point is repeated at once),
+        fio's null engine for half a second and a copy of memory, about a second in all. It tells whether the host itself became slower or faster.
+      - It is kept in C(beats.jsonl) of the run and is part of no point and no figure. What cannot be played is noted there, and fails nothing.
+        Windows hosts play none.
+    type: bool
+    default: true
+    version_added: 0.4.0
   search:
     description:
       - Decides from what has been measured what to measure next; one of the following. For each layer and workload by itself.

@@ -38,6 +38,7 @@ options:
       - C(steady_state), a mapping of C(metric), C(window), C(round_s), C(excursion_percent), C(slope_percent) and C(budget_s). Each point is
         then repeated in rounds until it is steady or the budget is used up.
       - C(series), whether C(series.json) is kept beside each point, with a row a second.
+      - C(beat), whether the reference beat is played before every round; it goes with the first point of the round.
     type: dict
   offset:
     description: Where in the archive O(action=collect) begins.

@@ -250,6 +250,14 @@ under_test_same:
   type: list
   elements: str
   sample: ["hosts.*.kernel.*"]
+machines:
+  description:
+    - Hosts that were themselves slower or faster on the candidate's side, by their reference beats, the greatest change first. Each has C(host),
+      C(figure) (V(null_iops) or V(memory_copy_bytes_s)), C(change_percent) and C(p).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{host: hypervisor01, figure: null_iops, change_percent: -12.1, p: 0.0004}]
 unmatched:
   description: Points and metrics that only one side has measured.
   returned: success

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder, verify
 from waiting import until
 
 SIZE = 4 << 20
@@ -162,9 +162,9 @@ def test_check_mode_lists_the_points_and_measures_nothing(place):
         (number, f"ceiling-localhost.4k-r100-rnd100-qd{depth}-w1.r{repetition}", "planned", 1.5)
         for number, (depth, repetition) in enumerate([(1, 1), (8, 1), (1, 2), (8, 2)], start=1)
     ]
-    assert (answer["changed"], answer["estimated_s"]) == (True, 6)
+    assert (answer["changed"], answer["estimated_s"]) == (True, 8.4)
     assert "[localhost] 3 ceiling-localhost 4k-r100-rnd100-qd1-w1 rep 2/2 2 s" in shown
-    assert "[localhost] 4 points to measure, about 6 s\n" in shown
+    assert "[localhost] 4 points to measure, about 8 s\n" in shown
     assert not run_dir(place).exists()
 
 
@@ -256,12 +256,30 @@ def test_a_terminal_is_shown_a_bar(place):
 def test_a_log_is_shown_lines(place):
     _answers, shown = play(place[0], [task(place, progress="auto")])
     assert re.search(
-        r"^\[localhost\] 1 point to measure, about 2 s, until \d{4}-\d\d-\d\d \d\d:\d\d UTC$", shown, re.MULTILINE
+        r"^\[localhost\] 1 point to measure, about 3 s, until \d{4}-\d\d-\d\d \d\d:\d\d UTC$", shown, re.MULTILINE
     )
     assert re.search(
         r"^\[localhost\] 1/1 ceiling-localhost 4k-r100-rnd100-qd1-w1 measure \d/1 s .*left$", shown, re.MULTILINE
     )
     assert "\r" not in shown and "#" not in shown.replace("##", "")[:200]
+
+
+def test_a_beat_a_round_is_kept_beside_the_run_unless_it_is_switched_off(place):
+    """With a second call that measures nothing new, and so plays nothing."""
+    asked = task(place, repetitions=2)
+    play(place[0], [asked, asked, task(place, run_id="without", beat=False)])
+    lines = [json.loads(line) for line in (run_dir(place) / "beats.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["host"], line["round"]) for line in lines] == [("localhost", 1), ("localhost", 2)]
+    assert all(line["null_iops"] > 0 and line["memory_copy_bytes_s"] > 0 for line in lines)
+    # Each before anything of its round was measured.
+    starts = {
+        number: min(one["started_utc"] for one in results(place).values() if one["repetition"] == number)
+        for number in (1, 2)
+    }
+    assert all(line["started_utc"] <= starts[line["round"]] for line in lines)
+    found = verify.verify(str(run_dir(place)))
+    assert (found["verdict"], found["ledger"]) == ("follows", "holds")
+    assert not (run_dir(place, "without") / "beats.jsonl").exists()
 
 
 def test_hosts_that_take_turns_for_want_of_forks_are_told(place):

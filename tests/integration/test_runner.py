@@ -478,6 +478,53 @@ def test_counters_and_series_beside_a_point(base, loop):
     assert working and all(row[3] / row[2] == pytest.approx(4096, rel=0.01) for row in working)
 
 
+def handed_over(base, run_id="one") -> list:
+    """[(names of what lies packed for a point, the beat among them)] in the order of the points."""
+    folder = Path(runner.state_dir("t", run_id, base), "done")
+    found = []
+    for path in sorted(folder.iterdir(), key=lambda path: int(path.name)):
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(path.read_bytes()))) as archive:
+            names = archive.getnames()
+            beat = json.load(archive.extractfile("beat.json")) if "beat.json" in names else None
+            found.append((names, beat))
+    return found
+
+
+def test_a_beat_is_played_before_each_round_and_goes_with_its_first_point(base):
+    runner.start(make_plan(CEILING, workloads=({}, {"block_size": "8k"}), repetitions=2, beat=True), base)
+    assert finished(base)["status"] == "finished"
+    played = [beat for _names, beat in handed_over(base)]
+    assert [beat and beat["round"] for beat in played] == [1, None, 2, None]
+    for beat in filter(None, played):
+        assert beat["null_iops"] > 0 and beat["memory_copy_bytes_s"] > 1e8 and "note" not in beat
+    assert played[0]["started_utc"] < played[2]["started_utc"]
+
+
+def test_no_beat_is_played_that_was_not_asked_for(base):
+    runner.start(make_plan(CEILING, repetitions=2), base)
+    finished(base)
+    assert [beat for _names, beat in handed_over(base)] == [None, None]
+
+
+def test_a_run_goes_on_where_the_beat_cannot_be_played(base, loop, tmp_path, monkeypatch):
+    program = tmp_path / "bin" / "fio"
+    program.parent.mkdir()
+    real = runner.find_engine()
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *ioengine=null*) echo "fio: engine null not loadable"; exit 1;; esac\nexec {real} "$@"\n',
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(runner, "find_engine", lambda: str(program))
+    plan = make_plan(loop, beat=True)
+    runner.start(plan, base)
+    state = finished(base)
+    assert (state["status"], state["failed"]) == ("finished", 0)
+    ((_names, beat),) = handed_over(base)
+    assert "null_iops" not in beat and "engine null not loadable" in beat["note"]
+    assert meta(base, plan["points"][0]["point_id"])["exit_code"] == 0
+
+
 def test_series_can_be_switched_off(base):
     plan = make_plan(CEILING, series=False)
     started = runner.start(plan, base)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.layers import parts
 from ..result import steady_state
 from ..workload.workload import expected_s
-from . import preparation
+from . import beat, preparation
 
 # Writing a layer once: nobody knows how fast it is, so something between a disk and a flash disk.
 WRITE_BYTES_S = 500e6
@@ -49,11 +49,12 @@ class _Estimate:
 
 
 def steps_s(plan: dict[str, Any]) -> list[float]:
-    """Seconds of each point of a plan in its order, each with the preparation that is done just before it."""
+    """Seconds of each point of a plan in its order, each with the preparation that is done, and the beat that is played, just before it."""
     layers, estimate = {layer["name"]: layer for layer in plan["layers"]}, _Estimate(plan.get("prepared", {}))
     prepared, steps = preparation.Preparation(plan, estimate), []
-    for point in plan["points"]:
-        layer, estimate.seconds = layers[point["layer"]], 0.0
+    rounds = beat.begins(plan["points"]) if plan.get("beat") else set()
+    for place, point in enumerate(plan["points"]):
+        layer, estimate.seconds = layers[point["layer"]], beat.EXPECTED_S if place in rounds else 0.0
         job = {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "parts": parts(layer)}
         prepared.before([job], {"flags": []})
         steps.append(estimate.seconds + point_s(point["workload"], plan.get("steady_state")))

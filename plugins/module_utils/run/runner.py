@@ -8,7 +8,8 @@ on its own disk and removes it there: what is in ``done`` exists nowhere else, a
 when the connection breaks, and nothing of fio outlives the supervisor.
 
     <state_dir>/plan.json supervisor.json state.json supervisor.log host.json archive.tar.gz
-    <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…
+    <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…, beat.json
+    <state_dir>/beat.json                                the reference beat of the round that began last
     <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
     <state_dir>/preparation/<fill, precondition or warmup>.<layer>…/job.fio fio.json stderr.txt
 """
@@ -48,7 +49,7 @@ from ..result import standstill, steady_state
 from ..result.result import exit_words
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import block_bounds, by_time, extent
-from . import duration, preparation
+from . import beat, duration, preparation
 
 PR_SET_PDEATHSIG = 1
 # A point may take this much longer than asked for: starting up, waiting for I/O in flight. Emulated machines are slow.
@@ -282,8 +283,8 @@ def covers(known: dict[str, Any], wanted: dict[str, Any]) -> bool:
     for name in ("points", "layers"):
         if not all(point in known[name] for point in wanted[name]):
             return False
-    # What follows from the points, or grows while they are measured.
-    loose = {"points", "layers", "prepared", "repetitions"}
+    # What follows from the points, grows while they are measured, or lies beside them.
+    loose = {"points", "layers", "prepared", "repetitions", "beat"}
     return {key: value for key, value in known.items() if key not in loose} == {
         key: value for key, value in wanted.items() if key not in loose
     }
@@ -313,7 +314,7 @@ class Supervisor:
         self.known_layers = {layer["name"]: layer for layer in plan["known_layers"]}
         self.preparation = preparation.Preparation(plan, self)
         self.flags: list[Any] = []
-        self.unpacked: list[Any] = []  # what was prepared since the last point
+        self.unpacked: list[Any] = []  # what was prepared or played since the last point
         self.mhz = counters.nominal_mhz()
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
@@ -328,6 +329,7 @@ class Supervisor:
         try:
             self._know_host()
             self.points_begun = time.monotonic()
+            rounds = beat.begins(self.plan["points"]) if self.plan.get("beat") else set()
             for index, point in enumerate(self.plan["points"], start=1):
                 if self.stopping:
                     break
@@ -335,7 +337,10 @@ class Supervisor:
                 self.state.update(
                     {"point": index, "repetitions": self.plan["repetitions"], **{key: point[key] for key in SEEN_IN}}
                 )
-                self._point(point)
+                if index - 1 in rounds:
+                    self._beat(point)
+                if not self.stopping:
+                    self._point(point)
                 # What was interrupted is not finished.
                 if not self.stopping:
                     self._hand_over(index, point["point_id"])
@@ -369,6 +374,13 @@ class Supervisor:
     def _remaining(self) -> float:
         gone_s, before_s = time.monotonic() - self.point_begun, self.point_begun - self.points_begun
         return round(duration.remaining_s(self.steps_s, self.state["point"], gone_s, before_s), 1)
+
+    def _beat(self, point: dict[str, Any]) -> None:
+        """Play the reference beat of the round that this point begins."""
+        played = beat.play(self.engine, self.folder, self._die_with_me)
+        of = {"round": point["repetition"], **{key: point[key] for key in ("variant",) if key in point}}
+        write_json(os.path.join(self.folder, beat.FILE), {**of, **played})
+        self.unpacked.append(beat.FILE)
 
     def _hand_over(self, number: int, point_id: str) -> None:
         """Pack what there is of a finished point, whole or not at all, for the controller to take."""

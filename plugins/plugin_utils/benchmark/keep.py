@@ -55,12 +55,13 @@ def keep_of_others(
     """
     known = {point["point_id"]: point for point in theirs["points"]}
     layers = {layer["name"]: layer for layer in theirs["layers"]}
-    files, preparations, environment = unpack(archive, set(known))
+    files, preparations, environment, beat = unpack(archive, set(known))
     taken = [known[name] for name in files]
     run_folder.add_layers(run_dir, layers)
     there = run_folder.stored(run_dir, taken)
     run_folder.write_host(
         run_dir, host, environment, next((entry["variant"] for entry in taken if entry.get("variant")), None)
     )
+    run_folder.add_beat(run_dir, host, beat)
     keep(run_dir, request, [point for point in taken if point["point_id"] not in there], layers, files, preparations)
     return sorted(files)

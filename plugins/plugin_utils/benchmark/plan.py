@@ -58,6 +58,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
             "order",
             "variant",
             "series",
+            "beat",
             "allow_device",
             "servers",
         )
@@ -331,7 +332,7 @@ def for_host(
         "prepared": {name: known for name, known in prepared.items() if name in used},
         # A search repeats more often what is in doubt.
         "repetitions": max([options["repetitions"], *(point["repetition"] for point in points)]),
-        **{key: options[key] for key in ("prepare", "steady_state", "series", "allow_device")},
+        **{key: options[key] for key in ("prepare", "steady_state", "series", "beat", "allow_device")},
     }
 
 

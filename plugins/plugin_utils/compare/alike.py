@@ -50,7 +50,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     """
     texts_by_fact: dict[str, Any] = {}
     chain = {name for layer in layers for name in _chain(run.layers, layer)}
-    hosts = {field_of(run.layers[name], "host") for name in chain if name in run.layers} | {
+    hosts = {host for layer in layers for host in chain_hosts(run.layers, layer)} | {
         field_of(result, "host") for result in results
     }
     for host in hosts - {""}:
@@ -135,6 +135,11 @@ def _without(all_of_it: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 def _flat(prefix: str, value: Any) -> dict[str, str]:
     return {name: text for name, text in flatten(value, prefix) if text}
+
+
+def chain_hosts(layers: dict[str, Any], name: str) -> set[str]:
+    """The hosts of a layer and of all that lies below it."""
+    return {field_of(layers[below], "host") for below in _chain(layers, name) if below in layers} - {""}
 
 
 def _chain(layers: dict[str, Any], name: str) -> list[str]:

@@ -18,8 +18,8 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.result import PARTS
 from ..store.cells import Cell, pool
-from . import gate, points, stats, timeline
-from .alike import differences, facts, refuse_unlike
+from . import beats, gate, points, stats, timeline
+from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
 from .points import FIELDS, LEAST_REPETITIONS, LEAST_RUNS, SELECTORS, SIDES, Metric, field_of
 from .timeline import LEAST_ROUNDS
@@ -374,9 +374,35 @@ def compare_runs(
         margin_percent=margin_percent,
         compared=compared,
     )
+    changed = beats.changes(
+        *(
+            [
+                [
+                    line
+                    for line in run.beats
+                    if line.get("variant", "") in {field_of(result, "variant") for result in results}
+                ]
+                for run, results in zip(side["runs"], of)
+            ]
+            for side, of in zip(sides, chosen)
+        )
+    )
+    for row in comparison["rows"]:
+        # Of two layers nobody reads a single chain.
+        hosts = (
+            {change["host"] for change in changed}
+            if "layer" in compared
+            else {host for side in sides for run in side["runs"] for host in chain_hosts(run.layers, row["layer"])}
+            | {field_of(result, "host") for result in (*ours, *theirs) if result["layer"] == row["layer"]}
+        )
+        machine = beats.greatest(changed, hosts)
+        if machine:
+            row["machine"] = machine
     named = [pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in alike)]
     return {
         **comparison,
+        "headline": f"{comparison['headline']} {beats.headline(changed)}".rstrip(),
+        "machines": changed,
         **{
             name: {
                 "label": side["label"],

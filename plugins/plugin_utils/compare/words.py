@@ -20,6 +20,8 @@ TITLES = {
     "tpm": "Transactions per minute",
     "nopm": "New orders per minute",
 }
+# Figures of a reference beat.
+BEATS = {"null_iops": "fio's null engine", "memory_copy_bytes_s": "memory copies"}
 
 
 def title(metric: str) -> str:
@@ -60,7 +62,17 @@ def interval(row: dict[str, Any]) -> str:
 
 
 def verdict_words(row: dict[str, Any], margin_percent: float) -> str:
-    """The verdict as a reader gets it, with what it would take where there is none."""
+    """The verdict as a reader gets it, with what it would take where there is none, and how far the host itself changed where it did."""
+    return _verdict(row, margin_percent) + (f"; {machine_words(row['machine'])}" if "machine" in row else "")
+
+
+def machine_words(change: dict[str, Any]) -> str:
+    """'the machine itself changed by −12 % (hypervisor01, fio's null engine)': one of beats.changes."""
+    sign = "−" if change["change_percent"] < 0 else "+"
+    return f"the machine itself changed by {sign}{amount(abs(change['change_percent']))} ({change['host']}, {BEATS[change['figure']]})"
+
+
+def _verdict(row: dict[str, Any], margin_percent: float) -> str:
     verdict = row["verdict"]
     if verdict in ("better", "worse"):
         return f"{verdict}, by {interval(row)}"

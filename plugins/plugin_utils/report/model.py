@@ -18,6 +18,7 @@ from ...module_utils.core.layers import KINDS
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
+from ..compare import beats
 from ..compare.stats import t_quantile
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
@@ -106,6 +107,8 @@ class Report:
     trust: str = ""  # whether the figures can be believed, in a sentence
     next_step: str = ""
     targets: list[Any] = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
+    beats: list[Any] = field(default_factory=list)  # {host, figure, values, verdict, …}, by compare/beats.py
+    unplayed: list[Any] = field(default_factory=list)  # {host, note}: which beats were not played, and why
     verified: str = ""  # what verify_results said of these results; empty when it was not asked
 
 
@@ -157,6 +160,8 @@ def build(run: Run, title: str | None = None) -> Report:
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
         installations=run.installations,
+        beats=beats.drifts(run.beats),
+        unplayed=_unplayed(run.beats),
         engines=_engines(measured),
         ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
@@ -168,6 +173,12 @@ def build(run: Run, title: str | None = None) -> Report:
     report.trust = _trust(report)
     report.next_step = _next_step(report)
     return report
+
+
+def _unplayed(lines: list[Any]) -> list[dict[str, str]]:
+    """Why beats lack figures, each host and reason once."""
+    reasons = dict.fromkeys((line["host"], line["note"]) for line in lines if line.get("note"))
+    return [{"host": host, "note": note} for host, note in reasons]
 
 
 def _engines(measured: list[Any]) -> list[str]:
@@ -599,6 +610,11 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
                 }
             )
     flags += _backing_flags(report.layers)
+    flags += [
+        {"level": "warning", "text": beats.moved_words(move)}
+        for move in report.beats
+        if move["verdict"] in ("slower", "faster")
+    ]
     if report.failed:
         flags.append(
             {

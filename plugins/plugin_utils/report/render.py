@@ -282,6 +282,7 @@ def results_json(report: Report) -> str:
         ],
         "points": [_without_histograms(point) for point in report.points],
         "installations": report.installations,
+        **({"beats": report.beats, "beats_unplayed": report.unplayed} if report.beats or report.unplayed else {}),
         "hosts": {
             machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])}
             for machine in report.machines
@@ -378,6 +379,7 @@ def content(report: Report) -> dict[str, Any]:
         "others": [section for section in sections if section is not first],
         "views": views.of_run(report, choices),
         "steady": views.steady_states(report, choices),
+        "beats": views.beats(report),
         "clients": views.clients(report, choices),
         "published": views.published(report, choices),
         "limits": any(figure.get("limit") for figure in views.figures_of(report)),
@@ -438,6 +440,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
                 ("installations", "Installations"),
                 ("published", "Published"),
                 ("clients", "Clients"),
+                ("beats", "Beat"),
                 ("steady", "Steady state"),
             )
             if parts[name]

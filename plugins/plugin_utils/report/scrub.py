@@ -145,7 +145,15 @@ class Pseudonyms:
         for host in run.environments:
             self._add("host", host)
         self._names_in(
-            [{"testbed_id": run.testbed_id}, run.results, run.installations, run.environments, run.record, run.damaged],
+            [
+                {"testbed_id": run.testbed_id},
+                run.results,
+                run.installations,
+                run.environments,
+                run.record,
+                run.beats,
+                run.damaged,
+            ],
             "",
         )
 
@@ -261,6 +269,7 @@ class Pseudonyms:
             results=[self.value(result) for result in run.results],
             record=self.value(run.record),
             installations=[self.value(timed) for timed in run.installations],
+            beats=[self.value(beat) for beat in run.beats],
             damaged=self.value(run.damaged),
         )
 

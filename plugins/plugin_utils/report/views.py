@@ -12,12 +12,15 @@ from __future__ import annotations
 import functools
 import json
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.derived import power
+from ..compare.beats import LEAST_TREND, moved_words
+from ..compare.words import BEATS
 from ..store.cells import ESXI, Cell, Figure, bounds_of
 from ..store.flatten import flatten
 from . import charts, plot
@@ -36,6 +39,17 @@ SECTIONS = 60  # workloads with a section of their own; what is beyond has a row
 POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
 CLIENTS_SHOWN = 240  # beyond that a row a point
 CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
+# Figure of a reference beat: how it is written; verdict of beats.drifts: the same in a table.
+BEAT_UNITS: dict[str, Callable[[float], str]] = {
+    "null_iops": units.iops,
+    "memory_copy_bytes_s": lambda value: f"{units.bandwidth(value)} MB/s",
+}
+BEAT_VERDICTS = {
+    "slower": "became slower",
+    "faster": "became faster",
+    "steady": "no trend",
+    "too_few": "too few rounds",
+}
 ROWS_SHOWN = 60  # beyond that a list of verdicts names only those that are not good
 
 
@@ -956,6 +970,49 @@ def steady_states(report: Report, choices: Choices) -> dict[str, Any] | None:
             )
         ),
         "table": Table("Steady state", head, rows) if rows else None,
+    }
+
+
+def beats(report: Report) -> dict[str, Any] | None:
+    """{said, unplayed, table}: the reference beats of each host over the rounds, and what they tell in a sentence each."""
+    if not report.beats and not report.unplayed:
+        return None
+    rows = []
+    for move in report.beats:
+        values, unit = move["values"], BEAT_UNITS[move["figure"]]
+        middle, spread = statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+        change = move.get("change_percent")
+        rows.append(
+            (
+                "",
+                move["host"],
+                [
+                    words(BEATS[move["figure"]]),
+                    Field(charts.sparkline(values, middle - spread, middle + spread), css="c-bar"),
+                    cell(len(values), str(len(values))),
+                    *(cell(value, unit(value)) for value in (min(values), statistics.median(values), max(values))),
+                    cell(change, "" if change is None else f"{change:+.1f} %".replace("-", "−")),
+                    words(BEAT_VERDICTS[move["verdict"]], "warn" if move["verdict"] in ("slower", "faster") else ""),
+                ],
+            )
+        )
+    head = [
+        ("Host", False),
+        ("Beat", False),
+        ("Rounds", False),
+        ("count", True),
+        ("lowest", True),
+        ("median", True),
+        ("highest", True),
+        ("first to last", True),
+        ("Verdict", False),
+    ]
+    return {
+        "said": [moved_words(move) for move in report.beats if move["verdict"] in ("slower", "faster")],
+        "told": any(move["verdict"] != "too_few" for move in report.beats),
+        "least": LEAST_TREND,
+        "unplayed": report.unplayed,
+        "table": Table("Reference beat", head, rows) if rows else None,
     }
 
 

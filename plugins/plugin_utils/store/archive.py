@@ -28,14 +28,15 @@ _PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 
 def unpack(
     archive: bytes, point_ids: set[str]
-) -> tuple[dict[str, dict[str, bytes]], dict[str, dict[str, bytes]], dict[str, Any]]:
-    """({point_id: {file name: content}}, the same of what preceded the points, the host's fingerprint).
+) -> tuple[dict[str, dict[str, bytes]], dict[str, dict[str, bytes]], dict[str, Any], dict[str, Any]]:
+    """({point_id: {file name: content}}, the same of what preceded the points, the host's fingerprint, the beat of the round that begins with them).
 
     Only names that are expected are taken out of the archive.
     """
     points: dict[str, Any] = {}
     preparations: dict[str, Any] = {}
     environment: dict[str, Any] = {}
+    beat: dict[str, Any] = {}
     taken = 0
     with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
         for member in tar:
@@ -51,12 +52,14 @@ def unpack(
                 continue
             if member.name == "host.json":
                 environment = json.loads(_content(tar, member))
+            elif member.name == "beat.json":
+                beat = json.loads(_content(tar, member))
             elif len(parts) == 3 and parts[2] in FILES:
                 if parts[0] == "points" and parts[1] in point_ids:
                     points.setdefault(parts[1], {})[parts[2]] = _content(tar, member)
                 elif parts[0] == "preparation" and _PREPARATION.fullmatch(parts[1]):
                     preparations.setdefault(parts[1], {})[parts[2]] = _content(tar, member)
-    return points, preparations, environment
+    return points, preparations, environment, beat
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:

@@ -22,7 +22,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
-from . import additions, ledger
+from . import additions, beats, ledger
 
 # What a host leaves for one point. meta.json is what its runner noted.
 FILES = (
@@ -113,7 +113,7 @@ def ledger_files(run_dir: str) -> list[Any]:
     return sorted(
         name
         for name in files
-        if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json")
+        if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json", beats.FILE)
         or (
             name.startswith(("points/", "hosts/", "installations/", "preparation/", f"{additions.FOLDER}/"))
             and not name.endswith(".log")
@@ -235,6 +235,19 @@ def clock_between(own: dict[str, Any], other: dict[str, Any] | None) -> dict[str
         "clock_offset_s": round(own["offset_s"] - other["offset_s"], 4),
         "clock_uncertain_s": round(own["uncertain_s"] + other["uncertain_s"], 4),
     }
+
+
+def add_beat(run_dir: str, host: str, beat: dict[str, Any]) -> None:
+    """A line in beats.jsonl: what a host played before a round, or why it does not. Once, however often it is taken; an empty one is none."""
+    if not beat:
+        return
+    line = json.dumps({**beat, "host": host}, sort_keys=True).encode() + b"\n"
+    with _writing(run_dir):
+        os.makedirs(run_dir, exist_ok=True)
+    with locked(run_dir):
+        known = _content(os.path.join(run_dir, beats.FILE)) or b""
+        if line not in known.splitlines(keepends=True):
+            _write(run_dir, {beats.FILE: known + line})
 
 
 def layers(run_dir: str) -> dict[str, Any]:

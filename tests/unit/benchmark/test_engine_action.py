@@ -146,10 +146,11 @@ def archive(files: dict) -> bytes:
 
 
 def test_only_expected_names_are_taken_out():
-    files, preparations, environment = left.unpack(
+    files, preparations, environment, beat = left.unpack(
         archive(
             {
                 "host.json": b'{"kernel": "x"}',
+                "beat.json": b'{"round": 3}',
                 "points/a.r1/fio.json": b"1",
                 "points/a.r1/../../etc/passwd": b"2",
                 "points/b.r1/fio.json": b"3",
@@ -164,7 +165,7 @@ def test_only_expected_names_are_taken_out():
     )
     assert files == {"a.r1": {"fio.json": b"1"}}
     assert preparations == {"fill-x": {"job.fio": b"6"}}
-    assert environment == {"kernel": "x"}
+    assert (environment, beat) == ({"kernel": "x"}, {"round": 3})
 
 
 def point_files(**changes):

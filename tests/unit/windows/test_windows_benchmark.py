@@ -240,6 +240,18 @@ def test_every_engine_measures_a_drive_and_a_file(bench, engine, raw, job):
     ]
 
 
+def test_that_no_beat_is_played_is_noted_once_unless_none_was_wanted(bench):
+    measured(bench.run())
+    measured(bench.run(force=True))
+    (line,) = (bench.folder / "results" / "lab" / "one" / "beats.jsonl").read_text(encoding="utf-8").splitlines()
+    assert set(json.loads(line)) == {"host", "note"} and "Windows" in json.loads(line)["note"]
+
+
+def test_no_beat_is_missed_that_was_not_wanted(bench):
+    measured(bench.run(beat=False))
+    assert not (bench.folder / "results" / "lab" / "one" / "beats.jsonl").exists()
+
+
 def test_what_was_measured_is_not_measured_again(bench):
     measured(bench.run())
     before = bench.calls("engine_start")
