@@ -24,13 +24,15 @@ class ActionModule(WindowsAction):
             self.apply(steps[:1])
             state = self.state()
             steps = steps[:1] + session.plan(state, params["initiator_name"], targets, self.memory.data)
-        if steps:
+        if steps or targets:
             self.remember(session.remember(self.memory.data, state, targets, steps))
         self.apply([step for step in steps if step["op"] != "service"], session.note_login)
+        if any(step["op"] == "login" for step in steps) and not self._task.check_mode:
+            self.remember(session.note_sessions(self.memory.data, state, self.state()))
         disks = (
             self.disks(targets, params["wait_s"])
             if targets and not self._task.check_mode
-            else session.present_disks(state, targets)
+            else session.present_disks(state, targets, self.memory.data)
         )
         more = session.disk_steps(disks, targets)
         self.apply(more)
@@ -42,7 +44,7 @@ class ActionModule(WindowsAction):
 
         def complete() -> bool:
             disks.clear()
-            disks.update(session.present_disks(self.state(), targets))
+            disks.update(session.present_disks(self.state(), targets, self.memory.data))
             if session.missing(disks, targets):
                 self.script("disk_rescan")
                 return False

@@ -545,7 +545,9 @@ class Host(Aim, Engines):
             raise Refused("the target has already been logged in")
         numbers: list = []
         self._attach(Iqn, server, target, numbers)
-        key = f"session-{digest(Iqn)[:8]}"
+        # No session has an id that another one had, be it with the same target.
+        made = self.world.data["sessions_made"] = self.world.data.get("sessions_made", 0) + 1
+        key = f"session-{digest(Iqn)[:8]}-{made}"
         me["sessions"][key] = {
             "iqn": Iqn,
             "connected": True,

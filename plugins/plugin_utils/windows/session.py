@@ -5,6 +5,8 @@
 
 The initiator's name and its secret for mutual CHAP are the host's own, and the secret can be neither read nor given back. So the name is only
 compared, and mutual CHAP is refused. Sessions are not persistent: after a restart of either side the next build makes them anew.
+
+A session is the testbed's own by its id, which is in the record. Whoever else logs in to the same target has a session of another id.
 """
 
 from __future__ import annotations
@@ -151,15 +153,15 @@ def plan(
             "Use that name in iscsi_initiator_name and at the target, or rename the initiator in Windows.",
             initiator=state["initiator"]["iqn"],
         )
-    sessions = {session["iqn"]: session for session in state["initiator"]["sessions"]}
-    ours, wanted = memory.get("sessions", []), {target["iqn"] for target in targets}
-    for iqn in ours:
-        if iqn in sessions and iqn not in wanted:
-            steps += _logout(state, sessions[iqn])
+    wanted = {target["iqn"] for target in targets}
+    for iqn in memory.get("sessions", []):
+        session = own_session(state, memory, iqn)
+        if session and iqn not in wanted:
+            steps += _logout(state, session)
     known = [(portal["address"], portal["port"]) for portal in state["initiator"]["portals"]]
     for target in targets:
-        portal, session = target["portal"], sessions.get(target["iqn"])
-        if session and target["iqn"] not in ours:
+        portal, session = target["portal"], own_session(state, memory, target["iqn"])
+        if not session and _sessions(state, target["iqn"]):
             raise Failure(
                 "session_foreign",
                 f"This host is logged in to {target['iqn']} already, and not by this testbed.",
@@ -212,6 +214,28 @@ def plan(
     return steps
 
 
+def _sessions(state: dict[str, Any], iqn: str) -> list[dict[str, Any]]:
+    return [session for session in state["initiator"]["sessions"] if session["iqn"] == iqn]
+
+
+def own_session(state: dict[str, Any], memory: dict[str, Any], iqn: str) -> dict[str, Any] | None:
+    """This testbed's session with a target. Of a login that was interrupted no id is recorded; the only session there is taken for it."""
+    if iqn not in memory.get("sessions", []):
+        return None
+    known, present = memory.get("session_ids", {}).get(iqn), _sessions(state, iqn)
+    if known:
+        return next((session for session in present if session["id"] == known), None)
+    if len(present) > 1:
+        raise Failure(
+            "session_foreign",
+            f"This host has {len(present)} sessions with {iqn}, and the record does not say which of them is this testbed's.",
+            "Log the others out by hand.",
+            target_iqn=iqn,
+            sessions=[session["id"] for session in present],
+        )
+    return present[0] if present else None
+
+
 def _same_login(target: dict[str, Any], memory: dict[str, Any]) -> bool:
     kept = memory.get("logins", {}).get(target["iqn"])
     if not kept or kept["user"] != (target["chap_user"] or ""):
@@ -248,15 +272,17 @@ def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = 
     ]
 
 
-def present_disks(state: dict[str, Any], targets: list[Any]) -> dict[tuple[str, int], dict[str, Any]]:
-    """{(iqn, lun): disk} of the wanted LUNs that are there."""
-    sessions = {session["iqn"]: session for session in state["initiator"]["sessions"]}
+def present_disks(
+    state: dict[str, Any], targets: list[Any], memory: dict[str, Any]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """{(iqn, lun): disk} of the wanted LUNs that are there, in this testbed's own sessions."""
     disks = {}
     for target in targets:
-        for number in sessions.get(target["iqn"], {"disks": []})["disks"]:
-            for disk in state["disks"]:
-                if disk["number"] == number and disk["lun"] in {lun["lun"] for lun in target["luns"]}:
-                    disks[(target["iqn"], disk["lun"])] = disk
+        numbers = (own_session(state, memory, target["iqn"]) or {"disks": []})["disks"]
+        wanted = {lun["lun"] for lun in target["luns"]}
+        for disk in state["disks"]:
+            if disk["number"] in numbers and disk["lun"] in wanted:
+                disks[(target["iqn"], disk["lun"])] = disk
     return disks
 
 
@@ -304,7 +330,8 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool
         return []
     if not _running(state):
         return [_started()] if memory.get("portals") else []
-    sessions = [session for session in state["initiator"]["sessions"] if session["iqn"] in memory.get("sessions", [])]
+    own = [own_session(state, memory, iqn) for iqn in memory.get("sessions", [])]
+    sessions = [session for session in own if session]
     steps = [planned for session in sessions for planned in _logout(state, session, expect_free)]
     portals = [
         portal
@@ -340,12 +367,16 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: lis
 
 
 def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
-    """The record with what the teardown needs of these steps; kept before the first of them."""
+    """The record with what the teardown needs of these steps; kept before the first of them. Sessions that are ended or made have no id in it yet."""
+    changing = {step["target"] for step in steps if step["op"] in ("login", "logout")}
+    own = {target["iqn"]: own_session(state, memory, target["iqn"]) for target in targets}
+    ids = {**memory.get("session_ids", {}), **{iqn: session["id"] for iqn, session in own.items() if session}}
     made = {step["target"] for step in steps if step["op"] == "portal"}
     return {
         **memory,
         "service_was": memory.get("service_was") or (service(state, INITIATOR_SERVICE) or {})["state"],
         "sessions": sorted(set(memory.get("sessions", [])) | {target["iqn"] for target in targets}),
+        "session_ids": {iqn: known for iqn, known in ids.items() if iqn not in changing},
         "portals": memory.get("portals", [])
         + [
             [target["portal"]["address"], target["portal"]["port"]]
@@ -354,6 +385,17 @@ def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], 
             and [target["portal"]["address"], target["portal"]["port"]] not in memory.get("portals", [])
         ],
     }
+
+
+def note_sessions(memory: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The record with the ids of the sessions that were made between two states; where two with one target were, nobody knows whose is whose."""
+    ids = dict(memory.get("session_ids", {}))
+    for iqn in memory.get("sessions", []):
+        old = [session["id"] for session in _sessions(before, iqn)]
+        new = [session["id"] for session in _sessions(after, iqn) if session["id"] not in old]
+        if len(new) == 1 and iqn not in ids:
+            ids[iqn] = new[0]
+    return {**memory, "session_ids": ids}
 
 
 def note_login(memory: dict[str, Any], done: dict[str, Any]) -> None:

@@ -103,14 +103,27 @@ def test_virtual_disks(ours, foreign, recorded):
 @CASES
 @given(
     ours=st.lists(st.sampled_from(("iqn.t:id", "iqn.t:id:one")), unique=True, max_size=2),
-    foreign=st.lists(st.sampled_from(("iqn.t:id2", "iqn.t:id-2", "iqn.t:i", "iqn.t:id:one2", "IQN.T:ID")), max_size=5),
+    foreign=st.lists(
+        st.sampled_from(("iqn.t:id", "iqn.t:id:one", "iqn.t:id2", "iqn.t:id-2", "iqn.t:i", "IQN.T:ID")), max_size=5
+    ),
     was_stopped=st.booleans(),
+    lost=st.booleans(),
 )
-def test_sessions(ours, foreign, was_stopped):
-    sessions = [{"iqn": iqn, "id": f"{number}", "disks": []} for number, iqn in enumerate([*foreign, *ours])]
+def test_sessions(ours, foreign, was_stopped, lost):
+    """lost: our own are gone, and only those of others are there, with the same targets, too."""
+    own = {iqn: f"ffffc18a7e8d1010-400001370000{number:04x}" for number, iqn in enumerate(ours)}
+    others = [(iqn, f"ffffc18a7e8d1010-40000137000000{number:02x}5") for number, iqn in enumerate(foreign)]
+    present = [*others, *([] if lost else own.items())]
+    sessions = [{"iqn": iqn, "id": known, "disks": []} for iqn, known in present]
     state = {"services": SERVICES, "disks": [], "initiator": {"sessions": sessions, "portals": []}}
-    memory = {"sessions": ours, "portals": [], "service_was": "Stopped" if was_stopped else "Running"}
+    memory = {
+        "sessions": ours,
+        "session_ids": own,
+        "portals": [],
+        "service_was": "Stopped" if was_stopped else "Running",
+    }
     steps = session.absent_plan(state, memory)
-    assert [step["target"] for step in steps if step["op"] == "logout"] == ours
+    ended = [step["parameters"] for step in steps if step["op"] == "logout"]
+    assert ended == ([] if lost else [{"Iqn": iqn, "Id": known} for iqn, known in own.items()])
     # A service that others use goes on.
     assert any(step["script"] == "service_stop" for step in steps) == (was_stopped and not foreign)

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import (
@@ -217,3 +218,91 @@ def test_another_powershell_on_the_host_is_named_with_its_remedy(bench):
     assert bench.world.data["hosts"] == before
     # The same words stand in the script that says them.
     assert "ran this script; Windows PowerShell 5.1 is needed." in script_text.script("state")
+
+
+# ---- sessions of others with the same target
+
+
+@pytest.fixture
+def logged_in(built):
+    """The chain without its datastore, and another session of the client with the same target, by somebody else: (bench, our id)."""
+    absent(built, "client", win_datastore)
+    [own] = built.host("client")["initiator"]["sessions"]
+    with built.world.open():
+        sessions = built.host("client")["initiator"]["sessions"]
+        sessions["another"] = {**sessions[own], "disks": []}
+    return built, own
+
+
+def sessions_of(bench) -> set:
+    return set(bench.host("client")["initiator"]["sessions"])
+
+
+def log_in(bench) -> dict:
+    return bench.run(
+        "client", win_iscsi_session, targets=bench.sessions, layers=bench.layers, initiator_name=CLIENT, wait_s=0
+    )
+
+
+def test_another_session_with_our_target_is_left(logged_in):
+    bench, _own = logged_in
+    assert log_in(bench)["steps"] == []
+    steps = absent(bench, "client", win_iscsi_session)["steps"]
+    assert [step["target"] for step in steps if step["op"] == "logout"] == [IQN]
+    assert sessions_of(bench) == {"another"}
+    # Nor does the service end that it needs.
+    assert bench.host("client")["services"]["MSiSCSI"]["state"] == "Running"
+
+
+def test_another_session_is_left_where_ours_is_gone(logged_in):
+    bench, own = logged_in
+    with bench.world.open():
+        client = Host(bench.world, "client")
+        for disk in bench.host("client")["initiator"]["sessions"][own]["disks"]:
+            client.script_disk_offline(disk)
+        client.script_session_logout(IQN, own)
+    assert code(log_in(bench)) == "session_foreign"
+    assert not [op for op, _target in ops(absent(bench, "client", win_iscsi_session)) if op == "logout"]
+    assert sessions_of(bench) == {"another"}
+
+
+def record(bench) -> dict:
+    return json.loads((bench.folder / "state" / "windows" / "session-t1-client.json").read_text(encoding="utf-8"))
+
+
+def without_id(bench) -> None:
+    """The record as an interrupted login leaves it, and as it was written before ids were recorded."""
+    path = bench.folder / "state" / "windows" / "session-t1-client.json"
+    path.write_text(json.dumps({**record(bench), "session_ids": {}}), encoding="utf-8")
+
+
+def test_two_sessions_of_which_none_is_recorded_are_both_left(logged_in):
+    bench, own = logged_in
+    without_id(bench)
+    refused = bench.run("client", win_iscsi_session, state="absent")
+    assert (code(refused), set(refused["failure"]["details"]["sessions"])) == ("session_foreign", {own, "another"})
+    assert code(log_in(bench)) == "session_foreign"
+    assert sessions_of(bench) == {own, "another"}
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["built again", "taken down at once"])
+def test_the_only_session_of_an_interrupted_login_is_ours(built, again):
+    absent(built, "client", win_datastore)
+    [own] = sessions_of(built)
+    assert record(built)["session_ids"] == {IQN: own}
+    without_id(built)
+    if again:
+        assert log_in(built)["steps"] == []
+        assert record(built)["session_ids"] == {IQN: own}
+    absent(built, "client", win_iscsi_session)
+    assert sessions_of(built) == set()
+
+
+def test_a_session_that_is_made_anew_is_recorded_by_its_new_id(built):
+    absent(built, "client", win_datastore)
+    first = sessions_of(built)
+    log_out(built)
+    assert "login" in [step["op"] for step in log_in(built)["steps"]]
+    assert {record(built)["session_ids"][IQN]} == sessions_of(built) != first
+    absent(built, "client", win_iscsi_session)
+    assert sessions_of(built) == set()
