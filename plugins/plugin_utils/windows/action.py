@@ -8,6 +8,7 @@ The plans are made on the controller, so a Windows host needs nothing but PowerS
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -60,8 +61,20 @@ class WindowsScripts:
 
     task_vars: dict[str, Any]
     _execute_module: Callable[..., dict[str, Any]]
+    # The process of the playbook. A task has one of its own, which would go on alone when that one is killed.
+    _playbook: int | None = None
 
     def module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        if self._playbook is None:
+            self._playbook = os.getppid()
+        if os.getppid() != self._playbook:
+            # Whoever plays it again finds the testbed's lock free, and must be the only one who changes the host.
+            raise Failure(
+                "playbook_gone",
+                "The playbook was killed while this task was at work, so the task ends, too.",
+                "Run it again: it goes on from here.",
+                process=self._playbook,
+            )
         try:
             answer = self._execute_module(module_name=name, module_args=arguments, task_vars=self.task_vars)
         except AnsibleError as error:
