@@ -31,9 +31,11 @@ class ActionModule(WindowsAction):
 
     def absent(self, params: dict, state: dict) -> dict:
         calls = server.absent_plan(state, self.memory.data, params["testbed_id"])
-        result = self.made(calls)
+        result, restart = self.made(calls), server.half_installed(state, self.memory.data)
         self.leave(server.still_to_give_back(self.memory.data, state, calls))
-        return result
+        if restart:
+            result = {**shown(result["steps"] + restart), "reboot_required": True}
+        return {**result, "unfinished": bool(restart)}
 
     def made(self, calls: list) -> dict:
         done = self.call(calls)

@@ -14,7 +14,8 @@ description:
     registry value C(AllowLoopBack)) when it starts, so it is restarted; refused while there are RAM disks or sessions of anybody, which would be lost.
   - O(state=absent) takes the rule away, gives the switch back once nothing of the testbed is left, and takes away the role when it came with this testbed
     and no target or virtual disk of anybody is left. While others use the service it is not restarted, and reads the switch when it starts next.
-  - Does not restart the host. Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow.
+  - Does not restart the host. Where RV(reboot_required) is true, M(ansible.windows.win_reboot) has to follow, and where RV(unfinished) is true the same
+    task once more after that.
 options:
   state:
     description: "V(present) installs and opens, V(absent) gives back."
@@ -72,6 +73,11 @@ RETURN = r"""
 reboot_required:
   description: Whether the host must be restarted before the role can be used.
   returned: success
+  type: bool
+  sample: false
+unfinished:
+  description: Whether the role is still there, because it was installed without the restart that this needs, and can only be taken away after it.
+  returned: when O(state=absent)
   type: bool
   sample: false
 steps:

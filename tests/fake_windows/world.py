@@ -85,6 +85,22 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def lasting(hosts: dict) -> dict:
+    """Hosts as two builds of one testbed leave them alike: without what is made up anew (serials, ids of disks and sessions) and what is only counted."""
+    text = json.dumps(hosts)
+    for host in hosts.values():
+        for path, disk in host["virtual_disks"].items():
+            if "serial" in disk:
+                text = text.replace(digest(disk["serial"])[:32].upper(), f"id {digest(path)[:8]}")
+                text = text.replace(disk["serial"], f"serial {digest(path)[:8]}")
+        for key, session in host["initiator"]["sessions"].items():
+            text = text.replace(key, f"session {session['iqn']}")
+    return {
+        name: {key: value for key, value in host.items() if key not in ("boot", "folder_times", "written")}
+        for name, host in sorted(json.loads(text).items())
+    }
+
+
 class World:
     """All hosts of one file, and the calls that were made to them."""
 
@@ -175,6 +191,8 @@ class Host(Aim, Engines):
         if arguments["name"] != [FEATURE]:
             raise Refused(f"no feature {arguments['name']}")
         wanted = arguments["state"] == "present"
+        if not wanted and self.data["feature"] == "InstallPending":
+            raise Refused("the operation cannot be completed, because the server requires a restart")
         if wanted == (self.data["feature"] == "Installed"):
             return {"changed": False, "reboot_required": False}
         if not check_mode:

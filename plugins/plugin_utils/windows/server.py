@@ -231,6 +231,13 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) 
     return calls
 
 
+def half_installed(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+    """The restart that Windows waits for since this testbed had the role installed; before it the role cannot be taken away."""
+    if not memory.get("feature_was") or state["feature"] != "InstallPending":
+        return []
+    return [{"op": "restart_host", "target": FEATURE, "was": state["feature"], "will": "Installed"}]
+
+
 def remember(memory: dict[str, Any], state: dict[str, Any], calls: list[Any]) -> dict[str, Any]:
     after, ops = dict(memory), {call["op"] for call in calls}
     if "feature" in ops:
@@ -254,6 +261,11 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], calls: lis
     """What is left of the record after these calls of absent_plan: while others use the role, what it was before is still to be given back."""
     ops = {call["op"] for call in calls}
     given = {"feature_was", "service_was"} if ops & {"feature", "service"} else set()
+    # A build that was killed before it changed this has nothing to give back; kept, it would claim what others install later.
+    if state["feature"] == memory.get("feature_was"):
+        given |= {"feature_was"}
+    if "service_was" in memory and service(state, TARGET_SERVICE) == memory["service_was"]:
+        given |= {"service_was"}
     if "loopback" in ops or state["loopback"] == memory.get("loopback_was"):
         given |= {"loopback_was", "unread_since"}
     return {key: value for key, value in memory.items() if key not in given}

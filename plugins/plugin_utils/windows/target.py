@@ -303,10 +303,13 @@ def refuse_foreign(
                 path=lun["path"],
             )
         if not disk and lun["vhdx"] and lun["path"].lower() in files:
+            ours = lun["path"].lower() in {path.lower() for path in memory.get("files", [])}
             raise Failure(
                 "file_foreign",
                 f"The file {lun['path']} exists, and is no virtual disk of this testbed.",
-                "Use another path, or remove the file.",
+                "A teardown was interrupted before it removed the file: run teardown once more."
+                if ours
+                else "Use another path, or remove the file.",
                 path=lun["path"],
             )
         if not disk and not lun["vhdx"] and expect_disks:
