@@ -23,7 +23,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 
 .PHONY: help
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: setup ## Build the embedded testbed, measure every layer, render the report; the testbed stays up
@@ -74,6 +74,11 @@ SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d " "))
 random: setup-tools ## The property tests on other examples than `make test` takes; SEED=number repeats a run
 	@echo "SEED=$(SEED)"
 	pytest -n $(JOBS) -m hypothesis --hypothesis-seed=$(SEED) tests/unit
+
+# CELLS=number takes as many of the moments.
+.PHONY: interrupted
+interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
+	nice python tests/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: integration
 integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
