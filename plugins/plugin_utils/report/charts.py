@@ -664,15 +664,32 @@ def _layout(layers: list[dict[str, Any]], narrow: bool) -> tuple[dict[str, Any],
 
 
 def _slots(devices: list[dict[str, Any]], layers: list[dict[str, Any]]) -> tuple[dict[str, Any], list[Any]]:
-    """Hosts in chain order, in each a slot a kind; a host with nothing but a ceiling has one slot."""
+    """Hosts in chain order, in each a slot a kind, or beyond what stands below it; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
     for host in dict.fromkeys(layer["host"] for layer in devices + layers):
         mine = [layer for layer in devices if layer["host"] == host]
         kinds = list(dict.fromkeys(layer["kind"] for layer in mine))
-        slots.update({layer["name"]: position + kinds.index(layer["kind"]) for layer in mine})
-        bands.append((host, position, position + max(1, len(kinds)) - 1))
-        position += max(1, len(kinds))
+        places = _places({layer["name"]: layer for layer in mine}, kinds)
+        columns = sorted(set(places.values()))
+        slots.update({name: position + columns.index(place) for name, place in places.items()})
+        bands.append((host, position, position + max(1, len(columns)) - 1))
+        position += max(1, len(columns))
     return slots, bands
+
+
+def _places(mine: dict[str, Any], kinds: list[str]) -> dict[str, float]:
+    """Where each layer of a host stands by its kind; one that stands on a layer of a later kind, such as an export over NFS, just beyond that."""
+    places: dict[str, float] = {}
+    for name in mine:
+        way, at = [], name
+        while at in mine and at not in way:
+            way.append(at)
+            at = mine[at].get("parent")
+        place = -1.0
+        for at in reversed(way):
+            place = max(float(kinds.index(mine[at]["kind"])), place + 1 / (len(mine) + 1))
+        places[name] = place
+    return places
 
 
 def _lanes(devices: list[dict[str, Any]], slots: dict[str, Any]) -> tuple[dict[str, Any], set[Any]]:

@@ -66,6 +66,7 @@ class Step:
     iops_ratio: float | None = None
     overlap: bool = False  # the repetitions of both overlap, so the difference may be noise
     share: float | None = None  # of the mean latency at the top of this chain
+    share_of: str = ""  # the layer at that top
     notes: list[Any] = field(default_factory=list)  # indexes into Waterfall.notes
 
 
@@ -519,6 +520,7 @@ def _shares(steps: list[Step]) -> None:
         total = top.cell.value("latency_mean_ns")
         step: Step | None = top
         while total and step is not None and step.share is None:
+            step.share_of = top.cell.layer
             if step.relation == "ceiling" or step.below is None:
                 own = step.cell.value("latency_mean_ns")
                 step.share = own / total if own is not None and step.cell.kind != "ceiling" else None
@@ -758,9 +760,10 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
         return "No step can be called the most expensive: the repetitions of the layers overlap, so the differences may be noise."
     if step is None:
         return "The measured layers cannot be set against each other, so no step can be called the most expensive."
-    top = max((other.cell for other in report.headline.steps), key=lambda cell: _rank(cell.kind))
     share = (
-        f", {units.percent(step.share)} of what {top.layer} waits" if step.share is not None and step.share <= 1 else ""
+        f", {units.percent(step.share)} of what {step.share_of} waits"
+        if step.share is not None and step.share <= 1
+        else ""
     )
     providers = {layer["name"]: (layer.get("detail") or {}).get("provider") for layer in report.layers}
     agree = sum(1 for other in shown if other.costliest and other.costliest.cell.kind == step.cell.kind)

@@ -400,6 +400,23 @@ def test_verdict_names_the_step_and_its_share(run):
     assert f"{step.share:.0%}".replace("%", " %") in report.verdict
 
 
+def test_the_share_of_a_step_is_of_the_wait_at_the_top_of_its_own_chain(run):
+    """Beside it stands another datastore, which is as high in the chain and does not wait for the step."""
+    measured_as(run, backing_bench=[100, 101, 102], datastore_ds1=[9000, 9010, 9020])
+    run.layers["datastore-ab"] = {**run.layers["datastore-ds1"], "name": "datastore-ab", "parent": "backing-bench"}
+    run.results += [
+        {
+            **result,
+            "layer": "datastore-ab",
+            "point_id": f"ab.{result['point_id']}",
+            "total": {**result["total"], "latency_mean_ns": 150},
+        }
+        for result in run.results
+        if result["layer"] == "datastore-ds1"
+    ]
+    assert "99 % of what datastore-ds1 waits" in model.build(run).verdict
+
+
 def test_the_words_of_a_step_follow_who_provides_its_layer(run):
     run.results = results_of(run, "backing-bench") + results_of(run, "target-bench")
     layer = run.layers["target-bench"]

@@ -515,6 +515,29 @@ def test_a_chain_that_skips_a_kind_keeps_its_lane_free_between():
     assert place["b2"][0] < place["t3"][0] < place["i2"][0] and place["t3"][1] not in (place["b2"][1], place["b1"][1])
 
 
+@pytest.mark.parametrize(("width", "along"), [(1040, 0), (360, 1)])
+def test_a_layer_stands_beyond_the_one_that_it_stands_on_whatever_their_kinds(width, along):
+    """An export over NFS is of the kind target, and stands on a datastore of the same host."""
+    chain = (
+        ("backing-e2", "backing", "a", None),
+        ("target-e2-nfs", "target", "a", "datastore-e2"),
+        ("datastore-e2", "datastore", "a", "backing-e2"),
+        ("datastore-e2-nfs", "datastore", "b", "target-e2-nfs"),
+    )
+    layers = [
+        {"name": name, "kind": kind, "host": host, "parent": parent, "path": "/x", "detail": {}}
+        for name, kind, host, parent in chain
+    ]
+    svg = parsed(charts.chain_chart("c", layers, {}, width))
+    place = {
+        group.find("title").text.split(":")[0]: [float(group.find("rect").get(key)) for key in ("x", "y")][along]
+        for group in svg.findall("g")
+    }
+    upwards = ["backing-e2", "datastore-e2", "target-e2-nfs", "datastore-e2-nfs"]
+    # Wide, the backing is on the left; narrow, at the bottom.
+    assert sorted(place, key=place.get, reverse=along == 1) == upwards and len(set(place.values())) == 4
+
+
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
     series = [(f"layer-{index}", "target", [(0.0, 100.0), (0.99, 1000.0 + index)]) for index in range(6)]
     svg = parsed(charts.percentile_chart("c", "t", series))
