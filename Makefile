@@ -37,6 +37,10 @@ demo-down: setup ## Take the embedded testbed down, prove that nothing is left, 
 	@$(LABS) end embedded
 	@if test -e .cache/testbeds/embedded/lab/before; then $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent; fi
 
+.PHONY: experiments
+experiments: setup ## Repeat the published experiments scaled down, each taken down again; ends with a page that links their reports
+	@$(PLAY) playbooks/experiments/all.yml
+
 # What tells most in the least time comes first: a lint or unit failure shows within minutes.
 .PHONY: test
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed

@@ -74,6 +74,10 @@ WORDS = {
         **DICT,
         "description": "The drives of experiment E5, and what is scaled down (docs/experiments/e5_raid0_surfaces.md).",
     },
+    "testbed_experiments": {
+        **LIST,
+        "description": "Which experiments experiments.all repeats. By default all of them (docs/experiments/all.md).",
+    },
     "testbed_deadline_s": {
         "type": "int",
         "description": "After how many seconds observers and servers end by themselves.",

@@ -146,7 +146,7 @@ def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, s
     assert rc == 2 and sentence in " ".join(result["msg"].split())
 
 
-@pytest.mark.parametrize("inventory", ["embedded", "lab_local"])
+@pytest.mark.parametrize("inventory", sorted(path.parent.name for path in (ROOT / "inventories").glob("*/hosts.yml")))
 def test_playbooks_of_experiments_are_sound(inventory):
     done = subprocess.run(
         [
@@ -181,6 +181,60 @@ def test_every_experiment_has_a_page_and_readers_find_it():
     assert pages == {path.stem for path in BOOKS.glob("*.yml") if not path.stem.endswith("_testbed")}
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert all(f"docs/experiments/{page}.md" in readme for page in pages)
+
+
+def test_every_experiment_is_one_line_of_those_that_all_repeats():
+    (play,) = [one for one in yaml.safe_load((BOOKS / "all.yml").read_text(encoding="utf-8")) if "tasks" in one]
+    listed = play["vars"]["__experiments"]
+    own = {path.stem for path in BOOKS.glob("e*.yml") if not path.stem.endswith("_testbed")}
+    assert {one["playbook"].removesuffix(".yml") for one in listed} == own
+    assert all(one["playbook"].startswith(f"{one['name']}_") and one["title"] for one in listed)
+    assert all((BOOKS / f"{one['name']}_testbed.yml").is_file() for one in listed)
+    page = (ROOT / "docs" / "experiments" / "all.md").read_text(encoding="utf-8")
+    assert all(f"({one['playbook'].removesuffix('.yml')}.md)" in page for one in listed)
+
+
+def all_of(tmp_path: Path, inventory: str, *options: str) -> tuple:
+    """(rc, output) of the playbook all on an inventory, with its results in a folder of the test's."""
+    done = subprocess.run(
+        [
+            *("ansible-playbook", "-i", f"inventories/{inventory}", "-e", f"testbed_results_dir={tmp_path}"),
+            *options,
+            str(BOOKS / "all.yml"),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, " ".join(done.stdout.split())
+
+
+def test_an_experiment_that_fails_stops_no_other_and_the_page_says_with_what_each_failed(tmp_path):
+    """Both are refused before anything is touched: the inventory names no disks. What -e says of one reaches that one only."""
+    said = json.dumps({"testbed_experiments": ["e5", "e1"], "testbed_e1": {"files": "4GiB"}})
+    rc, output = all_of(tmp_path, "lab_local", "-e", said)
+    assert rc == 2 and "e5, e1 failed; " in output
+    first, second = json.loads((tmp_path / "experiments" / "index.json").read_text(encoding="utf-8"))["experiments"]
+    assert [(one["name"], one["rc"], one["attempts"]) for one in (first, second)] == [("e5", 2, 1), ("e1", 2, 1)]
+    assert first["failures"][0]["message"].startswith("testbed_e5.members is not set: name the drives of the target")
+    assert second["failures"][0]["message"].startswith("testbed_e1.files is no word of this experiment")
+    page = (tmp_path / "experiments" / "index.html").read_text(encoding="utf-8")
+    assert all(one["failures"][0]["message"] in page for one in (first, second))
+    assert all((tmp_path / "experiments" / f"{name}.log").stat().st_size > 0 for name in ("e1", "e5"))
+
+
+@pytest.mark.parametrize("asked", [["e5", "e6"], []])
+def test_what_is_no_experiment_is_refused_and_nothing_is_begun(tmp_path, asked):
+    rc, output = all_of(tmp_path, "lab_local", "-e", json.dumps({"testbed_experiments": asked}))
+    assert rc == 2 and f"testbed_experiments is {asked}: use some of e1, e2, e5." in output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_mode_runs_no_experiment(tmp_path):
+    rc, _output = all_of(tmp_path, "embedded", "--check")
+    assert rc == 0 and list(tmp_path.iterdir()) == []
 
 
 DISKS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}, {"wwid": "t10.ATA_ST600MP0006"}]

@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes the page of several experiments; documentation in plugins/modules/experiments_index.py."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import ClassVar
+from urllib.parse import quote
+
+from ..module_utils.core.failure import Failure
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.report import experiments, model
+from ..plugin_utils.report.pages import apply, plan, text_of
+from ..plugin_utils.store import load
+
+FOLDER = "experiments"
+
+
+class ActionModule(CollectionAction):
+    SPEC: ClassVar[dict] = {
+        "results_dir": {"type": "path", "required": True},
+        "experiments": {
+            "type": "list",
+            "elements": "dict",
+            "required": True,
+            "options": {
+                "name": {"type": "str", "required": True},
+                "title": {"type": "str", "required": True},
+                "run_id": {"type": "str", "required": True},
+                "rc": {"type": "int", "required": True},
+                "attempts": {"type": "int", "default": 1},
+                "started_utc": {"type": "str", "required": True},
+                "finished_utc": {"type": "str", "required": True},
+                "words": {"type": "dict", "default": {}},
+                "log": {"type": "path", "required": True},
+            },
+        },
+    }
+    UNWRITABLE = ("report_unwritable", "The page of the experiments")
+
+    def perform(self, args: dict) -> dict:
+        folder = os.path.join(os.path.abspath(args["results_dir"]), FOLDER)
+        outcomes = {
+            experiment["name"]: outcome
+            for experiment in args["experiments"]
+            if (outcome := _outcome(args["results_dir"], folder, experiment))
+        }
+        ran = [
+            {**experiment, "log": text_of(experiment["log"]), "log_href": _href(experiment["log"], folder)}
+            for experiment in args["experiments"]
+        ]
+        index = experiments.build(ran, outcomes)
+        steps = plan(folder, experiments.files(index, outcomes))
+        if not self._task.check_mode:
+            apply(folder, steps)
+        return {
+            "changed": bool(steps),
+            "index": os.path.join(folder, "index.html"),
+            "summary": experiments.summary(index),
+            "failed_experiments": [row["name"] for row in index["experiments"] if row["failed"]],
+        }
+
+
+def _outcome(results_dir: str, folder: str, experiment: dict) -> experiments.Outcome | None:
+    """What the run of an experiment has left. Its testbed has its name, or says that it is scaled down."""
+    for testbed_id in (experiment["name"], f"{experiment['name']}-scaled-down"):
+        with contextlib.suppress(Failure):
+            run_dir = load.find_run(results_dir, testbed_id, experiment["run_id"])
+            report = model.build(load.read_run(run_dir))
+            page = os.path.join(run_dir, "report", "index.html")
+            # What was measured before an experiment failed may have no report of its own.
+            return experiments.Outcome(report, _href(page, folder) if os.path.exists(page) else "", testbed_id)
+    return None
+
+
+def _href(path: str, folder: str) -> str:
+    return quote(os.path.relpath(path, folder))

@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: experiments_index
+short_description: Writes one page of several experiments, those that failed among them
+version_added: 0.4.0
+description:
+  - Says of each experiment what it is, when it ran, how many points were measured and how many failed, whether it was scaled down, on what machines it
+    ran, what its report says first, and what was published beside what was measured.
+  - An experiment that failed is on the page with the messages of the tasks that failed, read from the output of C(ansible-playbook). What was measured
+    before is there, too.
+  - The page is C(experiments/index.html) in the folder of the results, one self-contained HTML file that links the reports, with C(index.json) beside it.
+    The next one takes its place; the results and reports of earlier runs stay.
+  - The playbook C(experiments/all.yml) ends with it.
+  - Runs on the controller. No host of the testbed is needed.
+options:
+  results_dir:
+    description: Folder on the controller that keeps the results of all testbeds.
+    type: path
+    required: true
+  experiments:
+    description: What ran, in the order of the page.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description:
+          - Its name. Its results are those of the testbed of that name or, where it was scaled down, of the testbed C(<name>-scaled-down).
+        type: str
+        required: true
+      title:
+        description: What it is.
+        type: str
+        required: true
+      run_id:
+        description: The run that it measured.
+        type: str
+        required: true
+      rc:
+        description: How it ended; anything but 0 is a failure.
+        type: int
+        required: true
+      attempts:
+        description: How often it was started; a second time only what had failed the first time is measured.
+        type: int
+        default: 1
+      started_utc:
+        description: When it began, such as V(2026-11-22T01:14:00Z).
+        type: str
+        required: true
+      finished_utc:
+        description: When it ended.
+        type: str
+        required: true
+      words:
+        description: What the inventory says of it, shown where it was scaled down.
+        type: dict
+        default: {}
+      log:
+        description: File with what C(ansible-playbook) said, written with C(callback_result_format=json).
+        type: path
+        required: true
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_controller
+attributes:
+  check_mode:
+    description: Says whether the page would change, and writes nothing.
+    support: full
+  diff_mode:
+    description: Does not show differences.
+    support: none
+  platform:
+    description: Runs on the controller.
+    support: full
+    platforms: posix
+author:
+  - The storlab.testbed developers (@storlab)
+"""
+
+EXAMPLES = r"""
+- name: One page of what was repeated tonight
+  storlab.testbed.experiments_index:
+    results_dir: /tmp/storlab-example/results
+    experiments:
+      - name: e2
+        title: fio on a Linux RAM disk
+        run_id: 20261122T011400Z
+        rc: 0
+        started_utc: "2026-11-22T01:12:17Z"
+        finished_utc: "2026-11-22T01:27:40Z"
+        log: /tmp/storlab-example/results/experiments/e2.log
+"""
+
+RETURN = r"""
+index:
+  description: Path of the page.
+  returned: success
+  type: str
+  sample: /srv/results/experiments/index.html
+summary:
+  description: A line an experiment.
+  returned: success
+  type: list
+  elements: str
+  sample: ["e2: done (24 of 24 points measured, 15 min 23 s)"]
+failed_experiments:
+  description: Names of those that failed.
+  returned: success
+  type: list
+  elements: str
+  sample: [e5]
+failure:
+  description: Stable code and facts of the failure.
+  returned: failure
+  type: dict
+  contains:
+    code:
+      description: One of V(report_unwritable), V(bad_value).
+      type: str
+      sample: report_unwritable
+    details:
+      description: Facts for scripts.
+      type: dict
+      sample: {path: /srv/results/experiments/index.html}
+"""

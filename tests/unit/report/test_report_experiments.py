@@ -1,0 +1,227 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of several experiments: what each found, what failed with its message, and nothing that was not measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import experiments, model
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
+from fixtures.report import make_fixture
+from plays import play
+from report_page import Page
+
+HOSTILE = "<img src=x onerror=alert(1)> & {{ 7 * 7 }} \"'"
+# As ansible-core 2.19 writes it with callback_result_format=json.
+LOG = """
+PLAY [Build] *******************************************************************
+
+TASK [storlab.testbed.raid : Look at the disks] ********************************
+fatal: [hypervisor01]: FAILED! => {"changed": false, "msg": "this one was ignored"}
+...ignoring
+
+TASK [Try the other way] *******************************************************
+fatal: [controller01]: FAILED! => {"changed": false, "msg": "this one was rescued"}
+
+TASK [storlab.testbed.raid : Make the arrays] **********************************
+[ERROR]: Task failed: Module failed: /dev/vdc holds a file system.
+Origin: /srv/roles/raid/tasks/present.yml:8:3
+
+failed: [target01] (item=e5) => {"ansible_loop_var": "item", "changed": false, "item": "e5", "msg": "/dev/vdc holds a file system."}
+fatal: [target01]: FAILED! => {"msg": "One or more items failed", "results": []}
+
+TASK [Log in] ******************************************************************
+fatal: [client01 -> target01]: UNREACHABLE! => {"changed": false, "msg": "No route to\\n host", "unreachable": true}
+
+PLAY RECAP *********************************************************************
+client01                   : ok=3    changed=0    unreachable=1    failed=0    skipped=0    rescued=0    ignored=0
+controller01               : ok=7    changed=1    unreachable=0    failed=0    skipped=0    rescued=1    ignored=0
+hypervisor01               : ok=9    changed=2    unreachable=0    failed=0    skipped=1    rescued=0    ignored=1
+target01                   : ok=5    changed=1    unreachable=0    failed=1    skipped=0    rescued=0    ignored=0
+"""
+
+
+def told(name: str, rc: int = 0, log: str = "", **more) -> dict:
+    return {
+        "name": name,
+        "title": f"what {name} is",
+        "run_id": synthetic_run.RUN_ID,
+        "rc": rc,
+        "attempts": 1,
+        "started_utc": "2026-11-22T23:58:30Z",
+        "finished_utc": "2026-11-23T00:11:09Z",
+        "words": {},
+        "log": log,
+        "log_href": f"{name}.log",
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> experiments.Outcome:
+    folder = synthetic_run.write_run(str(tmp_path_factory.mktemp("results")), "small", 1)
+    return experiments.Outcome(model.build(load.read_run(folder)), "../e2/x/report/index.html", "e2-scaled-down")
+
+
+def page_of(ran: list, left: dict) -> tuple:
+    index = experiments.build(ran, left)
+    return index["experiments"], experiments.files(index, left)["index.html"]
+
+
+def test_what_ended_an_experiment_is_told_and_neither_what_was_ignored_nor_what_was_rescued():
+    assert experiments.failures(LOG) == [
+        {
+            "host": "target01",
+            "task": "storlab.testbed.raid : Make the arrays",
+            "message": "/dev/vdc holds a file system.",
+        },
+        {"host": "client01", "task": "Log in", "message": "No route to host"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("log", "message"),
+    [
+        ("", "It said nothing."),
+        (
+            "one\n\ntwo\nthree\n  [ERROR]: the playbook could not be found\n",
+            "two three [ERROR]: the playbook could not be found",
+        ),
+        ('TASK [Read] ***\nfatal: [t1]: FAILED! => {"msg": broken}\n', '{"msg": broken}'),
+        ('fatal: [t1]: FAILED! => {"changed": false}\n', '{"changed": false}'),
+    ],
+)
+def test_an_experiment_that_failed_otherwise_has_a_message_as_well(log, message):
+    assert [failure["message"] for failure in experiments.failures(log)] == [message]
+
+
+def test_a_message_that_every_host_says_is_told_once():
+    log = "".join(f'TASK [{host}] *\nfatal: [{host}]: FAILED! => {{"msg": "no space"}}\n' for host in ("t1", "t2"))
+    assert experiments.failures(log) == [{"host": "t1", "task": "t1", "message": "no space"}]
+
+
+def test_an_experiment_that_ended_is_on_the_page_with_what_it_measured_and_what_was_published(found):
+    ran = told("e2", words={"disk": "192MiB", "block_sizes": ["4k", "1m"]})
+    (row,), html = page_of([ran], {"e2": found})
+    count = len(found.report.points)
+    assert count > 0 and (row["points"], row["points_failed"], row["failed"], row["took_s"]) == (count, 0, False, 759)
+    assert row["scaled_down"] and row["machines"] == {"simulated": ["target01", "hypervisor01", "guest01"]}
+    text = Page(html).text
+    for said in (
+        "1 of 1 experiment ended without a failure, in 12 min 39 s.",
+        f"{count} measured, 0 failed; 1 repetition of each",
+        "simulated: target01, hypervisor01, guest01",
+        "testbed_e2: {block_sizes: [4k, 1m], disk: 192MiB}",
+        found.report.verdict,
+        "somebody else's RAM disk",
+    ):
+        assert said in text, said
+    assert html.count(f'href="{found.href}"') == 2
+    # Beside the published 80000 stands what was measured of that workload, not rounded.
+    measured = next(
+        step.cell.value("iops")
+        for waterfall in found.report.waterfalls
+        for step in waterfall.steps
+        if step.cell.layer == "guest-guest01" and waterfall.workload_id == "4k-r70-rnd100-qd8-w1"
+    )
+    row_of = next(part for part in html.split("<tr") if "80000" in part)
+    assert pytest.approx(measured, abs=0.001) in [float(value) for value in re.findall(r'value="([0-9.]+)"', row_of)]
+
+
+def test_one_that_failed_stands_beside_the_others_with_its_message_and_without_figures(found):
+    rows, html = page_of([told("e1", 2, LOG), told("e2")], {"e2": found})
+    assert [row["failed"] for row in rows] == [True, False] and "points" not in rows[0]
+    text = Page(html).text
+    assert "1 of 2 experiments ended without a failure, in 25 min 18 s; failed: e1." in text
+    assert "Failed: /dev/vdc holds a file system. storlab.testbed.raid : Make the arrays, on target01" in text
+    assert "this one was" not in text and 'href="e1.log"' in html
+    section = html[html.index('<section id="e1"') : html.index('<section id="e2"')]
+    assert "Published figures" not in section and "Report of run" not in section
+    assert (
+        experiments.summary({"experiments": rows})[0]
+        == "e1: failed (rc 2): /dev/vdc holds a file system. (no report, 12 min 39 s)"
+    )
+
+
+def test_what_was_measured_before_one_failed_is_there(found):
+    (row,), html = page_of([told("e2", 2, LOG)], {"e2": found._replace(href="")})
+    assert row["failed"] and row["points"] == len(found.report.points) and "report" not in row
+    assert "Report of run" not in html and found.report.verdict in Page(html).text
+
+
+def test_one_that_was_started_twice_says_so(found):
+    _rows, html = page_of([told("e2", attempts=2)], {"e2": found})
+    assert "return code 0; started 2 times, and what had failed was measured again" in Page(html).text
+    assert "started" not in Page(page_of([told("e2")], {"e2": found})[1]).text
+
+
+def test_an_experiment_without_published_figures_has_no_table_of_them(tmp_path):
+    run = load.read_run(make_fixture.write_run(str(tmp_path), 1, 1))
+    (row,), html = page_of([told("e9")], {"e9": experiments.Outcome(model.build(run), "r.html", "e9")})
+    assert not row["scaled_down"] and "Published figures" not in html and "scaled down" not in html
+    assert "as published" in Page(html).text
+
+
+def test_hostile_text_stays_text(found):
+    log = f"TASK [{HOSTILE}] ***\nfatal: [t1]: FAILED! => {json.dumps({'msg': HOSTILE})}\n"
+    ran = [told("e2", 1, log, title=HOSTILE, words={"disk": HOSTILE}, log_href='"><b>'), told("e3", 1, HOSTILE)]
+    _rows, html = page_of(ran, {"e2": found._replace(href='javascript"onclick="x')})
+    assert "<img" not in html and "<b>" not in html and 'onclick="x' not in html and "49" not in html
+    assert Page(html).text.count(HOSTILE) >= 4
+
+
+def test_the_page_is_one_file_that_asks_nothing_of_anybody(found):
+    _rows, html = page_of([told("e2")], {"e2": found})
+    assert (
+        not re.search(r'(?:src|href)="(?:https?:)?//', html)
+        and "@import" not in html
+        and '<link rel="stylesheet' not in html
+    )
+
+
+def task(tmp_path: Path, *options: str, **more) -> dict:
+    ran = {key: value for key, value in told("synthetic").items() if key != "log_href"}
+    log = tmp_path / "results" / "experiments" / "synthetic.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(LOG, encoding="utf-8")
+    given = {"results_dir": str(tmp_path / "results"), "experiments": [{**ran, "log": str(log), **more}]}
+    return play(tmp_path, {"storlab.testbed.experiments_index": given}, *options)[0]
+
+
+def test_the_page_lies_in_the_folder_of_the_results_and_is_written_once(tmp_path):
+    run = Path(synthetic_run.write_run(str(tmp_path / "results"), "small", 1))
+    would = task(tmp_path, "--check")
+    assert would["changed"] and not os.path.exists(would["index"])
+    first = task(tmp_path)
+    assert first["changed"] and first["index"] == str(tmp_path / "results" / "experiments" / "index.html")
+    assert first["failed_experiments"] == [] and first["summary"][0].startswith("synthetic: done (")
+    assert "Report of run" not in Path(first["index"]).read_text(encoding="utf-8"), "there is none yet"
+    assert not task(tmp_path)["changed"]
+    play(tmp_path, {"storlab.testbed.report": {"run_dir": str(run)}})
+    again = task(tmp_path, rc=4)
+    assert again["changed"] and again["failed_experiments"] == ["synthetic"]
+    link = f"../synthetic/{synthetic_run.RUN_ID}/report/index.html"
+    assert f'href="{link}"' in Path(again["index"]).read_text(encoding="utf-8")
+    assert os.path.isfile(os.path.join(os.path.dirname(again["index"]), link))
+
+
+def test_a_run_of_another_experiment_or_time_is_not_taken_for_this_one(tmp_path):
+    synthetic_run.write_run(str(tmp_path / "results"), "small", 1)
+    for other in ({"run_id": "20261121T140001Z"}, {"name": "synth"}):
+        answer = task(tmp_path, **other)
+        assert "(no report, " in answer["summary"][0] and not answer.get("failed")
+
+
+def test_a_page_that_cannot_be_written_is_said_so(tmp_path):
+    (tmp_path / "results").write_text("a file", encoding="utf-8")
+    ran = {key: value for key, value in told("e1").items() if key != "log_href"}
+    given = {"results_dir": str(tmp_path / "results"), "experiments": [{**ran, "log": str(tmp_path / "none.log")}]}
+    answer = play(tmp_path, {"storlab.testbed.experiments_index": given})[0]
+    assert answer["failed"] and answer["failure"]["code"] == "report_unwritable"
