@@ -134,9 +134,11 @@ def _between(started: str, finished: str) -> int:
 
 def _words(words: dict[str, Any]) -> str:
     """As it may stand in an inventory, in one line."""
-    return (
-        yaml.safe_dump(words, default_flow_style=True, width=float("inf"), allow_unicode=True).strip() if words else ""
-    )
+    if not words:
+        return ""
+    # What comes from an inventory is of Ansible's own types, which YAML does not know.
+    plain = json.loads(json.dumps(words))
+    return yaml.safe_dump(plain, default_flow_style=True, width=float("inf"), allow_unicode=True).strip()
 
 
 def _machines(report: Report) -> dict[str, list[str]]:

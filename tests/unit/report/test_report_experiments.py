@@ -212,6 +212,15 @@ def test_the_page_lies_in_the_folder_of_the_results_and_is_written_once(tmp_path
     assert os.path.isfile(os.path.join(os.path.dirname(again["index"]), link))
 
 
+def test_words_of_an_inventory_are_shown_as_they_may_stand_there(tmp_path):
+    """Ansible hands them over in types of its own."""
+    run = Path(synthetic_run.write_run(str(tmp_path / "results"), "small", 1))
+    run.parent.rename(run.parent.with_name("e2-scaled-down"))
+    words = {"disk": "192MiB", "block_sizes": ["4k", "1m"], "workload": {"ramp_s": 0}}
+    page = Path(task(tmp_path, name="e2", words=words)["index"]).read_text(encoding="utf-8")
+    assert "testbed_e2: {block_sizes: [4k, 1m], disk: 192MiB, workload: {ramp_s: 0}}" in Page(page).text
+
+
 def test_a_run_of_another_experiment_or_time_is_not_taken_for_this_one(tmp_path):
     synthetic_run.write_run(str(tmp_path / "results"), "small", 1)
     for other in ({"run_id": "20261121T140001Z"}, {"name": "synth"}):
