@@ -50,7 +50,7 @@ def failures(log: str) -> list[dict[str, str]]:
     """[{host, task, message}] of the tasks that ended an experiment, as its output tells them, each message once.
 
     log: what ansible-playbook wrote with callback_result_format=json, of one or several runs. What was ignored or rescued has ended nothing. Of output
-    without a failed task, such as that of a playbook that cannot be read, the last lines.
+    without a failed task, such as that of a playbook that cannot be read, its errors, else the last lines.
     """
     lines = log.splitlines()
     failed = list(_failed_tasks(lines))
@@ -59,7 +59,9 @@ def failures(log: str) -> list[dict[str, str]]:
     if recaps:
         failed = [failure for failure in failed if failure["host"] in hosts]
     if not failed:
-        last = [line.strip() for line in lines if line.strip()][-LINES_SHOWN:]
+        written = [line.strip() for line in lines if line.strip()]
+        # An interruption is told so, and what Ansible sums up after it tells nothing.
+        last = [line for line in written if line.startswith(("[ERROR]", "ERROR!"))] or written[-LINES_SHOWN:]
         return [{"host": "", "task": "", "message": " ".join(last) or "It said nothing."}]
     return list({failure["message"]: failure for failure in reversed(failed)}.values())[::-1]
 

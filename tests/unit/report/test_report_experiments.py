@@ -90,9 +90,14 @@ def test_what_ended_an_experiment_is_told_and_neither_what_was_ignored_nor_what_
     ("log", "message"),
     [
         ("", "It said nothing."),
+        ("one\ntwo\n\nthree\nfour\n", "two three four"),
+        (
+            "PLAY [Lock] ***\n[ERROR]: User interrupted execution\nTASKS RECAP ***\n",
+            "[ERROR]: User interrupted execution",
+        ),
         (
             "one\n\ntwo\nthree\n  [ERROR]: the playbook could not be found\n",
-            "two three [ERROR]: the playbook could not be found",
+            "[ERROR]: the playbook could not be found",
         ),
         ('TASK [Read] ***\nfatal: [t1]: FAILED! => {"msg": broken}\n', '{"msg": broken}'),
         ('fatal: [t1]: FAILED! => {"changed": false}\n', '{"changed": false}'),
