@@ -61,7 +61,10 @@ def failures(log: str) -> list[dict[str, str]]:
     if not failed:
         written = [line.strip() for line in lines if line.strip()]
         # An interruption is told so, and what Ansible sums up after it tells nothing.
-        last = [line for line in written if line.startswith(("[ERROR]", "ERROR!"))] or written[-LINES_SHOWN:]
+        last = (
+            list(dict.fromkeys(line for line in written if line.startswith(("[ERROR]", "ERROR!"))))
+            or written[-LINES_SHOWN:]
+        )
         return [{"host": "", "task": "", "message": " ".join(last) or "It said nothing."}]
     return list({failure["message"]: failure for failure in reversed(failed)}.values())[::-1]
 

@@ -92,7 +92,7 @@ def test_what_ended_an_experiment_is_told_and_neither_what_was_ignored_nor_what_
         ("", "It said nothing."),
         ("one\ntwo\n\nthree\nfour\n", "two three four"),
         (
-            "PLAY [Lock] ***\n[ERROR]: User interrupted execution\nTASKS RECAP ***\n",
+            "PLAY [Lock] ***\n[ERROR]: User interrupted execution\nTASKS RECAP ***\n[ERROR]: User interrupted execution\n",
             "[ERROR]: User interrupted execution",
         ),
         (
