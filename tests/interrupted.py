@@ -158,7 +158,8 @@ class Lab:
         reached = moments.read_text(encoding="utf-8").splitlines() if moments.exists() else []
         if done.returncode == -signal.SIGKILL:
             return Played(done.returncode, reached, 0, [])
-        document = json.JSONDecoder().raw_decode(text, max(text.find("{"), 0))[0]
+        # After each playbook a document of all so far.
+        document = json.JSONDecoder().raw_decode(text, max(text.rfind("\n{\n") + 1, text.find("{")))[0]
         failures = [
             {"host": host, "task": task["task"]["name"], **{key: answer.get(key) for key in ("msg", "failure")}}
             for play in document["plays"]
@@ -294,7 +295,7 @@ class Suite:
             for failure in played.failures
             if failure["host"] not in untouched or (failure["failure"] or {}).get("code") != "no_baseline"
         ]
-        problems = [f"it fails: {failures}"] if failures or (played.returned and not untouched) else []
+        problems = [f"it fails: {failures}"] if failures or (played.returned and not played.failures) else []
         return problems + lab.left() + differences(self.hosts["nothing"], lab.hosts())
 
 
