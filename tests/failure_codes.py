@@ -28,7 +28,7 @@ class Module:
     """One file: its functions, and the places in it that say a code."""
 
     def __init__(self, name: str, source: str) -> None:
-        self.name, self.tree = name, ast.parse(source)
+        self.name, self.source, self.tree = name, source, ast.parse(source)
         self.inside: dict = {}  # node: the function it lies in
         self._enter(self.tree, None)
 
@@ -36,6 +36,10 @@ class Module:
         for child in ast.iter_child_nodes(node):
             self.inside[child] = function
             self._enter(child, child if isinstance(child, ast.FunctionDef) else function)
+
+    def written(self, place: ast.expr) -> str:
+        """An expression as the file has it, in one line: what Python makes of it again differs between its versions."""
+        return " ".join((ast.get_source_segment(self.source, place) or "").split())
 
     def calls(self, name: str) -> Iterator[ast.Call]:
         for node in self.inside:
@@ -96,7 +100,7 @@ def of(sources: dict) -> tuple:
         if place in seen:
             continue
         seen.add(place)
-        where = f"{module.name}: {ast.unparse(place)}"
+        where = f"{module.name}: {module.written(place)}"
         codes = texts(place)
         function = module.inside.get(place)
         if codes is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import programs
@@ -142,3 +143,23 @@ def test_a_program_that_is_nowhere_fails_by_itself():
 def test_the_guard_is_at_work():
     with pytest.raises(AssertionError, match="chmod, which nothing installs"):
         subprocess.run("chmod")
+
+
+def test_what_unit_tests_import_is_installed_for_every_cell_of_the_matrix():
+    matrix = (ROOT / ".ci" / "matrix").read_text(encoding="utf-8")
+    tools = {
+        name for words in re.findall(r"^TOOLS \+?= (\[.*\])$", matrix, re.MULTILINE) for name in ast.literal_eval(words)
+    }
+    assert {"pytest", "vermin"} <= tools
+    imported: set = set()
+    for path in (ROOT / "tests" / "unit").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(str(node.module).partition(".")[0])
+    ours = {path.stem for path in (ROOT / "tests").rglob("*")}
+    with_ansible = {"ansible", "ansible_collections", "cryptography", "jinja2", "yaml"}
+    wanted = {name.lower().replace("_", "-") for name in imported - ours - with_ansible - set(sys.stdlib_module_names)}
+    assert "scipy" in wanted
+    assert wanted - tools == set()

@@ -47,7 +47,7 @@ TOUCHED_NEVER = {
 }
 # What cannot be read from the place itself, by 'file: expression'.
 OF_PLACES = {
-    "plugins/module_utils/core/failure.py: result['failure']['code']": {"module_failed"},
+    'plugins/module_utils/core/failure.py: result["failure"]["code"]': {"module_failed"},
     "plugins/module_utils/esxi/adapter.py: f\"wrong_{key.removesuffix('_bytes')}\"": {
         "wrong_naa",
         "wrong_serial",
@@ -66,12 +66,12 @@ OF_PLACES = {
     "plugins/plugin_utils/windows/device_safety.py: code": TOUCHED_NEVER,
     "plugins/plugin_utils/windows/host.py: code": TOUCHED_NEVER,
     # These say again what another failure said.
-    "plugins/module_utils/linux/device_safety.py: item['code']": set(),
-    "plugins/module_utils/linux/device_safety.py: reasons[0]['code']": set(),
+    'plugins/module_utils/linux/device_safety.py: item["code"]': set(),
+    'plugins/module_utils/linux/device_safety.py: reasons[0]["code"]': set(),
     "plugins/module_utils/run/runner.py: failure.code": set(),
     "plugins/plugin_utils/benchmark/windows_runner.py: failure.code": set(),
     "plugins/plugin_utils/store/archive.py: failure.code": set(),
-    "plugins/plugin_utils/windows/engines.py: result['failures'][0]['code']": set(),
+    'plugins/plugin_utils/windows/engines.py: result["failures"][0]["code"]': set(),
 }
 
 
