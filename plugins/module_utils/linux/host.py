@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure
@@ -118,6 +119,17 @@ def module_available(name: str) -> bool:
         return run(["modprobe", "--dry-run", "--quiet", name], ok=(0, 1)).returncode == 0
     except Failure:
         return False
+
+
+def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
+    """Loaded modules that need one of these, directly or through others. A module can be loaded only after all that it needs."""
+    found: set[str] = set()
+    ahead = set(names)
+    while ahead:
+        folders = [os.path.join(root, "sys/module", name, "holders") for name in ahead]
+        ahead = {holder for folder in folders if os.path.isdir(folder) for holder in os.listdir(folder)} - found
+        found |= ahead
+    return found
 
 
 def unload_modules(names: Any) -> list[Any]:

@@ -23,7 +23,7 @@ from ..core.names import check_name, check_testbed_id
 from ..core.steps import shown
 from . import datastore, mounts, nfs_mount
 from .daemon import end_process, patience, start_ticks
-from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
+from .host import load_module, loaded_modules, modules_that_need, read_text, run, wait_for, write_text
 from .record import Record
 
 EXPORTS_DIR = "/etc/exports.d"
@@ -443,6 +443,10 @@ class Exports:
             )
 
     def forget(self) -> None:
+        # When a client asks, the kernel loads more by itself, such as rpcsec_gss_krb5. It needs what came with the server, so it came later, and
+        # what came with the server cannot go before it. What is in use stays.
+        ours = set(self.record.data.get("modules", []))
+        self.record.data["modules"] = sorted(ours | modules_that_need(ours))
         self.record.unload_modules()
         self.record.remove()
 

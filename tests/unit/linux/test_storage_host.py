@@ -231,3 +231,18 @@ def test_a_lun_in_use_is_named_with_host_mount_and_variable():
 def test_the_variable_that_takes_a_lun_away(wanted, variable):
     wanted = [{"name": "iqn.2026-01.t:a", **target} for target in wanted]
     assert in_use({}, wanted=wanted).details["withdrawn"][0]["variable"] == variable
+
+
+def test_modules_that_need_others_are_told_through_others_too(tmp_path):
+    needs = {
+        "sunrpc": ["nfsd", "auth_rpcgss"],
+        "auth_rpcgss": ["nfsd", "rpcsec_gss_krb5"],
+        "nfsd": [],
+        "brd": ["other"],
+    }
+    for name, holders in needs.items():
+        for holder in holders:
+            (tmp_path / "sys/module" / name / "holders" / holder).mkdir(parents=True)
+    assert host.modules_that_need(["sunrpc"], str(tmp_path)) == {"nfsd", "auth_rpcgss", "rpcsec_gss_krb5"}
+    assert host.modules_that_need(["auth_rpcgss", "nfsd"], str(tmp_path)) == {"nfsd", "rpcsec_gss_krb5"}
+    assert host.modules_that_need(["rpcsec_gss_krb5", "absent"], str(tmp_path)) == set()

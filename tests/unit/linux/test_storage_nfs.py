@@ -439,3 +439,19 @@ def test_a_mount_whose_server_is_silent_is_not_looked_at(monkeypatch):
         nfs_mount, "reach", lambda server, port: "open" if (server, port) == ("10.0.5.10", 2049) else ""
     )
     nfs_mount.refuse_silent("10.0.5.10", "datastore share")
+
+
+def test_what_the_kernel_loaded_for_a_client_goes_with_the_server(tmp_path, monkeypatch):
+    """Found on a real kernel: rpcsec_gss_krb5 came with the first mount, and held what came with the server."""
+    unloaded: list = []
+    monkeypatch.setattr(record, "unload_modules", unloaded.extend)
+    monkeypatch.setattr(record, "loaded_modules", set)
+    needs = {"auth_rpcgss": {"rpcsec_gss_krb5"}, "nfsd": set()}
+    monkeypatch.setattr(nfs_export, "modules_that_need", lambda names: set().union(*(needs[name] for name in names)))
+    exports = nfs_export.Exports.__new__(nfs_export.Exports)
+    exports.record = record.Record("lab", "nfs_export", str(tmp_path))
+    exports.record.data["modules"] = ["auth_rpcgss", "nfsd"]
+    exports.record.save()
+    exports.forget()
+    assert unloaded == ["auth_rpcgss", "nfsd", "rpcsec_gss_krb5"]
+    assert not (tmp_path / "lab").exists()
