@@ -123,13 +123,13 @@ def module_available(name: str) -> bool:
 
 def modules_that_need(names: Iterable[str], root: str = "/") -> set[str]:
     """Loaded modules that need one of these, directly or through others. A module can be loaded only after all that it needs."""
-    found: set[str] = set()
+    holders: set[str] = set()
     ahead = set(names)
     while ahead:
         folders = [os.path.join(root, "sys/module", name, "holders") for name in ahead]
-        ahead = {holder for folder in folders if os.path.isdir(folder) for holder in os.listdir(folder)} - found
-        found |= ahead
-    return found
+        ahead = {name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)} - holders
+        holders |= ahead
+    return holders
 
 
 def unload_modules(names: Any) -> list[Any]:
