@@ -1242,10 +1242,12 @@ def of_workload(figure: dict[str, Any], waterfall: Waterfall) -> bool:
     return isinstance(of, dict) and all(waterfall.workload.get(key) == value for key, value in of.items())
 
 
-def measured_for(figure: dict[str, Any], report: Report) -> dict[str, Any]:
-    """layer -> Cell of what stands beside a published figure: of the workload that its profile asked for, or of the most that a search of it found.
+def measured_for(figure: dict[str, Any], report: Report) -> list[tuple[str, dict[str, Any]]]:
+    """[(what tells its workload from the others beside the figure, {layer: Cell})] of what stands beside a published figure: of the workload that its
+    profile asked for, or of the most that a search of it found.
 
-    Empty where several workloads would do: none of them is the one that was published.
+    Where workloads differ in nothing but their load, which few publish, each of them has its place: ("queue depth 8", …). Empty where several would do
+    that differ in more: none of them is the one that was published.
     """
     mine = [waterfall for waterfall in report.waterfalls if of_workload(figure, waterfall)]
     requests = [
@@ -1261,10 +1263,19 @@ def measured_for(figure: dict[str, Any], report: Report) -> dict[str, Any]:
             for waterfall in mine
             if any(_without(waterfall.workload, key) == _without(own, key) for own, key in wanted)
         ]
-    if len(mine) != 1 and keys - {None} == set():
-        return {}
+    if len(mine) == 1 or keys - {None}:
+        return [("", _most(mine))]
+    for key, label in LOADS if wanted else ():
+        if len({str(_without(waterfall.workload, key)) for waterfall in mine}) == 1:
+            ordered = sorted(mine, key=lambda waterfall: waterfall.workload.get(key) or 0)
+            return [(label.format(waterfall.workload.get(key)), _most([waterfall])) for waterfall in ordered]
+    return []
+
+
+def _most(waterfalls: list[Waterfall]) -> dict[str, Any]:
+    """layer -> its Cell with the most IOPS."""
     cells: dict[str, Any] = {}
-    for step in (step for waterfall in mine for step in waterfall.steps):
+    for step in (step for waterfall in waterfalls for step in waterfall.steps):
         known = cells.get(step.cell.layer)
         if known is None or (step.cell.value("iops") or 0) > (known.value("iops") or 0):
             cells[step.cell.layer] = step.cell
@@ -1282,32 +1293,33 @@ def published(report: Report, choices: Choices) -> Table | None:
     rows = []
     for figure in figures:
         metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
-        values = (
-            {layer: value_of(measured, metric) for layer, measured in measured_for(figure, report).items()}
-            if metric and factor
-            else {}
-        )
-        fields = [
-            (None if factor is None or (value := values.get(layer)) is None else value / factor, choices.only(layer))
-            for layer in layers
-        ]
-        flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(values.values()) else ""
-        rows.append(
-            (
-                "",
-                METRIC_WORDS.get(metric or "", flushes or str(figure.get("metric")))
-                + (f", {figure.get('unit')}" if metric != "iops" else ""),
-                [
-                    words(figure.get("note") or ""),
-                    words(figure.get("where") or ""),
-                    words(limited(figure)),
-                    *(
-                        cell(value, units.significant(value) if value is not None else "", only)
-                        for value, only in fields
-                    ),
-                ],
+        beside = measured_for(figure, report) if metric and factor else []
+        for load, cells in beside or [("", {})]:
+            values = {layer: value_of(measured, metric) for layer, measured in cells.items()}
+            fields = [
+                (
+                    None if factor is None or (value := values.get(layer)) is None else value / factor,
+                    choices.only(layer),
+                )
+                for layer in layers
+            ]
+            flushes = f"{FLUSHES[metric]} of flushes" if metric in FLUSHES and any(values.values()) else ""
+            what = METRIC_WORDS.get(metric or "", flushes or str(figure.get("metric")))
+            rows.append(
+                (
+                    "",
+                    what + (f", {figure.get('unit')}" if metric != "iops" else ""),
+                    [
+                        words("; ".join(filter(None, [figure.get("note"), load and f"here {load}"]))),
+                        words(figure.get("where") or ""),
+                        words(limited(figure)),
+                        *(
+                            cell(value, units.significant(value) if value is not None else "", only)
+                            for value, only in fields
+                        ),
+                    ],
+                )
             )
-        )
     head = [
         ("Metric", False),
         ("What", False),

@@ -18,7 +18,9 @@ SCENARIOS = sorted(path.parent.name for path in MOLECULE.glob("*/molecule.yml"))
 MACHINES = "default"
 # Runs the commands of a page instead, which call the shipped playbooks by their names.
 PAGE = "first_lab"
-OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE)]
+# Run a published experiment, which builds and takes down its testbeds itself.
+EXPERIMENTS = [name for name in SCENARIOS if re.fullmatch(r"e[0-9]+", name)]
+OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE, *EXPERIMENTS)]
 # The step of a scenario, and the shipped playbooks that it must consist of.
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
 # What a scenario must run in whatever step.
@@ -142,6 +144,24 @@ def test_the_scenario_of_the_first_page_runs_all_of_its_commands_and_nothing_els
         assert roles_called(content) == [] and content[0]["vars"] == {"first_lab_step": step}
         included = [task["ansible.builtin.include_tasks"] for task in content[0]["tasks"] if len(task) == 2]
         assert included[-1] == "tasks/commands.yml"
+
+
+@pytest.mark.parametrize("scenario", EXPERIMENTS)
+def test_the_scenario_of_an_experiment_runs_it_as_users_do_with_less_of_everything(scenario):
+    content = plays(MOLECULE / scenario / "converge.yml")
+    assert [list(play) for play in content] == [["name", "ansible.builtin.import_playbook"]]
+    assert shipped(MOLECULE / scenario / "converge.yml") == {"all.yml"}
+    quick = yaml.safe_load((MOLECULE / scenario / "quick.yml").read_text(encoding="utf-8"))
+    assert quick["testbed_experiments"] == [scenario] and f"/molecule-{scenario}/" in quick["testbed_results_dir"]
+    assert quick.keys() - {"testbed_experiments", "testbed_results_dir"} == {f"testbed_{scenario}"}
+
+
+def test_every_experiment_has_a_scenario_that_make_test_leaves_out():
+    playbook = yaml.safe_load((ROOT / "playbooks/experiments/all.yml").read_text(encoding="utf-8"))
+    named = next(play["vars"]["__experiments"] for play in playbook if "__experiments" in play.get("vars", {}))
+    assert sorted(experiment["name"] for experiment in named) == EXPERIMENTS
+    (left_out,) = re.findall(r"^LEFT_OUT := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(EXPERIMENTS) < set(left_out.split()) <= set(SCENARIOS)
 
 
 def test_every_playbook_of_a_testbeds_life_is_driven_by_a_scenario():

@@ -458,12 +458,41 @@ def test_of_profiles_that_share_a_run_each_figure_stands_beside_its_own_workload
     }
     built = model.build(asked)
     of = next(one for one in built.waterfalls if one.workload_id == f"4k-r70-rnd100-qd{shown}-w1")
-    found = views.measured_for(figure, built)
-    assert len(of.steps) >= 2
+    ((load, found),) = views.measured_for(figure, built)
+    assert len(of.steps) >= 2 and load == ""
     assert [found[step.cell.layer] for step in of.steps] == [step.cell for step in of.steps]
     # Without who asked, any workload would do, and none is the one.
     asked.record = {"requests": [{"profile": {"name": "most", "published": [figure]}}]}
-    assert views.measured_for(figure, model.build(asked)) == {}
+    assert views.measured_for(figure, model.build(asked)) == []
+
+
+def test_where_only_the_load_differs_each_load_has_a_row_beside_the_published_figure(run):
+    """Few publish the queue depth; a profile may sweep it."""
+    figure = {"metric": "iops", "value": 3000, "unit": "IOPS", "note": "about", "where": "RAID 10"}
+    depths = sorted(
+        one.workload["queue_depth"]
+        for one in model.build(run).waterfalls
+        if one.workload_id.startswith("4k-r70-rnd100-")
+    )
+    assert len(depths) >= 2
+    asked = copy.deepcopy(run)
+    workloads = [synthetic_run.workload(4096, 70, 100, depth) for depth in reversed(depths)]
+    asked.record = {"requests": [{"profile": {"name": "array", "published": [figure]}, "workloads": workloads}]}
+    built = model.build(asked)
+    rows = written(views.published(built, views.Choices(built))).split("<tr")[2:]
+    assert len(rows) == len(depths)
+    for row, depth in zip(rows, depths):
+        assert f"about; here queue depth {depth}<" in row and "3000" in row
+        of = next(one for one in built.waterfalls if one.workload_id == f"4k-r70-rnd100-qd{depth}-w1")
+        measured = [step.cell.value("iops") for step in of.steps if step.cell.kind != "ceiling"]
+        assert numbers(row)[-len(measured) :] == pytest.approx(measured, abs=0.001)
+    # Two that differ in more than that: neither is the published one.
+    asked.record["requests"][0]["workloads"] = [
+        synthetic_run.workload(4096, 70, 100, depths[0]),
+        synthetic_run.workload(4096, 100, 100, 16),
+    ]
+    built = model.build(asked)
+    assert len(built.waterfalls) > 1 and views.measured_for(figure, built) == []
 
 
 def test_published_figures_that_make_no_sense_are_shown_as_they_stand(run):
