@@ -44,6 +44,11 @@ def _fit(text: str, width: float) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
+def _figures(line: str, width: float) -> str:
+    """'20.9k IOPS · 184 µs', without its first unit where that takes the room of a figure: half a figure is none."""
+    return _fit(line if len(line) <= int(width / CHARACTER) else line.replace(" IOPS ·", " ·"), width)
+
+
 def _tail(path: str, width: float) -> str:
     """The end of a path says which; its beginning can go."""
     room = max(6, int(width / CHARACTER))
@@ -591,7 +596,7 @@ def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, An
         texts = (
             ("node-name", 19, _fit(layer["name"], box_w - 16)),
             ("node-path", 35, _fit(where, box_w - 16)),
-            ("node-figure", 52, _fit(line or "not measured", box_w - 14)),
+            ("node-figure", 52, _figures(line, box_w - 14) if line else "not measured"),
         )
         nodes.append(
             {

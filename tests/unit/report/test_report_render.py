@@ -448,6 +448,16 @@ def test_an_array_is_named_by_its_level_and_members_in_the_chain(stored):
     assert text.startswith("RAID 6 of 5 · ") and text.endswith(backing["path"][-4:])
 
 
+@pytest.mark.parametrize(("count", "figure"), [(2, "20.9k IOPS · 184 µs"), (6, "20.9k · 184 µs")])
+def test_the_figures_of_a_box_are_whole_in_the_chain(stored, count, figure):
+    """Narrow boxes leave out the unit, not the end of a latency."""
+    backing = stored.layers["backing-bench"]
+    chain = [{**backing, "name": f"layer-{at}", "parent": f"layer-{at - 1}" if at else None} for at in range(count)]
+    svg = parsed(charts.chain_chart("c", chain, {"layer-1": "20.9k IOPS · 184 µs"}, 1040))
+    texts = [text.text for text in svg.iter("text")]
+    assert figure in texts, [text for text in texts if text and "·" in text]
+
+
 @pytest.mark.parametrize("width", [1040, 360])
 def test_boxes_of_the_chain_do_not_overlap_and_stay_inside(stored, width):
     layers = model.build(stored).layers
