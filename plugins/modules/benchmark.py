@@ -140,6 +140,16 @@ options:
         description: Whether the host's page cache is emptied before a point that goes through it. Whether it is empty is checked.
         type: bool
         default: true
+      zero_before:
+        description:
+          - Whether the whole layer is written with zeroes between points, so that each finds the same contents.
+          - Results say how much that was and how long it took.
+          - V(point) does it before every point. V(case) does it whenever a layer's workload is another one than before, V(round) before the first point of
+            a layer in each repetition.
+          - A layer that is written with zeroes needs no O(prepare.fill). IOMeter cannot write zeroes.
+        type: str
+        choices: [nothing, round, case, point]
+        default: nothing
   steady_state:
     description:
       - Whether a point is measured round by round until it is steady, as SNIA's specification defines it.

@@ -620,6 +620,27 @@ def test_preconditioning_fills_and_is_done_once(base, loop):
     )
 
 
+def test_every_point_finds_zeroes_whatever_the_one_before_it_wrote(base, loop):
+    writes = {"read_percent": 0}
+    plan = make_plan(loop, workloads=(writes,), prepare={"zero_before": "point"}, repetitions=2)
+    runner.start(plan, base)
+    finished(base)
+    for found in results(plan, base)[0].values():
+        assert found["status"] == "measured"
+        assert (found["preparation"]["filled"], found["preparation"]["zeroed_bytes"]) == (True, SIZE)
+        assert 0 < found["preparation"]["zeroed_s"] < 600 and "prepared" not in found
+    assert any(Path(loop["path"]).read_bytes())
+    # Nothing is written by what only reads, so the zeroes are still there afterwards.
+    runner.stop("t", remove=True, base=base, discard=True)
+    plan = make_plan(loop, workloads=({"runtime_s": 1},), prepare={"zero_before": "round"})
+    runner.start(plan, base)
+    finished(base)
+    (found,) = results(plan, base)[0].values()
+    assert (found["preparation"]["zeroed_bytes"], flags_of(found)) == (SIZE, [])
+    assert not any(Path(loop["path"]).read_bytes())
+    assert prepared_files(base) == ["zero-backing-x"]
+
+
 def test_a_layer_is_written_before_its_first_point_and_not_between_points(base, loop):
     plan = make_plan(loop, workloads=({"read_percent": 0}, {}))
     runner.start(plan, base)

@@ -38,8 +38,9 @@ class _Estimate:
         instance: str | None = self.earlier.get(job["layer"], {}).get("instance")
         return instance
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> preparation.Written:
         self.seconds += writing.passes * len(job["parts"]) * (job["size_bytes"] or 0) / WRITE_BYTES_S
+        return preparation.Written(None, None)
 
     def warm_up(self, job: dict[str, Any], seconds: float) -> None:
         self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})

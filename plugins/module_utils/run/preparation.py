@@ -9,10 +9,12 @@
   preconditioning, which takes two passes. It fills too.
 - *warm-up*: the point's own workload for a while, before its first repetition; its figures are kept apart.
 - *dropped caches*: before each buffered point, and checked.
+- *zeroes*: the whole layer is written with zeroes before each point, each case or each round, where that is asked for.
 
 Filling and preconditioning are done before the first point of a layer, never between points: that would end the state in which the others
-were measured. Written once is written, so a layer that an earlier part of the same run prepared is not written again, provided that the very
-same instance of the device is still there.
+were measured. Zeroes are written between points, which is what they are for: each then begins with the same contents, whatever those before it
+wrote. Written once is written, so a layer that an earlier part of the same run prepared is not written again, provided that the very same
+instance of the device is still there.
 """
 
 from __future__ import annotations
@@ -30,16 +32,26 @@ OPTIONS: dict[str, Any] = {
     "precondition_block_bytes": {"type": "raw", "default": 128 << 10},  # or a size such as 1m
     "warmup_s": {"type": "float", "default": 0},
     "drop_caches": {"type": "bool", "default": True},
+    "zero_before": {"type": "str", "choices": ["nothing", "round", "case", "point"], "default": "nothing"},
 }
 DEFAULTS = {name: option["default"] for name, option in OPTIONS.items()}
+# What of a point is another one when zeroes are written again. A case is a workload on a layer: its repetitions are one where they follow each other.
+ZEROED_FOR = {"round": "repetition", "case": "workload_id", "point": "point_id"}
 
 
 class Writing(NamedTuple):
     """How a whole layer is written."""
 
-    phase: str  # fill or precondition
+    phase: str  # fill, precondition or zero
     passes: int
     block_bytes: int | None  # None: the engine chooses
+
+
+class Written(NamedTuple):
+    """What became of a Writing."""
+
+    error: str | None  # why it failed
+    wall_s: float | None  # how long it took; None when nobody knows
 
 
 class Executor(Protocol):
@@ -50,8 +62,8 @@ class Executor(Protocol):
     def instance(self, job: dict[str, Any]) -> str | None:
         """What tells this very device from one of the same name that came after it; None when nothing does."""
 
-    def write(self, job: dict[str, Any], writing: Writing, instance: str | None) -> str | None:
-        """Write every block of the layer; why that failed, or None."""
+    def write(self, job: dict[str, Any], writing: Writing, instance: str | None) -> Written:
+        """Write every block of the layer with the data of the job's workload."""
 
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         """Run the job's workload for so long; why that failed, or None."""
@@ -70,6 +82,7 @@ class Preparation:
             str, dict[str, Any] | Failure
         ] = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
         self.warmed: set[tuple[str, str]] = set()  # (layer, workload_id)
+        self.zeroed: dict[str, Any] = {}  # layer -> point, case or round that it was written with zeroes for
 
     def before(self, jobs: list[dict[str, Any]], meta: dict[str, Any]) -> None:
         """Do what precedes these jobs, which one run of the engine measures on one layer.
@@ -81,9 +94,13 @@ class Preparation:
         if job["path"] is None and "servers" not in job:
             return
         wanted = of_layer(self.prepare)
-        if wanted:
-            meta["prepared"] = self._written(job, wanted)
-        meta["preparation"] = dict(wanted)
+        if zeroes(self.prepare):
+            # What reduces data keeps no zeroes, and answers them from nowhere.
+            meta["preparation"] = {**wanted, "filled": not job.get("reduces_data"), **self._zero(job)}
+        else:
+            if wanted:
+                meta["prepared"] = self._written(job, wanted)
+            meta["preparation"] = dict(wanted)
         if self.prepare["warmup_s"]:
             for measured in jobs:
                 self._warm_up(measured)
@@ -111,14 +128,34 @@ class Preparation:
         instance, earlier = self.executor.instance(job), self.earlier.get(job["layer"], {})
         if instance and earlier.get("instance") == instance and covers(earlier, wanted):
             return {key: earlier[key] for key in ("utc", "instance") if key in earlier}
-        error = self.executor.write(job, writing(self.prepare, wanted), instance)
-        if error:
+        written = self.executor.write(job, writing(self.prepare, wanted), instance)
+        if written.error:
             raise Failure(
                 "fill_failed",
-                f"{job['layer']} could not be written once before it is measured: {error}",
+                f"{job['layer']} could not be written once before it is measured: {written.error}",
                 self.executor.remedy,
             )
         return {"utc": utc(), **({"instance": instance} if instance else {})}
+
+    def _zero(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Write zeroes unless that was done for the same point, case or round; what the result says of it, empty when it was not done now.
+
+        Nothing of an earlier call counts: a run that goes on writes zeroes before the first point that is missing.
+        """
+        name, what = job["layer"], job[ZEROED_FOR[self.prepare["zero_before"]]]
+        if self.zeroed.get(name) == what:
+            return {}
+        zero = {**job, "workload": {**job["workload"], "data": {"pattern": "zero"}}}
+        written = self.executor.write(zero, Writing("zero", 1, None), self.executor.instance(job))
+        if written.error:
+            raise Failure(
+                "fill_failed", f"{name} could not be written with zeroes: {written.error}", self.executor.remedy
+            )
+        self.zeroed[name] = what
+        return {
+            "zeroed_bytes": whole_bytes(job),
+            **({"zeroed_s": round(written.wall_s, 3)} if written.wall_s is not None else {}),
+        }
 
     def _warm_up(self, job: dict[str, Any]) -> None:
         if (job["layer"], job["workload_id"]) in self.warmed:
@@ -146,9 +183,19 @@ def of_layer(prepare: dict[str, Any]) -> dict[str, Any]:
     """The ``preparation`` of a result, as far as it is about writing the layer: empty when it is not written."""
     passes = prepare["precondition_passes"]
     return {
-        **({"filled": True} if passes or prepare["fill"] else {}),
+        **({"filled": True} if passes or prepare["fill"] or zeroes(prepare) else {}),
         **({"preconditioned_passes": passes} if passes else {}),
     }
+
+
+def zeroes(prepare: dict[str, Any]) -> bool:
+    """Whether layers are written with zeroes between points, which makes a fill before all of them needless."""
+    return bool(prepare["zero_before"] != "nothing")
+
+
+def whole_bytes(job: dict[str, Any]) -> int:
+    """All bytes of a job's layer, of every file."""
+    return int(job["size_bytes"]) * len(job.get("files", [job["path"]]))
 
 
 def writing(prepare: dict[str, Any], wanted: dict[str, Any]) -> Writing:

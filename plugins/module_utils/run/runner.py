@@ -11,7 +11,7 @@ when the connection breaks, and nothing of fio outlives the supervisor.
     <state_dir>/done/<number of the point in the plan>   base64 of a tar.gz: host.json, points/<point_id>/…, preparation/…, beat.json
     <state_dir>/beat.json                                the reference beat of the round that began last
     <state_dir>/points/<point_id>/job.fio fio.json stderr.txt series.json meta.json
-    <state_dir>/preparation/<fill, precondition or warmup>.<layer>…/job.fio fio.json stderr.txt
+    <state_dir>/preparation/<fill, precondition, zero or warmup>.<layer>…/job.fio fio.json stderr.txt
 """
 
 from __future__ import annotations
@@ -455,20 +455,22 @@ class Supervisor:
     def instance(self, job: dict[str, Any]) -> str | None:
         return block_device.instance(job["path"]) if job["path"] is not None else None
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> str | None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> preparation.Written:
         fill = {
             "passes": writing.passes,
             **({"block_bytes": writing.block_bytes} if writing.block_bytes is not None else {}),
         }
         folder = self._preparation_folder(f"{writing.phase}-{job['layer']}")
-        error = _exit_error(self._fio(folder, job, phase=writing.phase, fill=fill), folder)
+        run = self._fio(folder, job, phase=writing.phase, fill=fill)
+        error = _exit_error(run, folder)
         output = os.path.join(folder, "fio.json")
         if not error:
             written = sum(result.get("write", {}).get("bytes", 0) for result in fio.results(_text(output)))
-            wanted = _whole_bytes(job) * writing.passes
+            wanted = preparation.whole_bytes(job) * writing.passes
             error = None if written == wanted else f"{written} of {wanted} bytes were written."
         # Of many hosts, the one that failed.
-        return (error and _of_servers(output, job.get("servers", []))) or error
+        error = (error and _of_servers(output, job.get("servers", []))) or error
+        return preparation.Written(error, run["ended"] - run["begun"])
 
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
@@ -593,7 +595,7 @@ class Supervisor:
         with open(os.path.join(folder, "job.fio"), "w", encoding="utf-8") as handle:
             handle.write(text)
         ramp_s, runtime_s = (
-            (0, _whole_bytes(job) * fill["passes"] / FILL_BYTES_S)
+            (0, preparation.whole_bytes(job) * fill["passes"] / FILL_BYTES_S)
             if fill
             else (workload["ramp_s"], workload["runtime_s"])
         )
@@ -710,11 +712,6 @@ def _used_files(job: dict[str, Any]) -> list[str]:
 
 def _used_bytes(job: dict[str, Any]) -> int:
     return int(extent(job["workload"], job["size_bytes"])[1]) * len(_used_files(job))
-
-
-def _whole_bytes(job: dict[str, Any]) -> int:
-    """All bytes of a job's layer, of every file."""
-    return int(job["size_bytes"]) * len(job.get("files", [job["path"]]))
 
 
 def _clock_ahead_s() -> float:

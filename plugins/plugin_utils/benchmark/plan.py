@@ -67,7 +67,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
     options.update(series=options["series"] and not options["servers"])
     options.update(
         only_repetitions=only,
-        prepare=validate_prepare(args["prepare"]),
+        prepare=validate_prepare(args["prepare"], args["engine"]),
         steady_state=None if args["steady_state"] is None else plain(args["steady_state"]),
         seed=_number(args["run_id"]) if args["seed"] is None else args["seed"],
         search=None if args["search"] is None else searches.validate(plain(args["search"])),
@@ -97,7 +97,7 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
     return options
 
 
-def validate_prepare(given: dict[str, Any]) -> dict[str, Any]:
+def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, Any]:
     """What precedes the measurement, out of the argument of that name: preparation.DEFAULTS with other values, sizes in bytes."""
     prepare = {**preparation.DEFAULTS, **plain(given)}
     prepare["precondition_block_bytes"] = parse_size(
@@ -112,6 +112,16 @@ def validate_prepare(given: dict[str, Any]) -> dict[str, Any]:
     for key in ("precondition_passes", "warmup_s"):
         if prepare[key] < 0:
             raise bad_value(f"prepare.{key}", prepare[key], "Use a number of at least 0.")
+    if preparation.zeroes(prepare) and prepare["precondition_passes"]:
+        raise bad_value(
+            "prepare.zero_before",
+            prepare["zero_before"],
+            f"Zeroes would end the state that precondition_passes, {prepare['precondition_passes']}, brings about; leave out one of both.",
+        )
+    if preparation.zeroes(prepare) and engine == "iometer":
+        raise bad_value(
+            "prepare.zero_before", prepare["zero_before"], "IOMeter cannot write zeroes; use fio or diskspd."
+        )
     return prepare
 
 
@@ -303,6 +313,8 @@ def make_point(
         used["precondition_block_bytes"] = prepare["precondition_block_bytes"]
     if not workload["direct"]:
         used["drop_caches"] = prepare["drop_caches"]
+    if preparation.zeroes(prepare):
+        used["zero_before"] = prepare["zero_before"]
     same.update(
         {
             key: value

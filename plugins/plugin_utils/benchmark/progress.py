@@ -106,7 +106,7 @@ def _doing(state: dict[str, Any]) -> list[str]:
         # How long writing a whole layer takes is not known before.
         planned = (
             f"/{state['phase_s']:.0f}"
-            if state.get("phase_s") and state["phase"] not in ("fill", "precondition")
+            if state.get("phase_s") and state["phase"] not in ("fill", "precondition", "zero")
             else ""
         )
         # fio may need a moment to end; more than was planned is told by what is left.

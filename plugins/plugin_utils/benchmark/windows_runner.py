@@ -156,13 +156,14 @@ class WindowsRun(WindowsScripts):
 
     def measure(self) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, bytes]]]]:
         """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
-        # What is warmed up by its own workload cannot share a run with others.
+        # What is warmed up by its own workload, or finds zeroes, cannot share a run with others.
         jobs = [
             {**point, **{key: self.layers[point["layer"]][key] for key in ("path", "size_bytes")}}
             for point in self.plan["points"]
         ]
         first = 1
-        for batch in [[job] for job in jobs] if self.preparation.prepare["warmup_s"] else self.engine.batches(jobs):
+        alone = self.preparation.prepare["warmup_s"] or preparation.zeroes(self.preparation.prepare)
+        for batch in [[job] for job in jobs] if alone else self.engine.batches(jobs):
             self.preparations, self.first, self.point_begun = {}, first, time.monotonic()
             files = self._batch(batch)
             yield files, self.preparations
@@ -248,17 +249,20 @@ class WindowsRun(WindowsScripts):
     def instance(self, job: dict[str, Any]) -> str | None:
         return device_safety.instance(self.seen, self.layers[job["layer"]])
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, instance: str | None) -> str | None:
+    def write(self, job: dict[str, Any], writing: preparation.Writing, instance: str | None) -> preparation.Written:
         block_bytes = windows_engines.FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
+        times_s: list[float | None] = []
         for number in range(1, writing.passes + 1):
             # Of another device of that name, or before a restart, it would prove nothing.
             once = {**job, "pass": f"{number} of {instance}"}
-            error = self._write_once(once, f"{writing.phase}-{job['layer']}", block_bytes)
+            error = self._write_once(once, f"{writing.phase}-{job['layer']}", block_bytes, times_s)
             if error:
-                return error
-        return None
+                return preparation.Written(error, None)
+        known_s = [time_s for time_s in times_s if time_s is not None]
+        return preparation.Written(None, sum(known_s) if len(known_s) == len(times_s) else None)
 
-    def _write_once(self, job: dict[str, Any], name: str, block_bytes: int) -> str | None:
+    def _write_once(self, job: dict[str, Any], name: str, block_bytes: int, times_s: list[float | None]) -> str | None:
+        """Why it failed, or None. times_s: gets what each run of the engine took, None of one that did not say so."""
         position, bytes_s = 0, None
         while position < job["size_bytes"]:
             run, point = self.engine.fill(job, block_bytes, position, bytes_s, self.settings)
@@ -270,6 +274,7 @@ class WindowsRun(WindowsScripts):
             if written < point["least_bytes"]:
                 return f"{written} of {job['size_bytes'] - position} bytes were written."
             position += written
+            times_s.append(done.get("wall_s"))
         return None
 
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:

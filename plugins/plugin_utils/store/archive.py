@@ -22,7 +22,7 @@ from .run_folder import FILES
 LARGEST_FILE_BYTES = 256 << 20
 # Of all files together that are taken out of one archive: a few kilobytes can stand for any amount.
 LARGEST_ARCHIVE_BYTES = 1 << 30
-# fill-<layer>, precondition-<layer>, warmup-<layer>.<workload>
+# fill-<layer>, precondition-<layer>, zero-<layer>, warmup-<layer>.<workload>
 _PREPARATION = re.compile(r"[a-z]+-[A-Za-z0-9._-]+")
 
 

@@ -148,6 +148,7 @@ class _ByTime:
                 "ramp_s": 0,
                 "runtime_s": seconds,
                 "range": {"offset_bytes": position, "size_bytes": left},
+                **({"data": job["workload"]["data"]} if "data" in job["workload"] else {}),
             }
         )
         point = {**job, "workload": workload, "least_bytes": block}

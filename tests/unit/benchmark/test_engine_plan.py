@@ -205,6 +205,7 @@ def test_results_of_earlier_versions_stay_the_same_points():
         {"prepare": {"precondition_passes": 2}},
         {"prepare": {"precondition_passes": 2, "precondition_block_bytes": "1m"}},
         {"prepare": {"warmup_s": 4}},
+        {"prepare": {"zero_before": "point"}},
         {"steady_state": True},
         {"steady_state": {"window": 3}},
         {"workload": {"runtime_s": 4, "ramp_s": 1}},
@@ -326,6 +327,8 @@ def test_exclusions():
         ({"variant": ""}, "variant"),
         ({"prepare": {"warmup_s": -1}}, "prepare.warmup_s"),
         ({"prepare": {"precondition_block_bytes": "3"}}, "prepare.precondition_block_bytes"),
+        ({"prepare": {"zero_before": "case", "precondition_passes": 2}}, "prepare.zero_before"),
+        ({"prepare": {"zero_before": "point"}, "engine": "iometer"}, "prepare.zero_before"),
         ({"steady_state": "sometimes"}, "steady_state"),
         ({"steady_state": ["true"]}, "steady_state"),
         ({"steady_state": {"budget_s": 5}}, "steady_state.budget_s"),
@@ -398,6 +401,7 @@ def test_preparation_is_complete_and_in_bytes():
         "precondition_block_bytes": 1 << 20,
         "warmup_s": 2.5,
         "drop_caches": True,
+        "zero_before": "nothing",
     }
 
 

@@ -91,14 +91,16 @@ class Recorder:
     remedy = "Look."
 
     def __init__(self, devices=None, errors=None, empties_cache=True):
-        self.devices, self.errors, self.empties_cache, self.steps = devices or {}, errors or {}, empties_cache, []
+        self.devices, self.errors, self.empties_cache = devices or {}, errors or {}, empties_cache
+        self.steps, self.data = [], []
 
     def instance(self, job):
         return self.devices.get(job["layer"])
 
     def write(self, job, writing, instance):
         self.steps.append((writing.phase, job["layer"], writing.passes, writing.block_bytes, instance))
-        return self.errors.get(writing.phase)
+        self.data.append(job["workload"].get("data"))
+        return preparation.Written(self.errors.get(writing.phase), 2.7183)
 
     def warm_up(self, job, seconds):
         self.steps.append(("warmup", job["layer"], job["workload_id"], seconds))
@@ -208,6 +210,71 @@ def test_whether_the_page_cache_was_emptied(drop, empties, word, flags):
     (notes,) = prepared_by(recorder, plan((DISK, BUFFERED, "b"), prepare={"fill": False, "drop_caches": drop}))
     assert (notes["preparation"], notes["flags"]) == ({"page_cache": word}, flags)
     assert recorder.steps == ([("drop", "disk")] if drop else [])
+
+
+def turns(*names, **more):
+    """A plan of points that are called <layer>.<workload>.r<repetition>."""
+    asked = plan(*((DISK if name.startswith("disk") else CEILING, READ, name.split(".")[1]) for name in names), **more)
+    for name, point in zip(names, asked["points"]):
+        point.update(point_id=name, repetition=int(name[-1]))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("when", "zeroed"),
+    [
+        ("point", ["disk.a.r1", "disk.a.r2", "disk.b.r2", "disk.b.r3"]),
+        ("case", ["disk.a.r1", "disk.b.r2"]),
+        ("round", ["disk.a.r1", "disk.a.r2", "disk.b.r3"]),
+    ],
+)
+def test_zeroes_are_written_between_points_and_told_with_the_point_that_follows(when, zeroed):
+    points = ["null.a.r1", "disk.a.r1", "disk.a.r2", "null.a.r2", "disk.b.r2", "disk.b.r3"]
+    recorder = Recorder({"disk": "i7"})
+    notes = dict(zip(points, prepared_by(recorder, turns(*points, prepare={"zero_before": when}))))
+    # In the place of a fill, with zeroes whatever the workload writes.
+    assert recorder.steps == [("zero", "disk", 1, None, "i7")] * len(zeroed)
+    assert recorder.data == [{"pattern": "zero"}] * len(zeroed)
+    assert [name for name in points if "zeroed_bytes" in notes[name].get("preparation", {})] == zeroed
+    assert notes["disk.a.r1"]["preparation"] == {
+        "filled": True,
+        "zeroed_bytes": 5 * GB,
+        "zeroed_s": 2.718,
+        "page_cache": "not_used",
+    }
+    assert notes["disk.b.r3"]["preparation"]["filled"] is True
+    assert all("prepared" not in note for note in notes.values()) and notes["null.a.r1"] == {"flags": []}
+
+
+def test_a_run_that_goes_on_begins_with_zeroes_whatever_was_written_earlier():
+    earlier = {"disk": {"filled": True, "instance": "i7", "utc": "t"}}
+    recorder = Recorder({"disk": "i7"})
+    prepared_by(recorder, turns("disk.b.r2", "disk.b.r3", prepare={"zero_before": "case"}, prepared=earlier))
+    assert [step[0] for step in recorder.steps] == ["zero"]
+
+
+def test_zeroes_that_cannot_be_written_are_tried_again_for_the_next_point():
+    recorder = Recorder(errors={"zero": "3 of 9 bytes were written."})
+    asked = turns("disk.a.r1", "disk.a.r2", prepare={"zero_before": "round", "warmup_s": 4})
+    assert [(failure.code, str(failure)) for failure in prepared_by(recorder, asked)] == [
+        ("fill_failed", "disk could not be written with zeroes: 3 of 9 bytes were written. Look.")
+    ] * 2
+    assert [step[0] for step in recorder.steps] == ["zero", "zero"]
+
+
+def test_zeroes_are_no_contents_where_data_are_reduced():
+    for reduces in (True, False):
+        asked = turns("disk.a.r1", prepare={"zero_before": "point"})
+        asked["points"][0]["reduces_data"] = reduces
+        (notes,) = prepared_by(Recorder(), asked)
+        assert preparation.reads_unwritten(READ, notes) is reduces
+
+
+def test_how_long_zeroes_take_is_part_of_the_estimate():
+    points = ["disk.a.r1", "disk.b.r1", "disk.b.r2"]
+    assert [
+        duration.plan_s(turns(*points, prepare={"zero_before": when})) for when in ("nothing", "round", "point")
+    ] == pytest.approx([3 * (23 + OVERHEAD_S) + 10 * times for times in (1, 2, 3)])
 
 
 def test_only_what_reads_without_a_fill_may_read_what_was_never_written():

@@ -36,7 +36,14 @@ def synthetic() -> dict:
         "raw": {"file": "fio.json", "sha256": digest},
         "job": {"file": "job.fio", "sha256": digest},
         "series": {"file": "series.json", "sha256": digest},
-        "preparation": {"filled": True, "preconditioned_passes": 2, "warmup_s": 3, "page_cache": "dropped"},
+        "preparation": {
+            "filled": True,
+            "preconditioned_passes": 2,
+            "zeroed_bytes": 4096,
+            "zeroed_s": 0.5,
+            "warmup_s": 3,
+            "page_cache": "dropped",
+        },
         "steady_state": {
             "metric": "iops",
             "steady": True,

@@ -394,6 +394,22 @@ def test_what_knows_only_time_writes_the_layer_too(bench, engine):
     assert bench.data()["written"][RAW] >= 24 * MIB
 
 
+@pytest.mark.parametrize(("engine", "says_how"), [("fio", "zero_buffers"), ("diskspd", "-Z")])
+def test_zeroes_are_written_before_every_point(bench, engine, says_how):
+    program = {"diskspd": {"program": DISKSPD}}.get(engine, {})
+    result = bench.run(
+        engine=engine, prepare={"zero_before": "point"}, layers=LAYERS[:1], repetitions=2, windows=program
+    )
+    for point in measured(result):
+        prepared = bench.result(point)["preparation"]
+        assert (prepared["filled"], prepared["zeroed_bytes"]) == (True, 24 * MIB)
+        assert prepared["zeroed_s"] >= 0
+    assert bench.data()["written"][RAW] >= 48 * MIB
+    told = bench.folder / "results" / "lab" / "one" / "preparation" / "zero-backing-bench"
+    (job,) = [path.read_text() for path in told.iterdir() if path.name in ("job.fio", "diskspd.txt")]
+    assert says_how in job.replace("=", " ").split()
+
+
 def test_points_that_were_not_written_before_say_so(bench):
     assert [bench.result(point)["flags"] for point in measured(bench.run())] == [["not_filled"], ["not_filled"]]
 
