@@ -19,7 +19,7 @@ ARGUMENTS = {
     "testbed_id": {"type": "str", "required": True},
     "run_id": {"type": "str"},
     "results_dir": {"type": "path"},
-    "path": {"type": "str"},
+    "layers": {"type": "dict"},
     "deadline_s": {"type": "int", "default": 14400},
 }
 RUN_MODULE = "storlab.testbed.benchmark_observer_run"
@@ -45,22 +45,21 @@ class ActionModule(CollectionAction):
                 raise bad_value(key, args[key], "Name the run whose results get what this host counts.")
         run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])
         host = task_vars["inventory_hostname"]
-        if self._task.check_mode:
-            return {
-                "changed": state == "started"
-                and self._module({"action": "start", "path": args["path"]}, args, task_vars)["changed"]
-            }
-        if state == "started":
-            clock = self._clock(host)
-            run_folder.remember_clock(run_dir, host, clock)
-            started = self._module(
-                {"action": "start", "path": args["path"], "deadline_s": args["deadline_s"]}, args, task_vars
-            )
-            return {"changed": started["changed"], "clock": clock}
-        return self._collect(run_dir, host, args, task_vars)
+        if state == "collected":
+            return {"changed": False} if self._task.check_mode else self._collect(run_dir, host, args, task_vars)
+        published = task_vars.get("ansible_facts", {}).get("storlab_layers", {})
+        paths = paths_of(published if args["layers"] is None else args["layers"], host)
+        clock = {}
+        if not self._task.check_mode:
+            clock = {"clock": self._clock(host)}
+            run_folder.remember_clock(run_dir, host, clock["clock"])
+        asked = {"action": "start", "paths": paths, "deadline_s": args["deadline_s"]}
+        started = self._module(asked, args, task_vars)
+        return {"changed": started["changed"], "layers": started["layers"], **clock}
 
     def _collect(self, run_dir: str, host: str, args: dict, task_vars: dict) -> dict:
         clocks, added, missed = run_folder.clocks(run_dir), [], {}
+        layers = run_folder.layers(run_dir)
         if host not in clocks:
             raise Failure(
                 "observer_missing",
@@ -93,13 +92,11 @@ class ActionModule(CollectionAction):
                 unknown = {name: {"flags": ["clock_unknown"]} for name in wanted}
                 run_folder.add(run_dir, f"observer.{host}", results, unknown)
                 continue
-            collected = self._module(
-                {"action": "collect", "intervals": wanted, "clock_offset_s": clock["clock_offset_s"]}, args, task_vars
-            )
+            collected = self._module({"action": "collect", "intervals": wanted, **clock}, args, task_vars)
             missed.update(collected["missed"])
             flags = {"flags": ["clocks_differ"]} if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
             fresh = {
-                name: {**observer.addition(results[name], host, {**figures, **clock}), **flags}
+                name: {**observer.addition(results[name], host, {**figures, **clock}, layers), **flags}
                 for name, figures in collected["observed"].items()
             }
             run_folder.add(run_dir, f"observer.{host}", results, fresh)
@@ -133,6 +130,18 @@ class ActionModule(CollectionAction):
         if done.get("failed"):
             raise Failure.of_result(done)
         return done
+
+
+# ---------------------------------------------------------------- pure
+
+
+def paths_of(layers: dict, host: str) -> dict:
+    """{layer: path} of the layers of this host that can be read there."""
+    return {
+        name: layer["path"]
+        for name, layer in layers.items()
+        if layer["host"] == host and layer["path"] and layer["kind"] != "ceiling"
+    }
 
 
 # ---------------------------------------------------------------- on the controller's disk

@@ -10,7 +10,7 @@ short_description: Adds to results what other hosts counted while they were meas
 version_added: 0.2.0
 description:
   - What a target's processor does while an initiator issues the I/O is seen on the target only. An observer there reads the kernel's counters once a second
-    (processors, network, interrupts, one device); afterwards they are cut to the time of each point, and become C(counters.hosts.<host>) of its result,
+    (processors, network, interrupts, the devices of its layers); afterwards they are cut to the time of each point, and become C(counters.hosts.<host>) of its result,
     with the processor's cost of an I/O on that host. See C(docs/many_hosts.md).
   - O(state=started) measures how far the host's clock is ahead of the controller's, keeps that in the run's folder, and leaves the observer running. Start it
     on the measured host, too, whose clock must be known; there it pauses while it is measured.
@@ -33,9 +33,11 @@ options:
   results_dir:
     description: Folder on the controller for results, as given to M(storlab.testbed.benchmark). Needed for V(started) and V(collected).
     type: path
-  path:
-    description: A device of this host, or a file on one, whose statistics are read as well. Without it no device's are.
-    type: str
+  layers:
+    description:
+      - Layers of the testbed, by name, as M(storlab.testbed.layer) publishes them. Without it the published ones. Those that are devices of this host are
+        counted, so that a report can tell where the I/O of another host spent its time. Files, and devices without statistics, are left out.
+    type: dict
   deadline_s:
     description: After how many seconds the observer ends by itself.
     type: int
@@ -81,6 +83,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+layers:
+  description: Layers of this host whose devices are counted.
+  returned: state=started
+  type: list
+  elements: str
+  sample: [backing-bench]
 clock:
   description: How far the host's clock is ahead of the controller's (C(offset_s)), and how well that is known (C(uncertain_s)).
   returned: state=started, not in check mode

@@ -23,9 +23,10 @@ options:
     description: The testbed.
     type: str
     required: true
-  path:
-    description: A device, or a file, whose device's statistics are read as well. Without it no device's are.
-    type: str
+  paths:
+    description: Paths of this host's layers, by name. Those that are devices with statistics are counted as well; others are left out.
+    type: dict
+    default: {}
   deadline_s:
     description: After how many seconds the daemon ends by itself. Asking for the same again gives it this time anew.
     type: int
@@ -36,6 +37,10 @@ options:
     default: {}
   clock_offset_s:
     description: How far this host's clock is ahead of the one that O(intervals) are of.
+    type: float
+    default: 0.0
+  clock_uncertain_s:
+    description: How well that is known. Devices are counted by readings that certainly lie in the interval.
     type: float
     default: 0.0
 extends_documentation_fragment:
@@ -72,6 +77,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+layers:
+  description: Layers whose devices are counted.
+  returned: action=start
+  type: list
+  elements: str
+  sample: [backing-bench]
 observed:
   description: What was counted in each interval, as C(counters) of a result, see C(docs/results.md).
   returned: action=collect
@@ -95,10 +106,11 @@ def main():
         argument_spec={
             "action": {"type": "str", "choices": ["start", "collect", "stop"], "required": True},
             "testbed_id": {"type": "str", "required": True},
-            "path": {"type": "str"},
+            "paths": {"type": "dict", "default": {}},
             "deadline_s": {"type": "int", "default": 14400},
             "intervals": {"type": "dict", "default": {}},
             "clock_offset_s": {"type": "float", "default": 0.0},
+            "clock_uncertain_s": {"type": "float", "default": 0.0},
         },
         supports_check_mode=True,
     )
@@ -106,12 +118,17 @@ def main():
     try:
         if options["action"] == "start":
             result = observer.start(
-                options["testbed_id"], options["path"], options["deadline_s"], dry_run=module.check_mode
+                options["testbed_id"], options["paths"], options["deadline_s"], dry_run=module.check_mode
             )
         elif options["action"] == "stop":
             result = observer.stop(options["testbed_id"], dry_run=module.check_mode)
         else:
-            result = observer.collect(options["testbed_id"], options["intervals"], options["clock_offset_s"])
+            result = observer.collect(
+                options["testbed_id"],
+                options["intervals"],
+                options["clock_offset_s"],
+                clock_uncertain_s=options["clock_uncertain_s"],
+            )
     except Failure as failure:
         module.fail_json(**failure.as_result())
     module.exit_json(**result)

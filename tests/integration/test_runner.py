@@ -124,6 +124,11 @@ def test_points_are_measured_and_collected(base, loop):
         assert found["status"] == "measured"
         assert found["workload"] == point["workload"] or point["layer"] == "ceiling-x"
         assert ("device" in noted["counters"]) == (point["layer"] == "backing-x")
+        counted = noted["counters"].get("layers", {})
+        assert set(counted) == ({"backing-x"} if point["layer"] == "backing-x" else set())
+        for layer in counted.values():
+            assert layer["name"] == noted["counters"]["device"]["name"]
+            assert 0 <= layer["in_flight"] <= 1.5 * point["workload"]["queue_depth"]
     filled = fio.results(
         Path(started["state_dir"], "preparation", "fill-backing-x", "fio.json").read_text(encoding="utf-8")
     )

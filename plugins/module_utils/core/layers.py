@@ -97,27 +97,24 @@ def chain(layers: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return path
 
 
+def down(layers: dict[str, Any], layer: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The layer and those below it as far as they are known: unlike ``chain`` it refuses nothing."""
+    path: list[dict[str, Any]] = []
+    while layer and layer["name"] not in [above["name"] for above in path]:
+        path.append(layer)
+        layer = layers.get(layer.get("parent") or "")
+    return path
+
+
 def generation(layers: dict[str, Any], layer: dict[str, Any] | None) -> str | None:
     """Which making of the disk beneath a layer holds its data; None when nobody below says."""
-    seen = []
-    while layer and layer["name"] not in seen:
-        if (layer.get("detail") or {}).get("generation"):
-            return str(layer["detail"]["generation"])
-        seen.append(layer["name"])
-        layer = layers.get(layer.get("parent") or "")
-    return None
+    told = ((below.get("detail") or {}).get("generation") for below in down(layers, layer))
+    return next((str(one) for one in told if one), None)
 
 
 def reduces_data(layers: dict[str, Any], layer: dict[str, Any]) -> bool:
     """Whether a device that the layer stands on is one that compresses or deduplicates: zram, or a volume of ZFS."""
-    seen: list[str] = []
-    below: dict[str, Any] | None = layer
-    while below and below["name"] not in seen:
-        if REDUCING.fullmatch(str(below.get("path"))):
-            return True
-        seen.append(below["name"])
-        below = layers.get(below.get("parent") or "")
-    return False
+    return any(REDUCING.fullmatch(str(below.get("path"))) for below in down(layers, layer))
 
 
 def lasting_identity(layer: dict[str, Any]) -> dict[str, Any]:

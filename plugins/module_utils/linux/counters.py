@@ -6,7 +6,7 @@
 A *sample* is one reading: numbers that only grow, JSON-able, in the kernel's units. Samples can be combined number by number,
 so the difference of two is what happened between them, and differences add up. Only ``delta`` and ``told`` turn them into figures.
 
-Formats: proc(5) (/proc/stat, /proc/net/dev, /proc/[pid]/stat) and the kernel's Documentation/block/stat.rst.
+Formats: proc(5) (/proc/stat, /proc/net/dev, /proc/[pid]/stat) and the kernel's Documentation/block/stat.rst and admin-guide/iostats.rst.
 """
 
 from __future__ import annotations
@@ -31,16 +31,22 @@ BUSY_MS = 9
 # ---------------------------------------------------------------- reading
 
 
-def sample(device: str | None = None, pid: int | None = None) -> dict[str, Any]:
-    """One reading of this host, and of a block device ('major:minor') and of a process where they are given and still there.
+def sample(
+    device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """One reading of this host, and of block devices ('major:minor'; those of layers by the layer's name) and of a process where they are given and still
+    there.
 
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
-    device: {name, counts: […]}, engine_ticks: {all, <thread>: …}}
+    device: {name, counts: […]}, layers: {<layer>: {name, counts: […]}}, engine_ticks: {all, <thread>: …}}
     """
     reading = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
     counts = device_counts(device) if device else None
     if counts:
         reading["device"] = counts
+    counted = {layer: counts for layer, number in (layers or {}).items() if (counts := device_counts(number))}
+    if counted:
+        reading["layers"] = counted
     ticks = _threads(pid) if pid else None
     if ticks:
         reading["engine_ticks"] = ticks
@@ -55,6 +61,21 @@ def device_number(path: str | None) -> str | None:
     number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
     name = f"{os.major(number)}:{os.minor(number)}"
     return name if os.path.exists(f"/sys/dev/block/{name}/stat") else None
+
+
+def layer_devices(paths: dict[str, str]) -> dict[str, str]:
+    """{layer: 'major:minor'} of the layers whose path is a block device of this host that has statistics.
+
+    Files are left out: what lies between a file and the device beneath it would be counted as if it took no time.
+    """
+    numbers = {}
+    for layer, path in paths.items():
+        try:
+            if stat.S_ISBLK(os.stat(path).st_mode) and (number := device_number(path)):
+                numbers[layer] = number
+        except OSError:
+            continue  # nothing is there, e.g. because nobody is logged in
+    return numbers
 
 
 def device_counts(number: str) -> dict[str, Any] | None:
@@ -191,14 +212,17 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     """The figures of a difference.
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
-    device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, network: {name: {rx_bytes, tx_bytes}},
-    interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency
+    device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, layers: {<layer>: see ``layer_figures``},
+    network: {name: {rx_bytes, tx_bytes}}, interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency
     is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
     """
     interval_s = changed["monotonic_s"]
     figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
     if "counts" in changed.get("device", {}) and "name" in changed["device"]:
         figures["device"] = _device_figures(changed["device"], interval_s)
+    layers = layer_figures(changed)
+    if layers:
+        figures["layers"] = layers
     moved = {
         name: {"rx_bytes": received, "tx_bytes": sent}
         for name, (received, sent) in changed.get("network", {}).items()
@@ -247,6 +271,27 @@ def _device_figures(device: dict[str, Any], interval_s: float) -> dict[str, Any]
     if ios and spent_ms:
         figures["latency_mean_ns"] = round(1e6 * spent_ms / ios)
     return figures
+
+
+def layer_figures(changed: dict[str, Any]) -> dict[str, Any]:
+    """{layer: {name, interval_s, read: {ios, bytes}, write: {ios, bytes}, merged_ios, in_flight, busy_percent, latency_mean_ns}} of a difference.
+
+    ``ios`` are requests as the device was given them, ``merged_ios`` what was put into them besides. ``in_flight`` is how many requests were in flight on
+    average: the milliseconds that all requests together took, over the time, which is Little's law. It is made of the two fields of reads and writes, and
+    not of field 11 (weighted time), which counts discards and flushes too.
+    """
+    interval_s, layers = changed["monotonic_s"], {}
+    for layer, device in changed.get("layers", {}).items():
+        if "name" not in device or "counts" not in device or interval_s <= 0:
+            continue
+        merged, spent_ms = (sum(device["counts"][start + field] for start in DIRECTIONS.values()) for field in (1, 3))
+        layers[layer] = {
+            **_device_figures(device, interval_s),
+            "interval_s": round(interval_s, 3),
+            "merged_ios": merged,
+            "in_flight": round(spent_ms / 1000 / interval_s, 6),
+        }
+    return layers
 
 
 def direction_counts(counts: list[Any]) -> dict[str, Any]:

@@ -29,10 +29,17 @@ COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_
 class Meter:
     """Reads counters while the engine runs; make it just before the engine is started.
 
-    device: 'major:minor' or None. runtime_s None: it ends after an amount of I/O, so only its exit tells when.
+    device: 'major:minor' or None. layers: {layer: 'major:minor'} of what else is counted. runtime_s None: it ends after an amount of I/O, so only its exit tells when.
     """
 
-    def __init__(self, device: str | None, ramp_s: float, runtime_s: float | None) -> None:
+    def __init__(
+        self,
+        device: str | None,
+        ramp_s: float,
+        runtime_s: float | None,
+        layers: dict[str, str] | None = None,
+    ) -> None:
+        self.layers = layers or {}
         self.device, self.ramp_s, self.runtime_s = device, ramp_s, runtime_s
         self.begun = time.monotonic()
         self.first: dict[str, Any] | None = None
@@ -68,7 +75,7 @@ class Meter:
             self._count(counters.device_counts(self.device) if self.device else None, begun)
 
     def sample(self, pid: int) -> dict[str, Any]:
-        reading = counters.sample(self.device, pid)
+        reading = counters.sample(self.device, pid, self.layers)
         begun, ended = reading["monotonic_s"] - self.begun, self.elapsed_s()
         self._count(reading.get("device"), begun)
         if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in reading:

@@ -19,8 +19,9 @@ import time
 from types import FrameType
 from typing import Any
 
-from ..core.failure import Failure, bad_value
+from ..core.failure import Failure
 from ..core.files import read_json, write_json
+from ..core.layers import down
 from ..core.times import unix_s
 from ..linux import counters
 from ..linux.daemon import alive, base_dir, detach, end, private_folder, remove_empty
@@ -47,36 +48,39 @@ def observer_dir(testbed_id: str, base: str | None = None) -> str:
 
 
 def start(
-    testbed_id: str, path: str | None, deadline_s: float, base: str | None = None, dry_run: bool = False
+    testbed_id: str, paths: dict[str, str], deadline_s: float, base: str | None = None, dry_run: bool = False
 ) -> dict[str, Any]:
-    """Observe this host, and the device that ``path`` is or lies on; one that observes the same goes on, with the new deadline."""
+    """Observe this host and the devices of its layers, {layer: path}; one that observes the same goes on, with the new deadline.
+
+    layers: those that are counted. A path that is no device, or one without statistics, is not.
+    """
     folder = observer_dir(testbed_id, base)
-    try:
-        device = counters.device_number(path)
-    except FileNotFoundError:
-        raise bad_value("path", path, "Name a device or file that this host has.") from None
-    if path and device is None:
-        raise bad_value("path", path, "No single device is beneath it; leave it out.")
+    layers = counters.layer_devices(paths)
     known = read_json(os.path.join(folder, "asked.json")) if alive(folder) else None
-    same = known == {"device": device}
+    same = known == {"layers": layers}
+    answer = {"changed": not same, "layers": sorted(layers)}
     if dry_run:
-        return {"changed": not same}
+        return answer
     if same:
         write_json(os.path.join(folder, "deadline.json"), time.monotonic() + deadline_s)
-        return {"changed": False}
+        return answer
     _remove(folder)
     private_folder(base or base_dir(), folder)
-    write_json(os.path.join(folder, "asked.json"), {"device": device})
+    write_json(os.path.join(folder, "asked.json"), {"layers": layers})
     write_json(os.path.join(folder, "deadline.json"), time.monotonic() + deadline_s)
-    detach(lambda: Observer(folder, device).run(), folder)
-    return {"changed": True}
+    detach(lambda: Observer(folder, layers).run(), folder)
+    return answer
 
 
 def collect(
-    testbed_id: str, intervals: dict[str, Any], clock_offset_s: float, base: str | None = None
+    testbed_id: str,
+    intervals: dict[str, Any],
+    clock_offset_s: float,
+    base: str | None = None,
+    clock_uncertain_s: float = 0.0,
 ) -> dict[str, Any]:
     """{observed: {name: figures}, missed: {name: reason}} of the intervals {name: [started_s, finished_s]}, seconds since 1970 by a clock that this
-    host's is ``clock_offset_s`` ahead of."""
+    host's is ``clock_offset_s`` ahead of, known to ``clock_uncertain_s``."""
     folder = observer_dir(testbed_id, base)
     if not os.path.isdir(folder):
         raise Failure(
@@ -89,7 +93,7 @@ def collect(
     observed, missed = {}, {}
     for name, (started_s, finished_s) in intervals.items():
         try:
-            figures = cut(samples, started_s, finished_s, clock_offset_s)
+            figures = cut(samples, started_s, finished_s, clock_offset_s, clock_uncertain_s)
         except Failure as failure:
             missed[name] = str(failure)
             continue
@@ -117,8 +121,8 @@ def _remove(folder: str) -> None:
 
 
 class Observer:
-    def __init__(self, folder: str, device: str | None) -> None:
-        self.folder, self.device, self.stopping = folder, device, False
+    def __init__(self, folder: str, layers: dict[str, str]) -> None:
+        self.folder, self.layers, self.stopping = folder, layers, False
         self.path = os.path.join(folder, "samples.jsonl")
         # Below the testbed's own folder, beside the observer's.
         self.runs = os.path.join(os.path.dirname(folder), "bench")
@@ -130,7 +134,7 @@ class Observer:
         due = time.monotonic()
         while not self.stopping and time.monotonic() < read_json(os.path.join(self.folder, "deadline.json")):
             if not self._measured_here():
-                self._keep(json.dumps(counters.sample(self.device), separators=(",", ":")))
+                self._keep(json.dumps(counters.sample(layers=self.layers), separators=(",", ":")))
             # A grid, so that samples do not drift; what a busy host missed is not made up for.
             due = max(due + INTERVAL_S, time.monotonic())
             while not self.stopping and time.monotonic() < due:
@@ -166,13 +170,20 @@ def read_samples(folder: str) -> list[dict[str, Any]]:
 
 
 def cut(
-    samples: list[dict[str, Any]], started_s: float, finished_s: float, clock_offset_s: float = 0.0
+    samples: list[dict[str, Any]],
+    started_s: float,
+    finished_s: float,
+    clock_offset_s: float = 0.0,
+    clock_uncertain_s: float = 0.0,
 ) -> dict[str, Any]:
     """The figures (see ``counters.figures_of``) of exactly this time, out of samples that were taken about once a second.
 
     started_s, finished_s: seconds since 1970 by a clock that the samples' is clock_offset_s ahead of. What was counted at either edge is
     interpolated between the two samples around it, as if it had grown evenly between them; ``edges`` says so. Failure 'not_observed' when
     the samples do not cover the time, 'clock_set' when the clock was set in it.
+
+    Devices of layers (``layers``) are told by the samples that certainly lie inside, with the time between these as ``interval_s``: after the end of a
+    measurement a device stands still, which interpolation would spread over the last second.
     """
     first, last = (at(samples, moment_s + clock_offset_s) for moment_s in (started_s, finished_s))
     within = [sample for sample in samples if started_s <= sample["unix_s"] - clock_offset_s <= finished_s]
@@ -191,7 +202,17 @@ def cut(
             f"The observing host's clock was set by {max(starts) - min(starts):.1f} s in the measured time.",
             "Let its clock settle, and measure again.",
         )
-    return {**counters.delta(first, last), "edges": "interpolated"}
+    figures = {**counters.delta(first, last), "edges": "interpolated"}
+    figures.pop("layers", None)
+    inside = [
+        sample
+        for sample in within
+        if started_s + clock_uncertain_s <= sample["unix_s"] - clock_offset_s <= finished_s - clock_uncertain_s
+    ]
+    if inside and inside[-1]["monotonic_s"] - inside[0]["monotonic_s"] >= LEAST_INTERVAL_S:
+        layers = counters.layer_figures(counters.difference(inside[0], inside[-1]))
+        figures.update({"layers": layers} if layers else {})
+    return figures
 
 
 def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
@@ -254,8 +275,15 @@ def clock_offset(exchanges: list[tuple[float, float, float]]) -> tuple[float, fl
     return (least + most) / 2, (most - least) / 2
 
 
-def addition(result: dict[str, Any], host: str, figures: dict[str, Any]) -> dict[str, Any]:
-    """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O."""
+def addition(
+    result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Any]
+) -> dict[str, Any]:
+    """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
+    its layers those that this I/O goes through are kept."""
     cpu = figures["cpu"]
     cost = cpu_cost(cpu, figures["interval_s"], result["total"].get("iops"), cpu.get("mhz"))
-    return {"counters": {"hosts": {host: {**figures, "cpu": {**cpu, **cost}}}}}
+    through = [layer["name"] for layer in down(known_layers, known_layers.get(result["layer"]))]
+    counted = figures.get("layers", {})
+    kept = {"layers": {name: counted[name] for name in through if name in counted}}
+    others = {key: value for key, value in figures.items() if key != "layers"}
+    return {"counters": {"hosts": {host: {**others, **(kept if kept["layers"] else {}), "cpu": {**cpu, **cost}}}}}

@@ -36,7 +36,7 @@ from typing import IO, Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json, write_whole
-from ..core.layers import parts, reduces_data
+from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import block_device, counters, device_safety, environment
@@ -496,6 +496,10 @@ class Supervisor:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
         device = counters.device_number(job["path"])
         seen_by_device = _seen_by_device(job, device)
+        # What the I/O goes through on this host counts in the same seconds; of other hosts their observers tell.
+        layer = self.layers[job["layer"]]
+        here = [below for below in down(self.known_layers, layer) if below["host"] == layer["host"] and below["path"]]
+        job = {**job, "counted": counters.layer_devices({below["name"]: below["path"] for below in here})}
         series = Series(*seen_by_device) if self.plan.get("series", True) else None
         if self.plan.get("steady_state") is None:
             runs = window = [self._fio(folder, job, device=device, series=series)]
@@ -607,7 +611,7 @@ class Supervisor:
             "--eta-newline=1",
             *arguments,
         ]
-        meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None), utc()
+        meter, started = Meter(device, ramp_s, runtime_s if by_time(workload) else None, job.get("counted")), utc()
         with open(os.path.join(folder, "stderr.txt"), "wb") as errors:
             process = subprocess.Popen(
                 argv,

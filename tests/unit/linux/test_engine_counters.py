@@ -85,6 +85,39 @@ def test_what_was_not_there_both_times_is_absent():
     assert "device" not in counters.delta(BEFORE, {**AFTER, "device": {**AFTER["device"], "name": "sdb"}})
 
 
+def test_layers_of_an_interval():
+    """Device raid: 40 reads of 320 sectors in 300 ms, 5 writes of 64 in 100 ms with 3 merged into them, in 2 s: 0.2 in flight. The other device was not
+    there before, or is another disk now."""
+    before = {"monotonic_s": 10.0, "layers": {"raid": {"name": "md0", "counts": [5, 9, 8, 7, 6, 1, 4, 3, 2, 50, 77]}}}
+    after = {
+        "monotonic_s": 12.0,
+        "layers": {
+            "raid": {"name": "md0", "counts": [45, 9, 328, 307, 11, 4, 68, 103, 2, 550, 999]},
+            "fresh": {"name": "sdb", "counts": [45, 9, 328, 307, 11, 4, 68, 103, 2, 550, 999]},
+        },
+    }
+    assert counters.delta(before, after)["layers"] == {
+        "raid": {
+            "name": "md0",
+            "interval_s": 2.0,
+            "read": {"ios": 40, "bytes": 163840},
+            "write": {"ios": 5, "bytes": 32768},
+            "merged_ios": 3,
+            "in_flight": 0.2,
+            "busy_percent": 25.0,
+            "latency_mean_ns": 8888889,
+        }
+    }
+    after["layers"]["raid"]["name"] = "md1"
+    assert "layers" not in counters.delta(before, after)
+
+
+def test_what_is_no_device_is_not_counted(tmp_path):
+    (tmp_path / "file").write_text("x")
+    paths = {"file": str(tmp_path / "file"), "gone": str(tmp_path / "gone"), "null": "/dev/null"}
+    assert counters.layer_devices(paths) == {}
+
+
 def test_cpu_cost_by_hand():
     # 1.5 of 2 cores busy (3 s in 2 s) at 50000 IOPS: 30 us an I/O; 1.5 x 2600 MHz / 50000 = 0.078 MHz each
     assert cpu_cost({"host_busy_s": 3.0}, 2.0, 50000, 2600) == {"us_per_io": 30.0, "mhz_per_iops": 0.078}

@@ -22,7 +22,7 @@ class Host:
             "counts": [7 + round(10 * since), 0, 70 + round(1000 * since), 5 + round(25 * since), 3, 0, 30, 2, 0, 1, 1],
         }
 
-    def sample(self, device=None, pid=None):
+    def sample(self, device=None, pid=None, layers=None):
         ticks = round(100 * (self.now - 50.0))
         found = {
             "monotonic_s": self.now,
@@ -32,6 +32,8 @@ class Host:
         }
         if device:
             found["device"] = self.counts()
+        if layers:
+            found["layers"] = {name: {**self.counts(), "name": f"sd{number}"} for name, number in layers.items()}
         return {**found, "engine_ticks": {"all": ticks}} if pid else found
 
 
@@ -64,6 +66,17 @@ def test_the_interval_is_inside_the_measured_time(host):
     assert meter.last["monotonic_s"] - 50 == pytest.approx(6, abs=0.05)
     assert meter.last["monotonic_s"] - 50 <= 6
     assert changed["monotonic_s"] == pytest.approx(3.5, abs=0.05)
+
+
+def test_devices_of_other_layers_count_in_the_same_seconds(host):
+    """10 reads a second of 2.5 ms each, whose ends are rounded to whole requests and milliseconds."""
+    meter = metering.Meter("1:1", 2, 4, {"raid": "m", "disk": "d"})
+    run(host, meter, 6.3)
+    layers = metering.counters.figures_of(meter.changed())["layers"]
+    assert {layer: found["name"] for layer, found in layers.items()} == {"raid": "sdm", "disk": "sdd"}
+    assert layers["disk"]["interval_s"] == pytest.approx(3.5, abs=0.05)
+    assert layers["disk"]["read"]["ios"] == pytest.approx(35, abs=1)
+    assert layers["disk"]["in_flight"] == pytest.approx(0.025, abs=0.001)
 
 
 def test_too_short_to_say(host):

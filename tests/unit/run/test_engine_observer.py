@@ -62,6 +62,22 @@ def test_whole_seconds_are_cut_as_counted():
     assert found["edges"] == "interpolated"
 
 
+def counting(second, busy_from, busy_to):
+    """A sample with a device that does 200 reads a second, each 3 ms, in these seconds only; counts of other fields grow all the time."""
+    active = min(max(second - busy_from, 0), busy_to - busy_from)
+    counts = [7 + 200 * active, 0, 1600 * active, 600 * active, 0, 0, 0, 0, 0, 1, 5]
+    return {**sample(second, 0, 0), "layers": {"raid": {"name": "md0", "counts": counts}}}
+
+
+def test_layers_are_counted_by_samples_that_lie_inside():
+    """The I/O stops at 107.5, between two samples: interpolation would miss a third of its last second, the samples inside miss nothing."""
+    samples = [counting(second, 100, 107.5) for second in range(100, 112)]
+    layer = observer.cut(samples, BOOT + 102.5, BOOT + 107.5)["layers"]["raid"]
+    assert (layer["interval_s"], layer["read"]["ios"], layer["in_flight"]) == (4.0, 800, 0.6)
+    assert observer.cut(samples, BOOT + 102.5, BOOT + 107.5, 0.0, 0.75)["layers"]["raid"]["interval_s"] == 2.0
+    assert "layers" not in observer.cut(samples, BOOT + 102.25, BOOT + 103.75)
+
+
 def test_the_edges_are_interpolated():
     found = observer.cut(SAMPLES, BOOT + 102.5, BOOT + 104.25)
     assert found["interval_s"] == 1.75
@@ -163,11 +179,35 @@ def test_the_processors_cost_is_of_the_results_io():
     """2 busy seconds in 4 s are half a processor: at 500 IOPS 1000 us an I/O, and with 2400 MHz 2.4 MHz for each I/O a second."""
     figures = observer.cut(SAMPLES, BOOT + 103, BOOT + 107)
     figures["cpu"]["mhz"] = 2400.0
-    found = observer.addition(result(), "target", figures)["counters"]
+    found = observer.addition(result(layer="initiator-a"), "target", figures, {})["counters"]
+    assert "layers" not in found["hosts"]["target"]
     assert (found["hosts"]["target"]["cpu"]["us_per_io"], found["hosts"]["target"]["cpu"]["mhz_per_iops"]) == (
         1000.0,
         2.4,
     )
+
+
+def test_layers_that_the_io_does_not_go_through_are_not_added():
+    layers = {
+        name: {"name": name, "parent": parent}
+        for name, parent in (("guest", "lun"), ("lun", "raid"), ("raid", None), ("other", None))
+    }
+    figures = {**observer.cut(SAMPLES, BOOT + 103, BOOT + 107), "layers": {"raid": {"name": "md0"}, "other": {}}}
+    added = observer.addition(result(layer="guest"), "target", figures, layers)["counters"]["hosts"]["target"]
+    assert added["layers"] == {"raid": {"name": "md0"}}
+
+
+def test_only_layers_of_the_host_that_can_be_read_are_counted():
+    layers = {
+        name: {"host": host, "path": path, "kind": kind}
+        for name, host, path, kind in (
+            ("raid", "target", "/dev/md0", "backing"),
+            ("export", "target", None, "target"),
+            ("lun", "initiator", "/dev/sdb", "initiator"),
+            ("ceiling", "target", None, "ceiling"),
+        )
+    }
+    assert action.paths_of(layers, "target") == {"raid": "/dev/md0"}
 
 
 # ---------------------------------------------------------------- the controller's files
@@ -223,7 +263,7 @@ def pid_of(base):
 
 
 def test_it_counts_once_a_second_until_it_is_stopped(base):
-    assert observer.start("t", None, 60, base) == {"changed": True}
+    assert observer.start("t", {"gone": "/dev/nope"}, 60, base) == {"changed": True, "layers": []}
     until(lambda: len(kept(base)) >= 4)
     first, *_between, last = kept(base)
     spins = time.process_time()
@@ -237,7 +277,7 @@ def test_it_counts_once_a_second_until_it_is_stopped(base):
     assert seen["observed"]["x"]["interval_s"] == pytest.approx(2.2, abs=0.05)
     assert list(seen["missed"]) == ["before"]
     pid = pid_of(base)
-    assert observer.start("t", None, 60, base) == {"changed": False}
+    assert observer.start("t", {}, 60, base) == {"changed": False, "layers": []}
     assert pid_of(base) == pid
     assert observer.stop("t", base, dry_run=True) == {"changed": True}
     assert daemon.start_ticks(pid)
@@ -250,12 +290,12 @@ def test_it_counts_once_a_second_until_it_is_stopped(base):
 
 
 def test_dry_run_starts_nothing(base):
-    assert observer.start("t", None, 60, base, dry_run=True) == {"changed": True}
+    assert observer.start("t", {}, 60, base, dry_run=True) == {"changed": True, "layers": []}
     assert not os.path.exists(base)
 
 
 def test_it_ends_at_its_deadline_and_leaves_what_it_counted(base):
-    observer.start("t", None, 1, base)
+    observer.start("t", {}, 1, base)
     pid = pid_of(base)
     until(lambda: daemon.start_ticks(pid) is None)
     assert kept(base)
@@ -267,7 +307,7 @@ def test_it_is_quiet_while_its_own_host_is_measured(base):
     run.mkdir(parents=True)
     other = subprocess.Popen(["sleep", "60"])
     (run / "supervisor.json").write_text(json.dumps({"pid": other.pid, "start_ticks": daemon.start_ticks(other.pid)}))
-    observer.start("t", None, 60, base)
+    observer.start("t", {}, 60, base)
     folder = Path(observer.observer_dir("t", base))
     until(lambda: (folder / "deadline.json").exists())
     moment = time.monotonic()
@@ -282,14 +322,10 @@ def test_it_is_quiet_while_its_own_host_is_measured(base):
 
 def test_what_is_kept_is_bounded(base, tmp_path, monkeypatch):
     monkeypatch.setattr(observer, "FILE_BYTES", 300)
-    one = observer.Observer(str(tmp_path), None)
+    one = observer.Observer(str(tmp_path), {})
     for number in range(100):
         one._keep(json.dumps({"number": number}))
     numbers = [found["number"] for found in observer.read_samples(str(tmp_path))]
     assert numbers == list(range(numbers[0], 100)) and 15 < len(numbers) <= 40
     assert sum(path.stat().st_size for path in tmp_path.glob("samples*")) <= 600
 
-
-def test_a_device_that_is_not_there_is_refused(base):
-    with refused(Path(base), match="/dev/nope"):
-        observer.start("t", "/dev/nope", 60, base)
