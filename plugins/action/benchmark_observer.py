@@ -53,8 +53,8 @@ class ActionModule(CollectionAction):
         if not self._task.check_mode:
             clock = {"clock": self._clock(host)}
             run_folder.remember_clock(run_dir, host, clock["clock"])
-        asked = {"action": "start", "paths": paths, "deadline_s": args["deadline_s"]}
-        started = self._module(asked, args, task_vars)
+        order = {"action": "start", "paths": paths, "deadline_s": args["deadline_s"]}
+        started = self._module(order, args, task_vars)
         return {"changed": started["changed"], "layers": started["layers"], **clock}
 
     def _collect(self, run_dir: str, host: str, args: dict, task_vars: dict) -> dict:

@@ -10,8 +10,8 @@ short_description: Adds to results what other hosts counted while they were meas
 version_added: 0.2.0
 description:
   - What a target's processor does while an initiator issues the I/O is seen on the target only. An observer there reads the kernel's counters once a second
-    (processors, network, interrupts, the devices of its layers); afterwards they are cut to the time of each point, and become C(counters.hosts.<host>) of its result,
-    with the processor's cost of an I/O on that host. See C(docs/many_hosts.md).
+    (processors, network, interrupts, the devices of its layers); afterwards they are cut to the time of each point, and become
+    C(counters.hosts.<host>) of its result, with the processor's cost of an I/O on that host. See C(docs/many_hosts.md).
   - O(state=started) measures how far the host's clock is ahead of the controller's, keeps that in the run's folder, and leaves the observer running. Start it
     on the measured host, too, whose clock must be known; there it pauses while it is measured.
   - O(state=collected) adds what this host counted to the results of other hosts in the run, those that do not have it yet. Run it before O(state=stopped).

@@ -108,8 +108,8 @@ def down(layers: dict[str, Any], layer: dict[str, Any] | None) -> list[dict[str,
 
 def generation(layers: dict[str, Any], layer: dict[str, Any] | None) -> str | None:
     """Which making of the disk beneath a layer holds its data; None when nobody below says."""
-    told = ((below.get("detail") or {}).get("generation") for below in down(layers, layer))
-    return next((str(one) for one in told if one), None)
+    generations = ((below.get("detail") or {}).get("generation") for below in down(layers, layer))
+    return next((str(name) for name in generations if name), None)
 
 
 def reduces_data(layers: dict[str, Any], layer: dict[str, Any]) -> bool:

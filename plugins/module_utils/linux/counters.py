@@ -31,9 +31,7 @@ BUSY_MS = 9
 # ---------------------------------------------------------------- reading
 
 
-def sample(
-    device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None
-) -> dict[str, Any]:
+def sample(device: str | None = None, pid: int | None = None, layers: dict[str, str] | None = None) -> dict[str, Any]:
     """One reading of this host, and of block devices ('major:minor'; those of layers by the layer's name) and of a process where they are given and still
     there.
 
@@ -213,8 +211,8 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
     device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, layers: {<layer>: see ``layer_figures``},
-    network: {name: {rx_bytes, tx_bytes}}, interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency
-    is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
+    network: {name: {rx_bytes, tx_bytes}}, interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or
+    thread. The device's latency is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
     """
     interval_s = changed["monotonic_s"]
     figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}

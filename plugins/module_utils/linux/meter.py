@@ -29,7 +29,8 @@ COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_
 class Meter:
     """Reads counters while the engine runs; make it just before the engine is started.
 
-    device: 'major:minor' or None. layers: {layer: 'major:minor'} of what else is counted. runtime_s None: it ends after an amount of I/O, so only its exit tells when.
+    device: 'major:minor' or None. layers: {layer: 'major:minor'} of what else is counted.
+    runtime_s None: it ends after an amount of I/O, so only its exit tells when.
     """
 
     def __init__(

@@ -8,22 +8,20 @@ Everything here is computed from the run alone, so the same results give the sam
 
 from __future__ import annotations
 
-import math
-import statistics
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...module_utils.core import units
-from ...module_utils.core.layers import KINDS
+from ...module_utils.core.layers import KINDS, down
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
 from ..compare import beats
-from ..compare.stats import t_quantile
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
 from ..store.load import Run, under
 from . import environment
+from . import split as splitting
 
 ENOUGH_REPETITIONS = 4
 BEYOND = 10  # I/Os above a percentile that it needs to be told
@@ -78,6 +76,7 @@ class Waterfall:
     missing: list[dict[str, Any]]  # {layer, kind, host, failed, reason}
     notes: list[str]
     costliest: Step | None
+    splits: list[splitting.Split] = field(default_factory=list)  # of the layers at the top, by counters
 
 
 @dataclass
@@ -331,9 +330,40 @@ def _waterfall(workload_id: str, layers: list[dict[str, Any]], measured: list[An
     # A difference that may be noise is shown with its remark, and is no headline.
     costs = [step for step in steps if step.comparable and not step.overlap and (step.added_mean_ns or 0) > 0]
     workload: dict[str, Any] = next((result["workload"] for result in measured + failed), {})
+    splits = [
+        shares
+        for step in _tops(steps)
+        if (shares := _split(step.cell.layer, measured, by_name, cells, means)) is not None
+    ]
     return Waterfall(
-        workload_id, workload, steps, missing, notes, max(costs, key=lambda step: step.added_mean_ns or 0, default=None)
+        workload_id,
+        workload,
+        steps,
+        missing,
+        notes,
+        max(costs, key=lambda step: step.added_mean_ns or 0, default=None),
+        splits,
     )
+
+
+def _tops(steps: list[Step]) -> list[Step]:
+    """The measured layers that no other one goes through; a ceiling is none."""
+    carried = {step.below.layer for step in steps if step.below}
+    return [step for step in steps if step.cell.layer not in carried and step.cell.kind != "ceiling"]
+
+
+def _split(
+    name: str, measured: list[Any], layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any]
+) -> splitting.Split | None:
+    """What the devices below a layer counted while it was measured, beside what was measured at them, or at their twins, by themselves."""
+    chain = down(layers, layers[name])
+    stands = {layer["name"]: cells.get(layer["name"]) or _twin(layer, layers, cells) for layer in chain}
+    waterfall = {
+        layer: (latency, means[cell.layer])
+        for layer, cell in stands.items()
+        if cell and (latency := cell.value("latency_mean_ns")) is not None
+    }
+    return splitting.split([result for result in measured if result["layer"] == name], chain, waterfall)
 
 
 def _weigh_ceiling(cell: Cell, results: list[dict[str, Any]]) -> None:
@@ -400,12 +430,7 @@ def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[f
 
     A repetition is a round in which every layer is measured once, so what a round has in common, such as a warm machine, is in neither side.
     """
-    differences = [ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())]
-    if len(differences) < 2:
-        return None
-    middle = statistics.fmean(differences)
-    reach = t_quantile(0.975, len(differences) - 1) * statistics.stdev(differences) / math.sqrt(len(differences))
-    return middle - reach, middle + reach
+    return splitting.interval([ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())])
 
 
 def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any], notes: list[str]) -> Step:
@@ -493,16 +518,7 @@ def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[
         if layer is None:
             break
         between.append(name)
-        made_by = _detail(layers, name).get("provider")
-        twin = next(
-            (
-                other
-                for other in cells.values()
-                if (other.kind, other.host) == (layer["kind"], layer["host"])
-                and _detail(layers, other.layer).get("provider") == made_by
-            ),
-            None,
-        )
+        twin = _twin(layer, layers, cells)
         if twin:
             return twin, "other_lane", between
         name = layer["parent"]
@@ -512,11 +528,24 @@ def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[
     return next((other for other in ceilings if other.host == cell.host), ceilings[0]), "ceiling", []
 
 
+def _twin(layer: dict[str, Any], layers: dict[str, Any], cells: dict[str, Cell]) -> Cell | None:
+    """What stands for a layer that was not measured: the same kind by the same provider on the same host in another lane."""
+    made_by = _detail(layers, layer["name"]).get("provider")
+    return next(
+        (
+            other
+            for other in cells.values()
+            if (other.kind, other.host) == (layer["kind"], layer["host"])
+            and _detail(layers, other.layer).get("provider") == made_by
+        ),
+        None,
+    )
+
+
 def _shares(steps: list[Step]) -> None:
     """Each step's share of the mean latency at the top of the chain it belongs to."""
     by_layer = {step.cell.layer: step for step in steps}
-    carried = {step.below.layer for step in steps if step.below}
-    for top in reversed([step for step in steps if step.cell.layer not in carried]):
+    for top in reversed(_tops(steps)):
         total = top.cell.value("latency_mean_ns")
         step: Step | None = top
         while total and step is not None and step.share is None:

@@ -9,6 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
@@ -112,6 +113,7 @@ def table(report: Report) -> list[str]:
             ]
             lines.append(("  " + "  ".join(cells)).rstrip())
         lines.extend(f"  {text}" for text in flushes(report, waterfall))
+        lines.extend(f"  {shares.verdict}" for shares in waterfall.splits if shares.verdict)
         lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
     return lines + [f"target {judged['verdict']}: {judged['target']} ({judged['why']})" for judged in report.targets]
 
@@ -277,6 +279,7 @@ def results_json(report: Report) -> str:
                     {**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)}
                     for step in waterfall.steps
                 ],
+                **({"splits": [asdict(shares) for shares in waterfall.splits]} if waterfall.splits else {}),
             }
             for waterfall in report.waterfalls
         ],
@@ -333,6 +336,7 @@ def markdown(report: Report) -> str:
         takes_away=takes_away,
         not_measured=not_measured,
         flushes=lambda waterfall: flushes(report, waterfall),
+        splits=views.splits,
         lanes=_lanes_in_words(report),
         words=workload_words,
     )
@@ -718,6 +722,7 @@ def _section(
         "cpu": views.cpu_cost(waterfall, choices),
         "flushes": views.flushes(waterfall, report, choices),
         "esxi": views.esxi_split(waterfall, choices),
+        "splits": views.splits(waterfall),
     }
 
 

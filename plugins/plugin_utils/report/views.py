@@ -26,6 +26,7 @@ from ..store.flatten import flatten
 from . import charts, plot
 from .markup import NOTHING, shapes
 from .model import Report, Waterfall, ranked, workload_words
+from .split import Split
 from .tables import Field, Table, bounds, cell, words
 
 LEAST_STEPS = 3  # measured values of a key that make a sweep
@@ -854,6 +855,62 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
     numbers = ("CPU an I/O", "MHz an IOPS", "host busy", "busiest core")
     head = [*((text, False) for text in ("Layer", "CPU of host", "relative")), *((text, True) for text in numbers)]
     return Table(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
+
+
+def splits(waterfall: Waterfall) -> list[dict[str, Any]]:
+    """[{layer, verdict, notes, table}]: the mean latency of the layers at the top divided among those below, as the devices counted meanwhile."""
+    return [
+        {
+            "layer": shares.layer,
+            "verdict": shares.verdict,
+            "notes": shares.notes,
+            "table": _split_table(waterfall, shares),
+        }
+        for shares in waterfall.splits
+    ]
+
+
+def _split_table(waterfall: Waterfall, shares: Split) -> Table:
+    rows = []
+    for part in shares.parts:
+        rows.append(
+            (
+                "",
+                ", ".join(part.layers),
+                [
+                    words(f"{part.device} on {part.host}" if part.device else f"the engine on {part.host}"),
+                    cell(part.ios_per_io, "" if part.ios_per_io is None else f"{part.ios_per_io:.2f}"),
+                    cell(part.at_ns, units.latency(part.at_ns)),
+                    cell(part.own_ns, _with_interval(part.own_ns, part.own_between_ns)),
+                    cell(part.share, units.percent(part.share)),
+                    cell(part.above_ns, units.latency(part.above_ns)),
+                    cell(part.waterfall_ns, units.added_latency(part.waterfall_ns)),
+                    cell(
+                        part.against_ns,
+                        _with_interval(part.against_ns, part.against_between_ns),
+                        "warn" if part.apart else "",
+                    ),
+                ],
+            )
+        )
+    head = [
+        ("Layers", False),
+        ("counted from", False),
+        ("requests an I/O", True),
+        ("here and below", True),
+        ("their part (95 %)", True),
+        ("share", True),
+        ("of it in engine and kernel", True),
+        ("waterfall adds", True),
+        ("counters − waterfall (95 %)", True),
+    ]
+    return Table(f"Split by counters, {shares.layer}, {waterfall.workload_id}", head, rows, "split")
+
+
+def _with_interval(value: float | None, between: tuple[float, float] | None) -> str:
+    """'+1.21 ms (+1.10 ms to +1.32 ms)'; one repetition has no interval."""
+    ends = f" ({units.added_latency(between[0])} to {units.added_latency(between[1])})" if between else ""
+    return f"{units.added_latency(value)}{ends}"
 
 
 def esxi_split(waterfall: Waterfall, choices: Choices) -> Table | None:

@@ -328,4 +328,3 @@ def test_what_is_kept_is_bounded(base, tmp_path, monkeypatch):
     numbers = [found["number"] for found in observer.read_samples(str(tmp_path))]
     assert numbers == list(range(numbers[0], 100)) and 15 < len(numbers) <= 40
     assert sum(path.stat().st_size for path in tmp_path.glob("samples*")) <= 600
-
