@@ -24,14 +24,14 @@ options:
             type: str
             required: true
           size:
-            description: Exact size, in MiB, GiB or TiB, such as V(128MiB). Needed, except of a device or RAID array.
+            description: Exact size, in MiB, GiB or TiB, such as V(128MiB). Needed, except of a device, RAID array or cache tier.
             type: str
           kind:
             description:
-              - V(ramdisk) makes a RAM disk, V(device) takes a device that the target has, V(raid) makes a RAID array on a Linux target, V(vhdx) makes a
-                file on a Windows target.
+              - V(ramdisk) makes a RAM disk, V(device) takes a device that the target has, V(raid) makes a RAID array and V(cache) a slow disk with a fast
+                one before it on a Linux target, V(vhdx) makes a file on a Windows target.
             type: str
-            choices: [ramdisk, device, raid, vhdx]
+            choices: [ramdisk, device, raid, cache, vhdx]
             default: ramdisk
           raid:
             description: What a disk of kind V(raid) is made of. What its members hold must be gone before, and is refused else.
@@ -100,6 +100,93 @@ options:
                 type: str
                 choices: [wait, run]
                 default: wait
+          cache:
+            description: What a disk of kind V(cache) is made of. What both devices hold must be gone before, and is refused else.
+            type: dict
+            suboptions:
+              origin:
+                description: The slow disk, which has everything.
+                type: dict
+                required: true
+                suboptions:
+                  path:
+                    description: Path of the disk. By default the one disk of the target that shows what else is said.
+                    type: str
+                  serial:
+                    description: Serial that the disk must have.
+                    type: str
+                  naa:
+                    description: NAA identifier that the disk must have.
+                    type: str
+                  wwid:
+                    description: WWID that the disk must have, as the kernel shows it.
+                    type: str
+                  uuid:
+                    description: UUID that the disk must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+                    type: str
+                  emulated:
+                    description: In the embedded lab, in the place of everything else, a disk of the machine.
+                    type: dict
+                    suboptions:
+                      size:
+                        description: Its size, such as V(64MiB).
+                        type: str
+                        required: true
+                      iops:
+                        description: I/Os per second that QEMU lets it do. By default as many as it can.
+                        type: int
+                      mib_s:
+                        description: MiB per second that QEMU lets it do. By default as many as it can.
+                        type: int
+              fast:
+                description: The fast disk, which caches.
+                type: dict
+                required: true
+                suboptions:
+                  path:
+                    description: Path of the disk. By default the one disk of the target that shows what else is said.
+                    type: str
+                  serial:
+                    description: Serial that the disk must have.
+                    type: str
+                  naa:
+                    description: NAA identifier that the disk must have.
+                    type: str
+                  wwid:
+                    description: WWID that the disk must have, as the kernel shows it.
+                    type: str
+                  uuid:
+                    description: UUID that the disk must have, when it is a logical volume (LVM), an MD array or another device mapper device.
+                    type: str
+                  emulated:
+                    description: In the embedded lab, in the place of everything else, a disk of the machine.
+                    type: dict
+                    suboptions:
+                      size:
+                        description: Its size, such as V(64MiB).
+                        type: str
+                        required: true
+                      iops:
+                        description: I/Os per second that QEMU lets it do. By default as many as it can.
+                        type: int
+                      mib_s:
+                        description: MiB per second that QEMU lets it do. By default as many as it can.
+                        type: int
+              mode:
+                description: V(writethrough) writes to both, V(writeback) to the origin later what is in the cache.
+                type: str
+                choices: [writeback, writethrough]
+                default: writethrough
+              cached:
+                description: Whether the cache is put in. Without it the disk is its origin alone, under the same name.
+                type: bool
+                default: true
+              block:
+                description: Size of what is cached as one, in KiB or MiB, a multiple of 32KiB. By default V(64KiB).
+                type: str
+              migration:
+                description: How much may be on its way between both disks at once, in KiB or MiB, eight blocks at least. By default V(1MiB), or eight blocks.
+                type: str
           targets:
             description: The targets that have it, by host or group. One of several targets gets a disk of its own each, named C(<name>-<host>).
             type: list

@@ -19,7 +19,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure
-from . import mounts, nfs_mount, scsi_pages
+from . import cache_stamp, mounts, nfs_mount, scsi_pages
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
@@ -66,6 +66,14 @@ class System:
             ):
                 return None
             raise
+
+    def head(self, path: str, count: int) -> bytes:
+        """The first bytes of a file or device, empty when it cannot be read."""
+        try:
+            with open(self.real(path), "rb", buffering=0) as handle:
+                return handle.read(count) or b""
+        except OSError:
+            return b""
 
     def names(self, path: str) -> list[Any]:
         try:
@@ -390,7 +398,8 @@ def _signature(system: System, device: str) -> dict[str, Any]:
         return {"signature_error": "blkid is not installed (package util-linux)"}
     code, out, err = done
     if code == 2 and not err.strip():
-        return dict(BLANK)
+        stamp = cache_stamp.unpack(system.head(device, cache_stamp.BYTES))
+        return dict(BLANK) if stamp is None else {"signature": {"TYPE": cache_stamp.TYPE}}
     if code == 8:
         return {"signature": {"TYPE": "several signatures"}}
     if code:

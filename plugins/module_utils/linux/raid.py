@@ -20,7 +20,7 @@ from ..core import steps as step_words
 from ..core.failure import Failure, bad_value
 from ..core.names import check_name, check_testbed_id
 from ..core.raid_levels import CHUNK_KIB, FEWEST, MODULES, faults
-from . import block_device, device_safety
+from . import block_device, device_safety, proven_disk
 from .host import load_module, loaded_modules, run, wait_for, write_text
 from .record import Record
 
@@ -30,11 +30,10 @@ HIGHEST_NUMBER = 127
 COMMAND_S = 600
 IDLE = "idle"
 
-MEMBER: dict[str, Any] = {"device": {"type": "path"}, **{key: {"type": "str"} for key in device_safety.PROOFS}}
 ARRAY: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "level": {"type": "int", "choices": sorted(FEWEST), "required": True},
-    "members": {"type": "list", "elements": "dict", "required": True, "options": MEMBER},
+    "members": {"type": "list", "elements": "dict", "required": True, "options": proven_disk.OPTIONS},
     "chunk_kib": {"type": "int"},
     "bitmap": {"type": "str", "choices": ["none", "internal"], "default": "none"},
     "assume_clean": {"type": "bool", "default": False},
@@ -180,39 +179,11 @@ def settled(array: dict[str, Any]) -> bool:
     return not synchronising(array) and not array["degraded"]
 
 
-def proven(given: dict[str, Any], facts: dict[str, Any]) -> bool:
-    """Whether a device shows everything that is said of it, and something is."""
-    wanted = {key: given[key] for key in device_safety.PROOFS if given.get(key)}
-    plain = {key: value for key, value in wanted.items() if key != "uuid"}
-    layer = {"name": "member", "path": facts.get("path"), "identity": plain}
-    refused = bool(plain) and bool(device_safety.identity_refusals({"mapped": False, **facts}, layer))
-    strange = "uuid" in wanted and not device_safety.same_uuid(wanted["uuid"], facts.get("mapped_uuid"))
-    return bool(wanted) and facts.get("type") == "block" and not refused and not strange
-
-
-def find(member: dict[str, Any], system: device_safety.System) -> list[str]:
-    """Paths of the host's whole disks that show what is said of the member."""
-    facts = [device_safety.identity(f"/dev/{name.replace('!', '/')}", system) for name in system.names("/sys/block")]
-    return [item["path"] for item in facts if proven(member, item)]
-
-
 def locate(array: dict[str, Any], system: device_safety.System) -> list[str]:
     """The path of every member of a wanted array; raises member_missing or serial_twice."""
     paths = []
     for member in array["members"]:
-        paths_of_member = [system.resolve(member["device"])] if member.get("device") else find(member, system)
-        if len(paths_of_member) != 1:
-            proof = ", ".join(f"{key} {member[key]}" for key in device_safety.PROOFS if member.get(key))
-            raise Failure(
-                "serial_twice" if paths_of_member else "member_missing",
-                f"RAID {array['name']}: {'several disks show' if paths_of_member else 'no disk of this host shows'} {proof}"
-                f"{' (' + ', '.join(paths_of_member) + ')' if paths_of_member else ''}.",
-                "Name the member by its device and what tells it from others."
-                if paths_of_member
-                else "Attach the disk, or correct raid_arrays.",
-                array=array["name"],
-            )
-        paths += paths_of_member
+        paths.append(proven_disk.locate(f"RAID {array['name']}", "raid_arrays", member, system))
     twice = sorted({path for path in paths if paths.count(path) > 1})
     if twice:
         raise bad_value(
@@ -367,7 +338,7 @@ class Arrays:
         for name in names:
             array = next((array for array in described if array["name"] == name), None)
             paths = locate(array, self.system) if array and wanted else []
-            known = [path for member in self._members(name, array) for path in self._proven_paths(member)]
+            known = [path for member in self._members(name, array) for path in proven_disk.present(member, self.system)]
             seen = {path: examine(path, self.system) for path in dict.fromkeys([*paths, *known])}
             result[name] = {
                 "active": next((item for item in arrays if self._ours(name, item)), None),
@@ -380,13 +351,6 @@ class Arrays:
 
     def _members(self, name: str, array: dict[str, Any] | None) -> list[dict[str, Any]]:
         return [*self.recorded.get(name, {}).get("members", []), *(array["members"] if array else [])]
-
-    def _proven_paths(self, member: dict[str, Any]) -> list[str]:
-        """Where a member is that shows what is said of it; a name alone proves nothing."""
-        if not member.get("device"):
-            return find(member, self.system)
-        path = self.system.resolve(member["device"])
-        return [path] if proven(member, device_safety.identity(path, self.system)) else []
 
     # -- refusing
 
@@ -449,10 +413,7 @@ class Arrays:
                 self._keep(array, active["uuid"], current[name]["paths"])
 
     def _keep(self, array: dict[str, Any], array_uuid: str, paths: list[str], **more: Any) -> None:
-        members = [
-            {"device": path, **{key: member[key] for key in device_safety.PROOFS if member.get(key)}}
-            for member, path in zip(array["members"], paths)
-        ]
+        members = [{"device": path, **proven_disk.proofs(member)} for member, path in zip(array["members"], paths)]
         entry = {"uuid": array_uuid, "members": members, **more}
         self.record.data.setdefault("arrays", {})[array["name"]] = entry
         self.record.save()
@@ -624,9 +585,7 @@ class Arrays:
             "level": array["level"],
             "chunk_bytes": chunk_bytes(array) or None,
             "bitmap": array["bitmap"],
-            "members": [
-                {key: member[key] for key in device_safety.PROOFS if member.get(key)} for member in array["members"]
-            ],
+            "members": [proven_disk.proofs(member) for member in array["members"]],
         }
         if active:
             facts.update(

@@ -19,7 +19,7 @@ import stat
 from collections import Counter
 from typing import Any
 
-from . import mounts
+from . import cache_stamp, mounts
 
 # Mounts that systems make and drop by themselves and that never carry a testbed's data.
 PSEUDO_FILE_SYSTEMS = frozenset(
@@ -95,6 +95,8 @@ DAEMONS = frozenset(
 OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab", "var/tmp/storlab-[0-9]*")
 
 
+# What UUIDs of cache tiers and of their parts begin with.
+MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
 RECORDS = "run/storlab"
 CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays", "daemons")
 
@@ -119,6 +121,11 @@ def _others(root: str, own: set[Any]) -> dict[str, Any]:
                 os.path.basename(disk)
                 for disk in glob.glob(os.path.join(root, f"sys/class/iscsi_session/{session}/device/target*/*/block/*"))
             )
+    claims["devices"].update(
+        os.path.basename(os.path.dirname(os.path.dirname(path)))
+        for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
+        if _testbed_of_mapping(_read(path)) in claims["ids"]
+    )
     # A device that multipathd makes of another testbed's disks goes with them.
     for path in glob.glob(os.path.join(root, "sys/block/dm-*")):
         disks = set(_list(os.path.join(path, "slaves")))
@@ -159,6 +166,28 @@ def _raid_superblocks(scan: str, others: dict[str, Any]) -> list[str]:
             lines.append(
                 f"superblocks of {words.get('name', 'an array without a name')}, UUID {words.get('UUID', 'none')}"
             )
+    return lines
+
+
+def _testbed_of_mapping(mapped: str) -> str | None:
+    """The testbed that a device mapper device says it is of (cache_tier)."""
+    words = mapped.split(":")
+    return words[1] if words[0] in MAPPINGS and len(words) > 1 else None
+
+
+def _cache_stamps(root: str, others: dict[str, Any]) -> list[str]:
+    """Caches whose stamps are on disks of the host, put in or not."""
+    lines = []
+    for name in _list(os.path.join(root, "sys/block")):
+        if name.startswith("dm-") or int(_read(os.path.join(root, "sys/block", name, "size")) or 0) == 0:
+            continue
+        try:
+            with open(os.path.join(root, "dev", name), "rb", buffering=0) as handle:
+                stamp = cache_stamp.unpack(handle.read(cache_stamp.BYTES))
+        except OSError:
+            continue
+        if stamp is not None and stamp.get("testbed_id") not in others["ids"]:
+            lines.append(f"stamp of cache {stamp.get('testbed_id', '?')}/{stamp.get('name', '?')} on {name}")
     return lines
 
 
@@ -345,6 +374,7 @@ def gather(
             if path.split("/")[-3] not in others["devices"]
         ],
         "raid": _raid_superblocks(raid_scan, others),
+        "cache_stamps": _cache_stamps(root, others),
         "iscsi_sessions": _iscsi_sessions(root, others),
         "targets": _targets(root, others),
         "configuration_files": _files(root, CONFIGURATION, others),

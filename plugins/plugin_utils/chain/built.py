@@ -22,6 +22,7 @@ KEPT = (
     "ramdisk_disks",
     "ramdisk_provider",
     "raid_arrays",
+    "cache_tier_caches",
     "iscsi_target_provider",
     "iscsi_target_targets",
     "iscsi_initiator_name",
@@ -86,6 +87,9 @@ def _disks(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> l
     keys = ("level", "members", "chunk_kib", "bitmap", "purpose")
     for host, was, now in _each(before, after, "raid_arrays"):
         changes += _kept(_word(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
+    for host, was, now in _each(before, after, "cache_tier_caches"):
+        word = _word(testbed, host, "cache_tier_caches", "testbed.disks")
+        changes += _kept(word, "cache tier", was, now, ("origin", "fast", "purpose"), host)
     for host, was, now in _each(before, after, "ramdisk_disks"):
         word = _word(testbed, host, "ramdisk_disks", "testbed.disks")
         have, want = ({disk["name"]: disk for disk in mappings(disks)} for disks in (was, now))

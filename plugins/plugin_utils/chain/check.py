@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from ...module_utils.core.cache_modes import BLOCK_KIB
+from ...module_utils.core.cache_modes import faults as cache_faults
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
 from ...module_utils.core.names import check_testbed_id
@@ -32,6 +34,7 @@ MEMORY_RESERVE_MIB = 192
 # Variables of roles that can stand in for the description.
 DESCRIBING = (
     "raid_arrays",
+    "cache_tier_caches",
     "ramdisk_disks",
     "iscsi_target_targets",
     "iscsi_initiator_targets",
@@ -199,12 +202,14 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
         reported = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
-        if kind not in ("device", "raid") and "size" not in entry and not reported:
+        if kind not in ("device", "raid", "cache") and "size" not in entry and not reported:
             problems.append(
                 Problem(f"{variable}.size", None, "is not set", "write its size with a unit, such as 128MiB")
             )
         if kind == "raid":
             problems += _raid(variable, entry, testbed)
+        elif kind == "cache":
+            problems += _cache(variable, entry, testbed)
         elif kind != "ramdisk" and "path" not in entry:
             problems.append(
                 Problem(
@@ -222,10 +227,13 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
             )
         targets = [testbed.hosts[disk.target] for disk in testbed.disks if disk.index == index]
         for target in targets:
-            if kind == "raid" and target.platform == "windows":
+            if kind in ("raid", "cache") and target.platform == "windows":
                 problems.append(
                     Problem(
-                        f"{variable}.kind", "'raid'", f"but {target.name} runs Windows", "use ramdisk, vhdx or device"
+                        f"{variable}.kind",
+                        shown(kind),
+                        f"but {target.name} runs Windows",
+                        "use ramdisk, vhdx or device",
                     )
                 )
             if kind == "vhdx" and target.platform != "windows":
@@ -289,6 +297,46 @@ def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Proble
             name = "emulated.count" if key == "members" and emulated else key
             text = f"{value} disks" if key == "members" and not emulated else shown(value)
             problems.append(Problem(f"{where}.{name}", text, f"but {why}", remedy))
+    return problems
+
+
+def _cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    cache, where = entry.get("cache"), f"{variable}.cache"
+    if not cache:
+        reported = any(problem.variable.startswith(where) for problem in testbed.problems)
+        remedy = "write both disks, such as cache: {origin: {serial: Z1F0A7QK}, fast: {serial: S2HRNX0J4}}"
+        return [] if reported else [Problem(where, None, "is not set", remedy)]
+    problems = []
+    for part in ("origin", "fast"):
+        given, proofs = cache[part], [key for key in ("serial", "naa", "wwid", "uuid") if key in cache[part]]
+        if "emulated" in given and not testbed.embedded:
+            remedy = "name a disk of the target by its serial, naa, wwid or uuid"
+            problems.append(
+                Problem(f"{where}.{part}.emulated", None, "is for the embedded lab, which makes such disks", remedy)
+            )
+        elif "emulated" in given and len(given) > 1:
+            problems.append(Problem(f"{where}.{part}.emulated", None, "is set beside a disk", "write one of both"))
+        elif "emulated" not in given and not proofs:
+            remedy = "add the serial, naa, wwid or uuid that the disk has"
+            problems.append(Problem(f"{where}.{part}", shown(given), "which proves no disk", remedy))
+    same = [
+        key
+        for key in ("path", "serial", "naa", "wwid", "uuid")
+        if cache["origin"].get(key, 0) == cache["fast"].get(key)
+    ]
+    for key in same[:1]:
+        problems.append(
+            Problem(f"{where}.fast.{key}", shown(cache["fast"][key]), "which is the origin", "name another disk")
+        )
+    sizes = {key: cache[key] for key in ("block", "migration") if key in cache}
+    unfit = [key for key, text in sizes.items() if chunk_kib(text) is None]
+    for key in unfit:
+        remedy = "write a size with KiB or MiB, such as 64KiB"
+        problems.append(Problem(f"{where}.{key}", shown(sizes[key]), "", remedy))
+    if not unfit:
+        kib = {"block_kib": BLOCK_KIB, **{f"{key}_kib": chunk_kib(text) for key, text in sizes.items()}}
+        for key, _value, why, remedy in cache_faults({**cache, **kib}):
+            problems.append(Problem(f"{where}.{key}", shown(sizes.get(key)), f"but {why}", remedy))
     return problems
 
 

@@ -27,6 +27,7 @@ PACKAGES = {
     "fio": ("fio", "fio"),
     "blkid": ("util-linux", "util-linux"),
     "mdadm": ("mdadm", "mdadm"),
+    "dmsetup": ("dmsetup", "device-mapper"),
     **{command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()},
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
     "mkfs.xfs": ("xfsprogs", "xfsprogs"),
@@ -64,6 +65,8 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
             more = (
                 (["mdadm", "blkid"], [MODULES[level] for level in levels if level in MODULES]) if levels else ([], [])
             )
+        if stage == "cache_tier" and host.variables["cache_tier_caches"]:
+            more = (["dmsetup", "blkid"], ["dm_cache", "dm_cache_smq"])
         if stage == "datastore":
             kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
             more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])
@@ -92,6 +95,12 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
             for array in mappings(host.variables.get("raid_arrays"))
             for member in mappings(array.get("members"))
             if member.get("device")
+        ]
+        + [
+            cache[part]["device"]
+            for cache in mappings(host.variables.get("cache_tier_caches"))
+            for part in ("origin", "fast")
+            if (cache.get(part) or {}).get("device")
         ],
     }
 

@@ -27,6 +27,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...module_utils.core.cache_modes import BLOCK_KIB
+from ...module_utils.core.cache_modes import words as cache_words
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
 from .description import GROUPS, OPTIONS, WORDS
@@ -39,8 +41,10 @@ LAB_ADDRESS = "10.213.0.1/24"
 MACHINE_MIB = 384
 FIRST_ADDRESS = 10
 INTERFACE_NAME = 15
-# Of the serial of a disk that the embedded lab makes: the rest is a dash and a number.
-SERIAL_STEM = 16
+# Of a virtio disk, which the embedded lab makes.
+SERIAL_BYTES = 20
+# {end of the serial: part of a cache tier} of such disks.
+CACHE_PARTS = {"slow": "origin", "fast": "fast"}
 NBD_PORT = 10809
 NFS_VERSION = "4.2"
 OVERRIDDEN = "set in the inventory"
@@ -394,6 +398,12 @@ class _Expansion:
         )
         self.derive(
             host, "raid_arrays", [_array(disk) for disk in disks if disk.entry["kind"] == "raid"], "testbed.disks"
+        )
+        self.derive(
+            host,
+            "cache_tier_caches",
+            [_cache(disk) for disk in disks if disk.entry["kind"] == "cache"],
+            "testbed.disks",
         )
         model = any("model" in disk.entry for disk in disks)
         provider = ("preinstalled" if model else "iscsi_target") if windows else "auto"
@@ -869,6 +879,8 @@ class _Expansion:
             providers = {layer.get("provider") for layer in published.get(name, [])}
             if target and (values["raid_arrays"] or "raid" in providers):
                 host.stages.insert(1, "raid")
+            if target and (values["cache_tier_caches"] or "cache_tier" in providers):
+                host.stages.insert(host.stages.index("iscsi_target"), "cache_tier")
             # A target logs in to itself, or has datastores, only where that is described, or was when it was built.
             if initiator or (target and (values["iscsi_initiator_targets"] or {"target", "initiator"} & kinds)):
                 host.stages.append("iscsi_initiator")
@@ -917,6 +929,10 @@ class _Expansion:
             for array in mappings(host.variables.get("raid_arrays")):
                 what = raid_words(array.get("level"), array.get("members"), array.get("chunk_kib"))
                 add(_layer("backing", array.get("name"), host, None, array.get("purpose"), what))
+            for cache in mappings(host.variables.get("cache_tier_caches")):
+                what = cache_words(cache.get("cached", True), cache.get("mode"), cache.get("block_kib", BLOCK_KIB))
+                below = (cache.get("origin") or {}).get("layer")
+                add(_layer("backing", cache.get("name"), host, below, cache.get("purpose"), what))
         for host in hosts:
             for export in mappings(host.variables.get("iscsi_target_targets")):
                 for lun in mappings(export.get("luns")):
@@ -1005,7 +1021,7 @@ def mappings(value: Any) -> list[dict[str, Any]]:
 
 def _lun(disk: Disk) -> dict[str, Any]:
     lun, entry = {"lun": disk.lun, "name": disk.name}, disk.entry
-    if entry["kind"] in ("ramdisk", "raid"):
+    if entry["kind"] in ("ramdisk", "raid", "cache"):
         lun["layer"] = f"backing-{disk.name}"
     elif entry["kind"] == "device":
         lun["device"] = entry.get("path")
@@ -1016,17 +1032,30 @@ def _lun(disk: Disk) -> dict[str, Any]:
     return {**lun, "purpose": disk.purpose}
 
 
+def _serial(disk: Disk, end: Any) -> str:
+    """Of a disk that the embedded lab makes: the name of what it is for and an end, in the 20 characters of a virtio serial."""
+    most = SERIAL_BYTES - len(f"-{end}")
+    stem = disk.name if len(disk.name) <= most else hashlib.sha256(disk.name.encode()).hexdigest()[:most]
+    return f"{stem}-{end}"
+
+
 def _serials(disk: Disk) -> list[str]:
-    """Of the disks that the embedded lab makes for an array: the array's name and a number, in the 20 characters of a virtio serial."""
+    """Of the disks that the embedded lab makes for an array."""
     emulated = disk.entry.get("raid", {}).get("emulated")
-    stem = disk.name if len(disk.name) <= SERIAL_STEM else hashlib.sha256(disk.name.encode()).hexdigest()[:SERIAL_STEM]
-    return [f"{stem}-{number}" for number in range(1, emulated["count"] + 1)] if emulated else []
+    return [_serial(disk, number) for number in range(1, emulated["count"] + 1)] if emulated else []
+
+
+def _limits(emulated: dict[str, Any]) -> dict[str, Any]:
+    return {key: emulated[key] for key in ("iops", "mib_s") if key in emulated}
 
 
 def _emulated_disks(disk: Disk) -> list[dict[str, Any]]:
-    emulated = disk.entry.get("raid", {}).get("emulated") or {}
-    limits = {key: emulated[key] for key in ("iops", "mib_s") if key in emulated}
-    return [{"serial": serial, "size_mib": emulated["size"], **limits} for serial in _serials(disk)]
+    array = disk.entry.get("raid", {}).get("emulated") or {}
+    wanted = [(serial, array) for serial in _serials(disk)]
+    for end, part in CACHE_PARTS.items():
+        emulated = disk.entry.get("cache", {}).get(part, {}).get("emulated")
+        wanted += [(_serial(disk, end), emulated)] if emulated else []
+    return [{"serial": serial, "size_mib": emulated["size"], **_limits(emulated)} for serial, emulated in wanted]
 
 
 def _array(disk: Disk) -> dict[str, Any]:
@@ -1037,13 +1066,33 @@ def _array(disk: Disk) -> dict[str, Any]:
         for member in raid.get("members") or [{"serial": serial} for serial in _serials(disk)]
     ]
     chunk = chunk_kib(raid.get("chunk"))
-    limits = {key: value for key, value in (raid.get("emulated") or {}).items() if key in ("iops", "mib_s")}
+    limits = _limits(raid.get("emulated") or {})
     return {
         "name": disk.name,
         "level": raid.get("level"),
         "members": members,
         **({"chunk_kib": chunk} if chunk else {}),
         **{key: raid[key] for key in ("bitmap", "assume_clean", "stripe_cache", "resync") if key in raid},
+        "purpose": disk.purpose,
+        **({"emulated_delay": {"by": "QEMU", **limits}} if limits else {}),
+    }
+
+
+def _cache(disk: Disk) -> dict[str, Any]:
+    """An entry of cache_tier_caches; what is not said is the role's default."""
+    cache = disk.entry.get("cache") or {}
+    parts: dict[str, Any] = {}
+    for end, part in CACHE_PARTS.items():
+        given = cache.get(part) or {}
+        named = {"device" if key == "path" else key: value for key, value in given.items() if key != "emulated"}
+        parts[part] = {"serial": _serial(disk, end)} if "emulated" in given else named
+    sizes = {f"{key}_kib": chunk_kib(cache[key]) for key in ("block", "migration") if key in cache}
+    limits = _limits((cache.get("origin") or {}).get("emulated") or {})
+    return {
+        "name": disk.name,
+        **parts,
+        **{key: cache[key] for key in ("mode", "cached") if key in cache},
+        **{key: value for key, value in sizes.items() if value},
         "purpose": disk.purpose,
         **({"emulated_delay": {"by": "QEMU", **limits}} if limits else {}),
     }

@@ -37,6 +37,8 @@ IGNORED = (
     "hosts.*.devices.*.of_contents.*",
     "layers.*.detail.device",
     "layers.*.detail.raid.members.*.device",
+    "layers.*.detail.cache_tier.origin.device",
+    "layers.*.detail.cache_tier.fast.device",
     "layers.*.detail.accel_reason",
 )
 # Of what was asked for: the rest stands in each result.

@@ -17,6 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...module_utils.core import units
+from ...module_utils.core.cache_modes import words as cache_words
 from ..store.cells import Figure
 from . import plot
 from .markup import joined, shapes
@@ -587,6 +588,8 @@ def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, An
         made = str(detail.get("filesystem") or detail.get("provider") or "") if layer["kind"] != "ceiling" else ""
         array = detail.get("raid") or {}
         made = f"RAID {array.get('level')} of {len(array.get('members') or [])}" if array else made
+        tier = detail.get("cache_tier") or {}
+        made = cache_words(tier.get("cached"), tier.get("mode"), tier.get("block_bytes", 0) // 1024) if tier else made
         made += ", page cache" if detail.get("page_cache") == "used" else ""
         where = (
             f"{made} · {_tail(str(path), box_w - 16 - (len(made) + 3) * CHARACTER)}"

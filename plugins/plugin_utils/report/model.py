@@ -32,6 +32,7 @@ SAMPLED = 8
 # What a step is, by the kind of its layer and who provides it; by the kind alone where that tells nothing.
 STEP_WORDS = {
     ("backing", "raid"): "the RAID array itself",
+    ("backing", "cache_tier"): "the disk with its cache",
     ("backing", ""): "the RAM disk itself",
     ("target", "nfs"): "the export over NFS",
     ("target", ""): "the export over iSCSI",

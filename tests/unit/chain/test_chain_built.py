@@ -73,6 +73,7 @@ clients: {client01: {testbed_address: 192.0.2.21}}
 # Without a guest on the datastore.
 ALONE = re.sub(r"    guests: .*?hypervisor: kvm01}]\n", "", LAB, flags=re.S)
 RAID = "kind: raid, raid: {level: 1, members: [{serial: S1}, {serial: S2}]}"
+CACHE = "kind: cache, cache: {origin: {serial: S1}, fast: {serial: S2}}"
 FOLLOWS = None
 # word: (lab, what stands there, what stands there instead, FOLLOWS or how the refusal begins)
 CHANGES = {
@@ -131,6 +132,12 @@ CHANGES = {
         "level: 1",
         "level: 0",
         "testbed.disks has changed level of the array vm from 1 to 0 on store01",
+    ),
+    "testbed.disks[].cache": (
+        LAB.replace("kind: device, path: /dev/sdb, serial: S1", CACHE),
+        "fast: {serial: S2}",
+        "fast: {serial: S3}",
+        "testbed.disks has changed fast of the cache tier vm from {'serial': 'S2'} to {'serial': 'S3'} on store01",
     ),
     "testbed.disks[].path": (
         LAB,

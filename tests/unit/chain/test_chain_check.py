@@ -54,6 +54,14 @@ EMBEDDED_RAID = EMBEDDED.replace(
     "{name: bench, size: 128MiB}",
     "{name: bench, kind: raid, raid: {level: 5, emulated: {count: 3, size: 64MiB, iops: 300}}}",
 )
+CACHE = RAID.replace(
+    "kind: raid\n        raid: {level: 10, chunk: 64KiB, members: [{serial: a1}, {serial: a2}, {path: /dev/sdd, wwid: a3}, {naa: 6001}]}",
+    "kind: cache\n        cache: {mode: writeback, block: 128KiB, origin: {path: /dev/sdd, serial: a1}, fast: {naa: 6001}}",
+)
+EMBEDDED_CACHE = EMBEDDED.replace(
+    "{name: bench, size: 128MiB}",
+    "{name: bench, kind: cache, cache: {origin: {emulated: {size: 96MiB, iops: 300}}, fast: {emulated: {size: 32MiB}}}}",
+)
 
 # name: (a good inventory, [(what stands in it, what stands there instead)], the sentences)
 WRONG = {
@@ -593,6 +601,78 @@ WRONG = {
         ],
         ["testbed.disks[0].kind is 'raid', but win01 runs Windows: use ramdisk, vhdx or device."],
     ),
+    "cache_without_words": (
+        CACHE,
+        [
+            (
+                "cache: {mode: writeback, block: 128KiB, origin: {path: /dev/sdd, serial: a1}, fast: {naa: 6001}}",
+                "size: 1GiB",
+            )
+        ],
+        [
+            "testbed.disks[0].cache is not set: write both disks, such as cache: {origin: {serial: Z1F0A7QK}, fast: {serial: S2HRNX0J4}}."
+        ],
+    ),
+    "cache_without_a_fast_disk": (
+        CACHE,
+        [(", fast: {naa: 6001}", "")],
+        ["testbed.disks[0].cache.fast is not set: write a mapping."],
+    ),
+    "cache_of_an_origin_by_its_path_alone": (
+        CACHE,
+        [(", serial: a1", "")],
+        [
+            "testbed.disks[0].cache.origin is {'path': '/dev/sdd'}, which proves no disk: add the serial, naa, wwid or uuid that the disk has."
+        ],
+    ),
+    "cache_of_one_disk": (
+        CACHE,
+        [("fast: {naa: 6001}", "fast: {serial: a1}")],
+        ["testbed.disks[0].cache.fast.serial is 'a1', which is the origin: name another disk."],
+    ),
+    "cache_with_odd_blocks": (
+        CACHE,
+        [("128KiB", "48KiB")],
+        [
+            "testbed.disks[0].cache.block is '48KiB', but a block is a multiple of 32KiB, up to 1GiB: write one, such as 64KiB."
+        ],
+    ),
+    "cache_block_without_unit": (
+        CACHE,
+        [("128KiB", "128")],
+        ["testbed.disks[0].cache.block is '128': write a size with KiB or MiB, such as 64KiB."],
+    ),
+    "cache_that_moves_too_little": (
+        CACHE,
+        [("block: 128KiB", "block: 128KiB, migration: 1000KiB")],
+        [
+            "testbed.disks[0].cache.migration is '1000KiB', but the kernel moves no blocks of 128KiB with fewer than eight of them under way: "
+            "write 1024KiB or more."
+        ],
+    ),
+    "cache_mode_that_there_is_not": (
+        CACHE,
+        [("mode: writeback", "mode: writearound")],
+        ["testbed.disks[0].cache.mode is 'writearound': did you mean writethrough?"],
+    ),
+    "cache_of_emulated_disks_in_a_lab": (
+        CACHE,
+        [("{naa: 6001}", "{emulated: {size: 1GiB}}")],
+        [
+            "testbed.disks[0].cache.fast.emulated is for the embedded lab, which makes such disks: "
+            "name a disk of the target by its serial, naa, wwid or uuid."
+        ],
+    ),
+    "cache_of_an_emulated_disk_beside_a_disk": (
+        EMBEDDED_CACHE,
+        [("fast: {", "fast: {serial: b1, ")],
+        ["testbed.disks[0].cache.fast.emulated is set beside a disk: write one of both."],
+    ),
+    "cache_on_windows": (
+        WINDOWS,
+        [("{name: ds1, size: 6GiB}", "{name: ds1, kind: cache, cache: {origin: {serial: c1}, fast: {serial: c2}}}")],
+        ["testbed.disks[0].kind is 'cache', but win01 runs Windows: use ramdisk, vhdx or device."],
+    ),
 }
 
 
@@ -601,7 +681,7 @@ def sentences(text: str, **more) -> list:
     return [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
 
 
-@pytest.mark.parametrize("text", [TWO_LINUX, ESXI, EMBEDDED, WINDOWS, RAID, EMBEDDED_RAID])
+@pytest.mark.parametrize("text", [TWO_LINUX, ESXI, EMBEDDED, WINDOWS, RAID, EMBEDDED_RAID, CACHE, EMBEDDED_CACHE])
 def test_good_inventories_have_nothing_wrong(text):
     assert sentences(text) == []
 

@@ -55,6 +55,13 @@ def test_arrays_need_mdadm_and_the_modules_of_their_levels():
     assert doctor.PACKAGES["mdadm"] == ("mdadm", "mdadm")
 
 
+def test_cache_tiers_need_dmsetup_and_dm_cache():
+    cache = "kind: cache, cache: {origin: {serial: a}, fast: {path: /dev/sdx, serial: b}}"
+    needs = doctor.needs(expanded(TWO_LINUX.replace("name: bench, size: 1GiB", f"name: bench, {cache}")), "store01")
+    assert "dmsetup" in needs["commands"] and "dm_cache_smq" in needs["modules"] and needs["devices"] == ["/dev/sdx"]
+    assert doctor.PACKAGES["dmsetup"] == ("dmsetup", "device-mapper")
+
+
 def test_a_well_lab_lacks_nothing():
     client = {**WELL, "addresses": ["192.0.2.21"], "peers": [PEER]}
     found = lines(TWO_LINUX, store01=WELL, client01=client)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -401,6 +402,61 @@ embedded_controllers: {{controller01: }}
     ten, other = testbed.hosts["target01"].variables["raid_arrays"]
     assert [member["serial"] for member in ten["members"] + other["members"]] == serials
     assert ten["emulated_delay"] == {"by": "QEMU", "iops": 300} and "emulated_delay" not in other
+
+
+def test_a_cache_tier_of_named_disks():
+    lab = RAID_LAB.replace("kind: raid", "kind: cache")
+    cache = (
+        "cache: {mode: writeback, cached: false, block: 1MiB, origin: {path: /dev/sdd, wwid: a3}, fast: {serial: a2}}"
+    )
+    lab = re.sub(r"raid: \{.*\}", cache, lab)
+    testbed = expanded(lab)
+    host = testbed.hosts["store01"]
+    assert host.variables["cache_tier_caches"] == [
+        {
+            "name": "slow",
+            "origin": {"device": "/dev/sdd", "wwid": "a3"},
+            "fast": {"serial": "a2"},
+            "mode": "writeback",
+            "cached": False,
+            "block_kib": 1024,
+            "purpose": "data",
+        }
+    ]
+    assert host.stages[:3] == ["ramdisk", "cache_tier", "iscsi_target"] and host.variables["raid_arrays"] == []
+    assert {lun["name"]: lun["layer"] for lun in host.variables["iscsi_target_targets"][0]["luns"]}[
+        "slow"
+    ] == "backing-slow"
+    assert "└─ backing-slow on store01: the origin alone" in drawing.draw(testbed)
+    cached = drawing.draw(expanded(lab.replace("cached: false", "cached: true")))
+    assert "└─ backing-slow on store01: write-back cache in blocks of 1024 KiB" in cached
+    # One that is no longer described is still taken down, above the arrays that it may stand on.
+    layers = [{"name": "a", "kind": "backing", "host": "store01", "purpose": "data", "provider": "cache_tier"}]
+    layers.append({**layers[0], "name": "b", "provider": "raid"})
+    stages = expanded(TWO_LINUX, published={"store01": layers}).hosts["store01"].stages
+    assert stages[:4] == ["ramdisk", "raid", "cache_tier", "iscsi_target"]
+
+
+def test_disks_of_a_cache_tier_of_the_embedded_lab():
+    testbed = expanded("""
+all:
+  testbed_id: emb
+  embedded_lab_dir: /lab
+  embedded_lab_netns: n1
+  testbed:
+    disks:
+      - {name: tier, kind: cache, cache: {origin: {emulated: {size: 96MiB, iops: 300, mib_s: 20}}, fast: {emulated: {size: 32MiB}}}}
+targets: {target01: }
+embedded_controllers: {controller01: }
+""")
+    [machine] = testbed.hosts["controller01"].variables["embedded_lab_machines"]
+    assert machine["disks"] == [
+        {"serial": "tier-slow", "size_mib": 96, "iops": 300, "mib_s": 20},
+        {"serial": "tier-fast", "size_mib": 32},
+    ]
+    [cache] = testbed.hosts["target01"].variables["cache_tier_caches"]
+    assert (cache["origin"], cache["fast"]) == ({"serial": "tier-slow"}, {"serial": "tier-fast"})
+    assert cache["emulated_delay"] == {"by": "QEMU", "iops": 300, "mib_s": 20}
 
 
 def test_guests_of_linux_hypervisors_lie_on_their_host():

@@ -19,6 +19,7 @@ TESTS = sorted([*(ROOT / "tests" / "unit").rglob("*.py"), *(ROOT / "tests" / "in
 VALUES = {"self", "root", "monkeypatch"}
 # Tests of what broke off when it had begun, which is no refusal, and of text that a fixture names.
 OTHERS = {
+    "test_a_cache_that_is_not_clean_in_time_stays_and_says_how_much_is_left",
     "test_a_device_of_other_disks_is_not_taken",
     "test_a_folder_that_somebody_removed_is_no_restart",
     "test_a_foreign_array_beside_ours_stays",

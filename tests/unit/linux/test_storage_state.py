@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import socket
 
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import cache_stamp
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import gather, strays
 
 
@@ -55,6 +56,24 @@ def test_gather_reads_every_section(tmp_path):
     assert state["network"] == ["interface eth0", "interface eth0 address 10.9.8.7/24", "interface veth-mine"]
     assert [line.split()[0] for line in state["configuration_files"]] == ["/etc/iscsi/nodes/iqn.a/portal"]
     assert "secret" not in json.dumps(state)
+
+
+def test_stamps_and_mappings_of_cache_tiers_are_told_apart_by_testbed(tmp_path):
+    host(tmp_path)
+    for testbed_id, disk, mapping in (("lab", "vdb", "dm-0"), ("lab-2", "vdc", "dm-1")):
+        write(tmp_path, f"sys/block/{disk}/size", "4096\n")
+        (tmp_path / "dev").mkdir(exist_ok=True)
+        (tmp_path / "dev" / disk).write_bytes(cache_stamp.pack({"testbed_id": testbed_id, "name": "e4"}))
+        write(tmp_path, f"sys/block/{mapping}/size", "2048\n")
+        write(tmp_path, f"sys/block/{mapping}/dm/name", f"storlab:{testbed_id}:e4\n")
+        write(tmp_path, f"sys/block/{mapping}/dm/uuid", f"STORLAB-CACHE:{testbed_id}:e4:00\n")
+        write(tmp_path, f"run/storlab/{testbed_id}/cache_tier.json", "{}")
+    everything = gather(str(tmp_path))
+    assert everything["cache_stamps"] == ["stamp of cache lab-2/e4 on vdc", "stamp of cache lab/e4 on vdb"]
+    assert everything["device_mapper"] == ["storlab:lab-2:e4", "storlab:lab:e4"]
+    write(tmp_path, "run/storlab/lab-2/raid.json", '{"arrays": {}}')
+    mine = gather(str(tmp_path), testbed_id="lab")
+    assert mine["cache_stamps"] == ["stamp of cache lab/e4 on vdb"] and mine["device_mapper"] == ["storlab:lab:e4"]
 
 
 def test_equal_states_have_no_strays(tmp_path):
