@@ -11,6 +11,7 @@ Formats: proc(5) (/proc/stat, /proc/net/dev, /proc/[pid]/stat) and the kernel's 
 
 from __future__ import annotations
 
+import glob
 import operator
 import os
 import re
@@ -27,6 +28,10 @@ SECTOR_BYTES = 512
 # Where a direction's fields of the block statistics begin: I/O done, merged into others, sectors, milliseconds.
 DIRECTIONS = {"read": 0, "write": 4}
 BUSY_MS = 9
+# What the UUID of a cache tier begins with (cache_tier), and of its status what does not only grow.
+CACHE_UUID = "STORLAB-CACHE"
+CACHE_COUNTS = ("read_hits", "read_misses", "write_hits", "write_misses", "demotions", "promotions")
+CACHE_LEVELS = ("dirty", "used", "blocks", "block_bytes")
 
 # ---------------------------------------------------------------- reading
 
@@ -36,9 +41,13 @@ def sample(device: str | None = None, pid: int | None = None, layers: dict[str, 
     there.
 
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
-    device: {name, counts: […]}, layers: {<layer>: {name, counts: […]}}, engine_ticks: {all, <thread>: …}}
+    device: {name, counts: […]}, layers: {<layer>: {name, counts: […]}}, engine_ticks: {all, <thread>: …},
+    caches: {<testbed>:<name>: {counts: […], levels: […]}}}
     """
     reading = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
+    caches = _caches()
+    if caches:
+        reading["caches"] = caches
     counts = device_counts(device) if device else None
     if counts:
         reading["device"] = counts
@@ -143,6 +152,24 @@ def _processors() -> dict[str, Any]:
     return times
 
 
+def _caches() -> dict[str, Any]:
+    """What the caches of testbeds count, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}."""
+    caches = {}
+    for path in glob.glob("/sys/block/dm-*/dm/uuid"):
+        words = (_read(path) or "").strip().split(":")
+        if words[0] == CACHE_UUID and len(words) == 4:
+            # Only here, so that a host without any needs this file alone.
+            from .device_mapper import cache_status, targets
+
+            number = (_read(f"{os.path.dirname(os.path.dirname(path))}/dev") or "").strip()
+            active = targets(number) if number else []
+            status = cache_status(active[0]["text"]) if [target["type"] for target in active] == ["cache"] else None
+            if status:
+                levels = [status[name] for name in CACHE_LEVELS]
+                caches[":".join(words[1:3])] = {"counts": status["counts"], "levels": levels}
+    return caches
+
+
 def _network() -> dict[str, Any]:
     interfaces = {}
     for line in (_read("/proc/net/dev") or "").splitlines():
@@ -190,15 +217,22 @@ def combine(left: Any, other: Any, operation: Any) -> Any:
 def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """What happened between two samples, still in the kernel's units."""
     changed: dict[str, Any] = combine(after, before, operator.sub)
-    return changed
+    return _at_the_end(changed, after)
 
 
 def total(differences: list[Any]) -> dict[str, Any]:
     """Several differences taken as one."""
     together: dict[str, Any] = differences[0]
     for other in differences[1:]:
-        together = combine(together, other, operator.add)
+        together = _at_the_end(combine(together, other, operator.add), other)
     return together
+
+
+def _at_the_end(changed: dict[str, Any], last: dict[str, Any]) -> dict[str, Any]:
+    """How full a cache is does not add up: what it was at the end holds."""
+    for name, cache in changed.get("caches", {}).items():
+        cache["levels"] = last["caches"][name]["levels"]
+    return changed
 
 
 def delta(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -211,8 +245,11 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
 
     {interval_s, cpu: {host_busy_s, host_busy_percent, host_steal_percent, cores, busiest_core_percent, engine_busy_s, busiest_thread_percent},
     device: {name, read: {ios, bytes}, write: {ios, bytes}, busy_percent, latency_mean_ns}, layers: {<layer>: see ``layer_figures``},
-    network: {name: {rx_bytes, tx_bytes}}, interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or
-    thread. The device's latency is from the request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse.
+    network: {name: {rx_bytes, tx_bytes}},
+    caches: {<testbed>:<name>: {read_hits, read_misses, write_hits, write_misses, demotions, promotions, hit_percent, dirty_bytes, used_percent}},
+    interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency is from the
+    request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse. Hits and misses of a cache are I/Os,
+    promotions and demotions blocks, dirty_bytes what only it has at the end.
     """
     interval_s = changed["monotonic_s"]
     figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
@@ -228,8 +265,37 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     }
     if moved:
         figures["network"] = moved
+    caches = {name: _cache_figures(cache) for name, cache in changed.get("caches", {}).items()}
+    if any(caches.values()):
+        figures["caches"] = {name: cache for name, cache in caches.items() if cache}
     figures.update({key: changed[key] for key in ("interrupts", "context_switches") if key in changed})
     return figures
+
+
+def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
+    """Empty of a cache that was put in anew meanwhile, whose counts began at 0."""
+    counts = dict(zip(CACHE_COUNTS, (round(count) for count in cache["counts"])))
+    if min(counts.values()) < 0:
+        return {}
+    figures: dict[str, Any] = dict(counts)
+    hits, seen = (
+        sum(counts[f"{way}_{what}"] for way in DIRECTIONS for what in whats)
+        for whats in (("hits",), ("hits", "misses"))
+    )
+    if seen:
+        figures["hit_percent"] = round(100 * hits / seen, 2)
+    dirty, used, blocks, block_bytes = (round(level) for level in cache["levels"])
+    figures.update(dirty_bytes=dirty * block_bytes, used_percent=round(100 * used / blocks, 1) if blocks else 0.0)
+    return figures
+
+
+def hit_percent(changed: dict[str, Any]) -> float | None:
+    """Of all caches of the host together, weighted by I/Os; None where none was asked."""
+    figures = [_cache_figures(cache) for cache in changed.get("caches", {}).values()]
+    hits, misses = (
+        sum(cache.get(f"{way}_{what}", 0) for cache in figures for way in DIRECTIONS) for what in ("hits", "misses")
+    )
+    return round(100 * hits / (hits + misses), 1) if hits + misses else None
 
 
 def _cpu_figures(changed: dict[str, Any], interval_s: float) -> dict[str, Any]:

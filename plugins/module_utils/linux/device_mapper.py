@@ -22,8 +22,6 @@ TARGET = struct.Struct("=QQiI16s")
 TABLE_STATUS = 3 << 30 | HEAD.size << 16 | 0xFD << 8 | 12
 STATUS_TABLE, BUFFER_FULL, NO_FLUSH = 1 << 4, 1 << 8, 1 << 11
 BUFFER_BYTES = 16384
-# What a cache counts since its table was loaded.
-COUNTS = ("read_hits", "read_misses", "write_hits", "write_misses", "demotions", "promotions")
 
 
 def targets(number: str, table: bool = False, flush: bool = False) -> list[dict[str, Any]]:
@@ -66,7 +64,11 @@ def parse(buffer: bytes) -> list[dict[str, Any]]:
 
 
 def cache_status(text: str) -> dict[str, Any] | None:
-    """What the status of a cache says, see COUNTS and ``dirty``, ``used`` and ``blocks`` (blocks), ``policy``, ``mode``; None of a cache that failed."""
+    """What the status of a cache says; None of a cache that failed.
+
+    {block_bytes, used, blocks, dirty (blocks), counts: [read hits, read misses, write hits, write misses, demotions, promotions] since its table was
+    loaded, mode, policy, migration_threshold (sectors), metadata_mode, needs_check}
+    """
     words = text.split()
     if len(words) < 12 or "/" not in words[1]:
         return None  # 'Fail' or 'Error'
@@ -75,7 +77,7 @@ def cache_status(text: str) -> dict[str, Any] | None:
         "block_bytes": int(words[2]) * 512,
         "used": used,
         "blocks": blocks,
-        **{name: int(word) for name, word in zip(COUNTS, words[4:10])},
+        "counts": [int(word) for word in words[4:10]],
         "dirty": int(words[10]),
     }
     features, rest = _counted(words[11:])

@@ -24,6 +24,8 @@ MOST_ROWS = 3600
 # begun to count anew, is no rate.
 STALE_S = 1.5
 COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent")
+# Of a host with a cache tier.
+CACHE_COLUMN = "cache_hit_percent"
 
 
 class Meter:
@@ -152,10 +154,12 @@ class Series:
         self.begun = time.monotonic()
         self.step, self.ticks = 1, 0
         self.previous: dict[str, Any] = {}
+        self.cached = False
 
     def started(self, sample: dict[str, Any]) -> None:
         """The engine was started: the next row is of the time since this sample."""
         self.previous = sample
+        self.cached = self.cached or "caches" in sample
 
     def add(self, phase: str, sample: dict[str, Any], iops: float | None, bandwidth_bytes_s: float | None) -> None:
         """A row up to this sample; iops and bandwidth_bytes_s as the engine says, None when it does not."""
@@ -178,6 +182,7 @@ class Series:
                 bandwidth_bytes_s,
                 latency,
                 figures["cpu"].get("host_busy_percent"),
+                *([counters.hit_percent(moved)] if self.cached else []),
             ]
         )
         if len(self.rows) > MOST_ROWS:
@@ -186,4 +191,8 @@ class Series:
 
     def content(self) -> dict[str, Any]:
         """The content of series.json."""
-        return {"interval_s": self.step * INTERVAL_S, "columns": list(COLUMNS), "rows": self.rows}
+        return {
+            "interval_s": self.step * INTERVAL_S,
+            "columns": [*COLUMNS, *([CACHE_COLUMN] if self.cached else [])],
+            "rows": self.rows,
+        }

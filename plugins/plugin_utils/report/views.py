@@ -699,6 +699,7 @@ COLUMNS = {
     "iops": ("IOPS", units.iops, "iops"),
     "latency_mean_ns": ("mean latency", units.latency, "ns"),
     "cpu_busy_percent": ("CPU busy of the host, %", lambda value: f"{value:.0f} %", "%"),
+    "cache_hit_percent": ("hits of the cache, %", lambda value: f"{value:.0f} %", "%"),
 }
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters, device_mapper
 from ansible_collections.storlab.testbed.plugins.module_utils.result.derived import cpu_cost
 
 BEFORE = {
@@ -150,3 +150,58 @@ def test_it_works_alone():
         [sys.executable, "-I", "-c", code, counters.__file__], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['context_switches', 'cpu_ticks', 'interrupts', 'monotonic_s', 'network', 'unix_s']"
+
+
+def cached(counts: list, levels: list, **more) -> dict:
+    return {**BEFORE, **more, "caches": {"lab:e4": {"counts": counts, "levels": levels}}}
+
+
+def test_hits_and_misses_of_caches_are_differences_and_what_is_dirty_is_that_of_the_end():
+    # read hits and misses, write hits and misses, demotions, promotions; dirty and used blocks, of 200, of 64 KiB
+    first = cached([100, 50, 10, 5, 1, 40], [9, 60, 200, 65536])
+    middle = cached([160, 60, 30, 15, 1, 42], [3, 61, 200, 65536], monotonic_s=101.0)
+    last = cached([260, 70, 40, 15, 4, 50], [7, 66, 200, 65536], monotonic_s=103.0)
+    expected = {
+        "read_hits": 160,
+        "read_misses": 20,
+        "write_hits": 30,
+        "write_misses": 10,
+        "demotions": 3,
+        "promotions": 10,
+        # (160 + 30) of 220
+        "hit_percent": 86.36,
+        "dirty_bytes": 7 * 65536,
+        "used_percent": 33.0,
+    }
+    assert counters.delta(first, last)["caches"] == {"lab:e4": expected}
+    pieces = [counters.difference(first, middle), counters.difference(middle, last)]
+    assert counters.figures_of(counters.total(pieces))["caches"] == {"lab:e4": expected}
+    assert counters.hit_percent(pieces[0]) == 80.0
+
+
+def test_a_cache_that_was_asked_nothing_has_no_hit_rate_and_one_that_was_put_in_anew_no_figures():
+    quiet = cached([100, 50, 10, 5, 1, 40], [0, 60, 200, 65536])
+    assert "hit_percent" not in counters.delta(quiet, {**quiet, "monotonic_s": 101.0})["caches"]["lab:e4"]
+    anew = cached([3, 2, 1, 0, 0, 4], [0, 4, 200, 65536], monotonic_s=101.0)
+    assert "caches" not in counters.delta(quiet, anew) and "caches" not in counters.delta(BEFORE, AFTER)
+    assert counters.hit_percent(counters.difference(quiet, anew)) is None
+
+
+def test_caches_of_testbeds_are_found_among_the_mappings_of_a_host(monkeypatch):
+    files = {
+        "/sys/block/dm-0/dm/uuid": "STORLAB-CACHE:lab:e4:00ff\n",
+        "/sys/block/dm-0/dev": "253:0\n",
+        # its origin alone, a part of one, and somebody else's
+        "/sys/block/dm-1/dm/uuid": "STORLAB-CACHE:lab:plain:01ff\n",
+        "/sys/block/dm-1/dev": "253:1\n",
+        "/sys/block/dm-2/dm/uuid": "STORLAB-CACHE-PART:lab:e4:blocks:00ff\n",
+        "/sys/block/dm-3/dm/uuid": "LVM-0123\n",
+    }
+    status = "8 27/1280 128 31/272 101 17 203 19 5 36 11 2 metadata2 writeback 2 migration_threshold 2048 smq 0 rw -"
+    answers = {"253:0": [{"type": "cache", "text": status}], "253:1": [{"type": "linear", "text": ""}]}
+    monkeypatch.setattr(counters, "_read", files.get)
+    monkeypatch.setattr(counters.glob, "glob", lambda _pattern: [path for path in files if path.endswith("uuid")])
+    monkeypatch.setattr(device_mapper, "targets", answers.get)
+    assert counters._caches() == {
+        "lab:e4": {"counts": [101, 17, 203, 19, 5, 36], "levels": [11, 31, 272, 65536]},
+    }

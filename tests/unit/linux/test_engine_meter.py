@@ -161,3 +161,18 @@ def test_long_series_are_thinned(host, monkeypatch):
     assert [row[0] for row in series.content()["rows"]] == [4.0, 8.0, 12.0]
     # each is of one second, not of four
     assert [row[5] for row in series.content()["rows"]] == [50.0, 50.0, 50.0]
+
+
+def test_series_of_a_host_with_a_cache_has_its_hit_rate(host):
+    def sample(hits: int, misses: int) -> dict:
+        counts = [hits, misses, 0, 0, 0, 0]
+        return {**host.sample(), "caches": {"lab:e4": {"counts": counts, "levels": [0, 1, 2, 65536]}}}
+
+    series = metering.Series()
+    series.started(sample(5, 5))
+    for hits, misses in ((6, 8), (15, 9), (15, 9)):
+        host.now += 1
+        series.add("measure", sample(hits, misses), 5.5, None)
+    content = series.content()
+    assert content["columns"][-1] == "cache_hit_percent"
+    assert [row[-1] for row in content["rows"]] == [25.0, 90.0, None]
