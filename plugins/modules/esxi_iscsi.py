@@ -49,7 +49,7 @@ options:
     description: Commands that may be outstanding at one LUN. The host takes it over when it starts next, see RV(restart_pending). By default as it is.
     type: int
   port_binding:
-    description: VMkernel interfaces to bind to the adapter.
+    description: VMkernel interfaces to bind to the adapter, each by its name, such as V(vmk1), or by that of the port group that it is on.
     type: list
     elements: str
     default: []

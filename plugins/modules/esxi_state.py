@@ -83,12 +83,13 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.failure import Failure
 from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
+from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import session as esxi
 
 HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
 
 
-def state_of(adapter: dict, stores: dict, machines: list) -> dict:
+def state_of(adapter: dict, stores: dict, machines: list, network: dict) -> dict:
     """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
     lines = {
         "iscsi adapter": [f"software iSCSI {'enabled' if adapter['enabled'] else 'disabled'}"]
@@ -106,6 +107,7 @@ def state_of(adapter: dict, stores: dict, machines: list) -> dict:
             f"{volume['name']} {esxi_datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
             for volume in stores["volumes"]
         ],
+        "network": esxi_network.lines(network),
         "virtual machines": list(machines),
     }
     return {section: sorted(texts) for section, texts in lines.items()}
@@ -117,9 +119,12 @@ def main() -> None:
         with esxi.Session(module.params) as session:
             host = session.host()
             adapter, stores = esxi_iscsi.read(session, host, HOST_OPTIONS), esxi_datastore.read(session, host)
+            network = esxi_network.read(session, host)
             with session.doing("list the virtual machines"):
                 machines = [vm.name for vm in host.vm]
-            module.exit_json(changed=False, about=session.about, storage_state=state_of(adapter, stores, machines))
+            module.exit_json(
+                changed=False, about=session.about, storage_state=state_of(adapter, stores, machines, network)
+            )
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -640,6 +640,9 @@ func (m *iscsiManager) BindVnic(_ *simulator.Context, req *types.BindVnic) soap.
 		body.Fault_ = fault("there is no VMkernel interface "+req.VnicDevice, &types.NotFound{})
 		return body
 	}
+	if body.Fault_ = m.host.network.bindFault(req.VnicDevice); body.Fault_ != nil {
+		return body
+	}
 	for _, name := range m.host.bound {
 		if name == req.VnicDevice {
 			body.Fault_ = fault("bound already", &types.IscsiFaultVnicAlreadyBound{VnicDevice: name})

@@ -44,6 +44,7 @@ type host struct {
 	sys     *simulator.HostSystem
 	storage *storageSystem
 	stores  *datastoreSystem
+	network *networkSystem
 	adapter *types.HostInternetScsiHba
 	base    types.HostStorageDeviceInfo // the devices it has without iSCSI
 	reals   map[string]string           // where portals that were made up lead to
@@ -110,6 +111,7 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	h.stores = &datastoreSystem{HostDatastoreSystem: registry.Get(*sys.ConfigManager.DatastoreSystem).(*simulator.HostDatastoreSystem), host: h}
 	registry.Put(h.storage)
 	registry.Put(h.stores)
+	h.equipNetwork()
 	manager := &iscsiManager{host: h}
 	manager.Self = types.ManagedObjectReference{Type: "IscsiManager", Value: fmt.Sprintf("iscsiManager-%d", number)}
 	registry.Put(manager)

@@ -20,6 +20,7 @@ from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
 from ..core.steps import shown
+from . import network
 from . import options as host_options
 from .adapter import (
     CHAP,
@@ -243,6 +244,7 @@ def give_back(login: Login, steps: list[Any], memory: dict[str, Any]) -> None:
 
 def present(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
     want = check(params)
+    want["port_binding"] = network.devices_of(session, host, want["port_binding"])
     login = Login(session, host, params, want, memories(params, host_name))
     wanted = {entry_key(entry) for entry in entries(want["targets"])} - set(login.record.data.get("targets", []))
     for target in login.state["targets"]:

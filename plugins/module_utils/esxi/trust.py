@@ -10,12 +10,14 @@ that authority's file (``ca_path``). What is refused says which of the two to us
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import socket
 import ssl
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.files import write_whole
 
 PARTIAL_CHAIN = 0x80000  # ssl.VERIFY_X509_PARTIAL_CHAIN, which Python 3.9 has no name for
 OTHER_NAME = (62, 64)  # OpenSSL's codes for a certificate of another host name and of another address
@@ -154,3 +156,34 @@ def _certificate(params: dict[str, Any], context: ssl.SSLContext, binary: bool) 
     line = socket.create_connection((params["hostname"], params["port"]), timeout=params["timeout_s"])
     with line, context.wrap_socket(line, server_hostname=params["hostname"]) as tls:
         return tls.getpeercert(binary)
+
+
+# ---------------------------------------------------------------- for modules of others, which know no fingerprint
+
+
+def handed_on(params: dict[str, Any], file: str) -> dict[str, Any]:
+    """{validate_certs, ca_file}: how a module that knows no ``thumbprint`` checks the certificate that is checked here already.
+
+    ca_file is for the environment's SSL_CERT_FILE; None for what the controller trusts. A certificate that is known by its fingerprint is
+    written to ``file``, and trusted by itself from there on; its name must be right then, because such modules look at it.
+    """
+    if not params["thumbprint"]:
+        return {"validate_certs": bool(params["validate_certs"]), "ca_file": params["ca_path"]}
+    text = ssl.DER_cert_to_PEM_cert(_certificate(params, context_for(params), binary=True))
+    os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+    write_whole(file, text.encode())
+    try:
+        checking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        checking.load_verify_locations(cafile=file)
+        _certificate(params, checking, binary=True)
+    except ssl.SSLCertVerificationError as error:
+        shown = _shown(params)
+        names = f" It is made out to {', '.join(shown['names'])}." if shown and shown["names"] else ""
+        raise Failure(
+            "certificate_untrusted",
+            f"The modules of community.vmware, which make the network, know no thumbprint, and do not take the certificate of "
+            f"{params['hostname']}: {error.verify_message}.{names}",
+            "Set hostname to a name in the certificate; where an authority has signed it, name that one's file in ca_path in place of thumbprint.",
+            fingerprint=shown["fingerprint"] if shown else None,
+        ) from None
+    return {"validate_certs": True, "ca_file": file}

@@ -32,6 +32,28 @@ def _typed(options: dict[str, Any]) -> dict[str, Any]:
 
 OPTIONS = _typed(yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["testbed"]["suboptions"])
 
+# What an ESXi host says of the network that its iSCSI stands on.
+NETWORK: dict[str, Any] = {
+    "uplinks": {
+        "type": "list",
+        "elements": "str",
+        "required": True,
+        "description": "Its physical adapters for iSCSI, such as vmnic2.",
+    },
+    "addresses": {
+        "type": "list",
+        "elements": "str",
+        "required": True,
+        "description": "An IPv4 address for each of them, in their order, with the length of its network, such as 192.0.2.21/24.",
+    },
+    "mtu": {"type": "int", "default": 1500, "description": "MTU of the switch and the interfaces in bytes."},
+    "vlan": {"type": "int", "default": 0, "description": "The VLAN of the interfaces; 0 for none."},
+    "switch": {
+        "type": "str",
+        "description": "A switch that is there and has these uplinks; it stays as it is. By default one is made.",
+    },
+}
+
 # What an inventory may say besides testbed and the roles' variables. Whoever adds one adds it here.
 TEXT, BOOL, LIST, DICT, ANY = {"type": "str"}, {"type": "bool"}, {"type": "list"}, {"type": "dict"}, {"type": "raw"}
 WORDS = {
@@ -51,6 +73,11 @@ WORDS = {
     "testbed_esxi": {
         **DICT,
         "description": "How an ESXi host is reached: the login options of storlab.testbed.esxi_state.",
+    },
+    "testbed_network": {
+        **DICT,
+        "description": "The network of an ESXi host that its iSCSI stands on: switch, port groups and VMkernel interfaces are made, and bound (docs/esxi.md).",
+        "suboptions": NETWORK,
     },
     "testbed_windows": {**BOOL, "description": "Whether the host runs Windows. By default as ansible_connection says."},
     "testbed_take_over": {

@@ -29,9 +29,11 @@ from typing import Any
 
 from ...module_utils.core.cache_modes import BLOCK_KIB
 from ...module_utils.core.cache_modes import words as cache_words
+from ...module_utils.core.failure import Failure
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
-from .description import GROUPS, OPTIONS, WORDS
+from ...module_utils.esxi import network as esxi_network
+from .description import GROUPS, NETWORK, OPTIONS, WORDS
 from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
 
 IQN_AUTHORITY = "iqn.2026-11.test.storlab"
@@ -216,6 +218,8 @@ class _Expansion:
             self._target(testbed.hosts[name])
         for name in testbed.targets + testbed.initiators:
             self._sessions(testbed.hosts[name])
+        for host in testbed.hosts.values():
+            self._esxi_network(host)
         self._suffixes()
         for name in testbed.targets + testbed.initiators:
             self._datastores(testbed.hosts[name])
@@ -536,6 +540,60 @@ class _Expansion:
         return f"{self.prefix}:{_iqn_part(host.name)}{loopback}"
 
     # ---- initiators
+
+    def _esxi_network(self, host: Host) -> None:
+        """What iSCSI stands on in an ESXi host: one interface an uplink, each with a port group of its own, which are then bound."""
+        variable, words = f"testbed_network of {host.name}", host.own.get("testbed_network")
+        switches: list[dict[str, Any]] = []
+        ports: list[dict[str, Any]] = []
+        if words is not None and host.platform != "esxi":
+            self.problem(variable, None, "is for ESXi hosts only", "remove it; networks of other hosts are their own")
+        elif isinstance(words, dict):
+            network = fit_mapping(variable, words, NETWORK, self.testbed.problems)
+            if network is not UNFIT:
+                switches, ports = self._switches_and_ports(variable, network)
+        elif words is not None:
+            self.problem(variable, words, "", "write a mapping with uplinks and addresses")
+        if host.platform == "esxi":
+            because = "testbed_network" if words else "nothing said of its network"
+            self.derive(host, "esxi_network_switches", switches, because)
+            ports = self.derive(host, "esxi_network_ports", ports, because)
+        if host.name in self.testbed.targets + self.testbed.initiators:
+            bound = [port["port_group"] for port in mappings(ports) if port.get("port_group")]
+            because = "the interfaces of its network" if bound else "no interfaces of its own for iSCSI"
+            self.derive(host, "iscsi_initiator_esxi_port_binding", bound, because)
+
+    def _switches_and_ports(
+        self, variable: str, network: dict[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        uplinks, addresses, name = network["uplinks"], network["addresses"], f"storlab-{self.testbed.testbed_id}"
+        if not uplinks or len(uplinks) != len(addresses):
+            self.problem(
+                f"{variable} addresses",
+                addresses,
+                f"for the uplinks {', '.join(uplinks) or 'none'}",
+                "write one address for each uplink",
+            )
+            return [], []
+        switch = network.get("switch") or name
+        switches = [] if network.get("switch") else [{"name": name, "uplinks": uplinks, "mtu": network["mtu"]}]
+        same = {"switch": switch, "vlan": network["vlan"], "mtu": network["mtu"]}
+        ports = [
+            {"port_group": f"{name}-{number}", "uplink": uplink, "address": address, **same}
+            for number, (uplink, address) in enumerate(zip(uplinks, addresses), 1)
+        ]
+        try:
+            esxi_network.check(switches, ports)
+        except Failure as failure:
+            wrong, remedy = failure.details, failure.remedy.rstrip(".")
+            self.problem(
+                f"{variable} (from which follows {wrong['variable']})",
+                wrong["value"],
+                "",
+                remedy[:1].lower() + remedy[1:],
+            )
+            return [], []
+        return switches, ports
 
     def _sessions(self, host: Host) -> None:
         """Sessions follow from the targets' access lists: whoever is in one logs in, to what it may see there."""
@@ -881,6 +939,9 @@ class _Expansion:
                 host.stages.insert(1, "raid")
             if target and (values["cache_tier_caches"] or "cache_tier" in providers):
                 host.stages.insert(host.stages.index("iscsi_target"), "cache_tier")
+            # What was made of its network is recorded on the controller, whatever is described by now.
+            if host.platform == "esxi" and initiator:
+                host.stages.append("esxi_network")
             # A target logs in to itself, or has datastores, only where that is described, or was when it was built.
             if initiator or (target and (values["iscsi_initiator_targets"] or {"target", "initiator"} & kinds)):
                 host.stages.append("iscsi_initiator")

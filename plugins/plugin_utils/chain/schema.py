@@ -27,7 +27,8 @@ TEMPLATE = {"type": "string", "pattern": r"\{\{.*\}\}"}
 def schema(roles: dict[str, Any]) -> dict[str, Any]:
     """The schema of group_vars and host_vars. roles: {role: {variable: option}}."""
     variables: dict[str, Any] = {
-        name: {key: word[key] for key in ("type", "description")} for name, word in WORDS.items()
+        name: {key: word[key] for key in ("type", "description", "suboptions") if key in word}
+        for name, word in WORDS.items()
     }
     variables["testbed"] |= {"suboptions": OPTIONS}
     for options in roles.values():

@@ -633,3 +633,68 @@ hypervisors: {esx01: {testbed_esxi: {is: set}}}
 def test_one_portal_is_said_once():
     for host in expanded(TWO_LINUX).hosts.values():
         assert not any("other_portals" in one for one in host.variables["iscsi_initiator_targets"])
+
+
+ESXI_NETWORK = """
+all:
+  testbed_id: lab
+  testbed: {disks: [{name: ds1, size: 2GiB}], datastores: [{disk: ds1}]}
+targets: {store01: {ansible_host: 192.0.2.11}}
+hypervisors:
+  esxi01:
+    testbed_esxi: {is: set}
+    testbed_network: {uplinks: [vmnic2, vmnic3], addresses: [192.0.2.21/24, 192.0.2.22/24], mtu: 9000, vlan: 7}
+  esxi02: {testbed_esxi: {is: set}}
+"""
+
+
+def test_the_network_of_an_esxi_host_is_said_once_and_bound():
+    testbed = expanded(ESXI_NETWORK)
+    values = testbed.hosts["esxi01"].variables
+    assert values["esxi_network_switches"] == [{"name": "storlab-lab", "uplinks": ["vmnic2", "vmnic3"], "mtu": 9000}]
+    same = {"switch": "storlab-lab", "vlan": 7, "mtu": 9000}
+    assert values["esxi_network_ports"] == [
+        {"port_group": "storlab-lab-1", "uplink": "vmnic2", "address": "192.0.2.21/24", **same},
+        {"port_group": "storlab-lab-2", "uplink": "vmnic3", "address": "192.0.2.22/24", **same},
+    ]
+    assert values["iscsi_initiator_esxi_port_binding"] == ["storlab-lab-1", "storlab-lab-2"]
+    other = testbed.hosts["esxi02"].variables
+    assert (other["esxi_network_ports"], other["iscsi_initiator_esxi_port_binding"]) == ([], [])
+    stages = {name: host.stages for name, host in testbed.hosts.items()}
+    assert stages["esxi01"].index("esxi_network") < stages["esxi01"].index("iscsi_initiator")
+    assert "esxi_network" in stages["esxi02"] and "esxi_network" not in stages["store01"]
+
+
+def test_a_switch_that_is_there_is_not_made():
+    text = ESXI_NETWORK.replace("vlan: 7", "switch: vSwitch7")
+    values = expanded(text).hosts["esxi01"].variables
+    assert values["esxi_network_switches"] == []
+    assert [port["switch"] for port in values["esxi_network_ports"]] == ["vSwitch7", "vSwitch7"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (", 192.0.2.22/24", "", "one address for each uplink"),
+        ("192.0.2.22/24", "192.0.2.22", "with the length of its network"),
+        ("mtu: 9000", "mtu: 9217", "9217"),
+        ("vlan: 7", "vlans: 7", "vlan"),
+        ("testbed_id: lab", "testbed_id: a-name-of-twenty-five-lett", "31 characters"),
+    ],
+)
+def test_a_network_that_cannot_be_is_told_by_its_word(old, new, named):
+    lab = lab_of(ESXI_NETWORK.replace(old, new))
+    problems = [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+    assert any("testbed_network" in problem and "esxi01" in problem and named in problem for problem in problems), (
+        problems
+    )
+
+
+def test_only_esxi_hosts_have_a_network_to_be_made():
+    text = ESXI_NETWORK.replace(
+        "ansible_host: 192.0.2.11",
+        "ansible_host: 192.0.2.11, testbed_network: {uplinks: [eth1], addresses: [192.0.2.11/24]}",
+    )
+    lab = lab_of(text)
+    problems = [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+    assert any("testbed_network of store01" in problem for problem in problems), problems
