@@ -258,6 +258,22 @@ machines:
   type: list
   elements: dict
   sample: [{host: hypervisor01, figure: null_iops, change_percent: -12.1, p: 0.0004}]
+networks:
+  description: What the network alone carried on each side, before its points were measured.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    side:
+      description: V(baseline) or V(candidate).
+      returned: always
+      type: str
+      sample: baseline
+    text:
+      description: The sentence.
+      returned: always
+      type: str
+      sample: "hypervisor01 to target01 (10.0.5.10): the network alone carried 9.41 Gbit/s there and 9.38 Gbit/s back, in 81.0 µs there and back."
 unmatched:
   description: Points and metrics that only one side has measured.
   returned: success

@@ -889,6 +889,26 @@ class _Expansion:
 
     # ---- measuring
 
+    def _links(self, host: Host) -> list[dict[str, str]]:
+        """[{target, address}] of the Linux targets on other machines that a host's sessions and mounts go to, each once."""
+        links = []
+        for target in self.testbed.targets:
+            exports = mappings(self.testbed.hosts[target].variables.get("iscsi_target_targets"))
+            names = {export.get("name") for export in exports}
+            for session in mappings(host.variables.get("iscsi_initiator_targets")):
+                if session.get("iqn") in names:
+                    ways = [session.get("portal"), *mappings(session.get("other_portals"))]
+                    links += [(target, way.get("address")) for way in mappings(ways)]
+        for store in self.testbed.stores:
+            if store.over and host.name in store.hosts:
+                addresses = addresses_of(self.testbed.hosts[store.over.target].own)
+                links += [(store.over.target, address) for address, _port in addresses[:1]]
+        return [
+            {"target": target, "address": str(address)}
+            for target, address in dict.fromkeys(links)
+            if address and target != host.name and self.testbed.hosts[target].platform == "linux"
+        ]
+
     def _measured(self) -> None:
         # The embedded lab makes its guests: one that nobody describes is not there.
         listed = [mappings(host.variables.get("guest_vm_guests")) for host in self.testbed.hosts.values()]
@@ -905,6 +925,13 @@ class _Expansion:
                 "windows" if windows else "linux",
                 f"{name} runs {host.platform.capitalize()}",
             )
+            links = self._links(host) if host.platform == "linux" else []
+            because = (
+                "the targets that it logs in to or mounts from"
+                if links
+                else "no Linux target that it reaches over a network"
+            )
+            self.derive(host, "benchmark_networks", links, because)
             profile = self.derive(host, "benchmark_profile", "", "nothing names one")
             if profile and host.own.get("benchmark_workloads"):
                 host.own["benchmark_workloads"] = []

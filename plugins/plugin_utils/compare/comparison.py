@@ -18,7 +18,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.result import PARTS
 from ..store.cells import Cell, pool
-from . import beats, gate, points, stats, timeline
+from . import beats, gate, networks, points, stats, timeline
 from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
 from .points import FIELDS, LEAST_REPETITIONS, LEAST_RUNS, SELECTORS, SIDES, Metric, field_of
@@ -403,6 +403,11 @@ def compare_runs(
         **comparison,
         "headline": f"{comparison['headline']} {beats.headline(changed)}".rstrip(),
         "machines": changed,
+        "networks": [
+            {"side": name, "text": text}
+            for name, side in zip(SIDES, sides)
+            for text in dict.fromkeys(networks.sentence(line) for run in side["runs"] for line in run.networks)
+        ],
         **{
             name: {
                 "label": side["label"],

@@ -16,7 +16,7 @@ from ...module_utils.core.layers import KINDS, down
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
-from ..compare import beats
+from ..compare import beats, networks
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
 from ..store.load import Run, under
@@ -109,6 +109,7 @@ class Report:
     next_step: str = ""
     targets: list[Any] = field(default_factory=list)  # {target, verdict, why}, by verdicts.judge
     beats: list[Any] = field(default_factory=list)  # {host, figure, values, verdict, …}, by compare/beats.py
+    networks: list[Any] = field(default_factory=list)  # lines of network.jsonl, each with used, by compare/networks.py
     unplayed: list[Any] = field(default_factory=list)  # {host, note}: which beats were not played, and why
     verified: str = ""  # what verify_results said of these results; empty when it was not asked
 
@@ -163,6 +164,7 @@ def build(run: Run, title: str | None = None) -> Report:
         installations=run.installations,
         beats=beats.drifts(run.beats),
         unplayed=_unplayed(run.beats),
+        networks=_networks(run.networks, waterfalls),
         engines=_engines(measured),
         ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
@@ -180,6 +182,23 @@ def _unplayed(lines: list[Any]) -> list[dict[str, str]]:
     """Why beats lack figures, each host and reason once."""
     reasons = dict.fromkeys((line["host"], line["note"]) for line in lines if line.get("note"))
     return [{"host": host, "note": note} for host, note in reasons]
+
+
+def _networks(lines: list[Any], waterfalls: list[Waterfall]) -> list[dict[str, Any]]:
+    """The links, each with the point that used most of it, where that can be told."""
+    rates = [
+        (step.cell.host, step.cell.layer, step.cell.workload_id, way, figures["bandwidth_bytes_s"].value)
+        for waterfall in waterfalls
+        for step in waterfall.steps
+        if step.cell.kind in networks.OVER_NETWORK
+        for way, figures in step.cell.figures.items()
+        if "bandwidth_bytes_s" in figures
+    ]
+    return [
+        {**line, "sentence": networks.sentence(line), **({"used": most} if most else {})}
+        for line in lines
+        for most in [networks.used(line, lines, rates)]
+    ]
 
 
 def _engines(measured: list[Any]) -> list[str]:

@@ -286,6 +286,7 @@ def results_json(report: Report) -> str:
         "points": [_without_histograms(point) for point in report.points],
         "installations": report.installations,
         **({"beats": report.beats, "beats_unplayed": report.unplayed} if report.beats or report.unplayed else {}),
+        **({"networks": report.networks} if report.networks else {}),
         "hosts": {
             machine["host"]: {"machine": machine["machine"], "environment": dict(machine["all"])}
             for machine in report.machines
@@ -383,6 +384,7 @@ def content(report: Report) -> dict[str, Any]:
         "others": [section for section in sections if section is not first],
         "views": views.of_run(report, choices),
         "steady": views.steady_states(report, choices),
+        "networks": views.networks(report),
         "beats": views.beats(report),
         "clients": views.clients(report, choices),
         "published": views.published(report, choices),
@@ -444,6 +446,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
                 ("installations", "Installations"),
                 ("published", "Published"),
                 ("clients", "Clients"),
+                ("networks", "Network"),
                 ("beats", "Beat"),
                 ("steady", "Steady state"),
             )

@@ -152,6 +152,7 @@ class Pseudonyms:
                 run.environments,
                 run.record,
                 run.beats,
+                run.networks,
                 run.damaged,
             ],
             "",
@@ -270,6 +271,7 @@ class Pseudonyms:
             record=self.value(run.record),
             installations=[self.value(timed) for timed in run.installations],
             beats=[self.value(beat) for beat in run.beats],
+            networks=[self.value(line) for line in run.networks],
             damaged=self.value(run.damaged),
         )
 

@@ -20,6 +20,7 @@ from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.derived import power
 from ..compare.beats import LEAST_TREND, moved_words
+from ..compare.networks import rate as bit_rate
 from ..compare.words import BEATS
 from ..store.cells import ESXI, Cell, Figure, bounds_of
 from ..store.flatten import flatten
@@ -1071,6 +1072,43 @@ def beats(report: Report) -> dict[str, Any] | None:
         "least": LEAST_TREND,
         "unplayed": report.unplayed,
         "table": Table("Reference beat", head, rows) if rows else None,
+    }
+
+
+def networks(report: Report) -> dict[str, Any] | None:
+    """{unmeasured, table}: what the network alone carried between two hosts, and which layer used most of it."""
+    if not report.networks:
+        return None
+    rows = []
+    for line in report.networks:
+        if "note" in line:
+            continue
+        most = line.get("used")
+        rows.append(
+            (
+                "",
+                line["host"],
+                [
+                    words(f"{line['target']} ({line['address']})"),
+                    *(cell(line[key], bit_rate(line[key])) for key in ("to_target_bits_s", "from_target_bits_s")),
+                    cell(line["round_trip_ns"], units.latency(line["round_trip_ns"])),
+                    cell(most and 100 * most["share"], units.percent(most["share"]) if most else ""),
+                    words(f"{most['layer']}, {most['workload']}, {most['way']}" if most else ""),
+                ],
+            )
+        )
+    head = [
+        ("Host", False),
+        ("Target", False),
+        ("to the target", True),
+        ("from the target", True),
+        ("there and back", True),
+        ("most used", True),
+        ("by", False),
+    ]
+    return {
+        "unmeasured": [line["sentence"] for line in report.networks if "note" in line],
+        "table": Table("Network alone", head, rows) if rows else None,
     }
 
 

@@ -16,7 +16,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
-from . import additions, beats, store, verify
+from . import additions, beats, networks, store, verify
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
@@ -43,6 +43,7 @@ class Run:
     results: list[dict[str, Any]] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
     installations: list[Any] = field(default_factory=list)  # of operating systems, as docs/results.md says
+    networks: list[Any] = field(default_factory=list)  # what the network alone carried, see networks.py
     beats: list[Any] = field(default_factory=list)  # what hosts played before rounds, see beats.py
     damaged: list[Any] = field(default_factory=list)  # {file, reason}
     verified: dict[str, Any] | None = None  # the last verdict of verify_results, see verify.py
@@ -151,6 +152,8 @@ def read_run(folder: str) -> Run:
     run.installations = _installations(run)
     run.verified = verify.kept(folder)
     run.beats, damaged = beats.read(folder, store.parse)
+    run.damaged += damaged
+    run.networks, damaged = networks.read(folder, store.parse)
     run.damaged += damaged
     return run
 

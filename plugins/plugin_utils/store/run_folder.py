@@ -22,7 +22,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
-from . import additions, beats, ledger
+from . import additions, beats, ledger, networks
 
 # What a host leaves for one point. meta.json is what its runner noted.
 FILES = (
@@ -113,7 +113,7 @@ def ledger_files(run_dir: str) -> list[Any]:
     return sorted(
         name
         for name in files
-        if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json", beats.FILE)
+        if name in ("run.json", "layers.json", "prepared.json", "search.json", "clocks.json", beats.FILE, networks.FILE)
         or (
             name.startswith(("points/", "hosts/", "installations/", "preparation/", f"{additions.FOLDER}/"))
             and not name.endswith(".log")
@@ -241,13 +241,29 @@ def add_beat(run_dir: str, host: str, beat: dict[str, Any]) -> None:
     """A line in beats.jsonl: what a host played before a round, or why it does not. Once, however often it is taken; an empty one is none."""
     if not beat:
         return
-    line = json.dumps({**beat, "host": host}, sort_keys=True).encode() + b"\n"
+    _add_line(run_dir, beats.FILE, {**beat, "host": host})
+
+
+def add_network(run_dir: str, line: dict[str, Any]) -> None:
+    """A line in network.jsonl: what the network between two hosts carried, or why that is not known."""
+    _add_line(run_dir, networks.FILE, line)
+
+
+def network_known(run_dir: str, host: str, target: str, address: str) -> dict[str, Any] | None:
+    """The line of this link, if it was measured for this run already."""
+    lines, _damaged = networks.read(run_dir, json.loads)
+    link = (host, target, address)
+    return next((line for line in lines if (line["host"], line["target"], line["address"]) == link), None)
+
+
+def _add_line(run_dir: str, name: str, entry: dict[str, Any]) -> None:
+    line = json.dumps(entry, sort_keys=True).encode() + b"\n"
     with _writing(run_dir):
         os.makedirs(run_dir, exist_ok=True)
     with locked(run_dir):
-        known = _content(os.path.join(run_dir, beats.FILE)) or b""
+        known = _content(os.path.join(run_dir, name)) or b""
         if line not in known.splitlines(keepends=True):
-            _write(run_dir, {beats.FILE: known + line})
+            _write(run_dir, {name: known + line})
 
 
 def layers(run_dir: str) -> dict[str, Any]:

@@ -698,3 +698,20 @@ def test_only_esxi_hosts_have_a_network_to_be_made():
     lab = lab_of(text)
     problems = [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
     assert any("testbed_network of store01" in problem for problem in problems), problems
+
+
+def test_the_network_is_measured_towards_what_a_client_logs_in_to_or_mounts_from():
+    lab = expanded(NFS)
+    links = {name: host.variables.get("benchmark_networks") for name, host in lab.hosts.items()}
+    assert links == {
+        "store01": [],
+        "client01": [{"target": "store01", "address": "192.0.2.11"}],
+        "client02": [{"target": "store01", "address": "192.0.2.11"}],
+    }
+    text = TWO_LINUX.replace(
+        "{ansible_host: 192.0.2.11}", "{ansible_host: ssh.lab.example, testbed_address: [192.0.2.31, 192.0.2.32]}"
+    )
+    assert expanded(text).hosts["client01"].variables["benchmark_networks"] == [
+        {"target": "store01", "address": "192.0.2.31"},
+        {"target": "store01", "address": "192.0.2.32"},
+    ]

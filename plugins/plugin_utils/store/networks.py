@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The network ceilings of a run: ``<run>/network.jsonl``, a line for each link that was measured before the points, and nothing is ever changed::
+
+    {host, target, address, started_utc, seconds?, streams?, to_target_bits_s?, from_target_bits_s?, round_trip_ns?, round_trip_least_ns?, note?}
+
+``note`` says why the figures are absent. What is measured: module_utils/run/net_ceiling.py.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from typing import Any
+
+FILE = "network.jsonl"
+FIGURES = ("to_target_bits_s", "from_target_bits_s", "round_trip_ns", "round_trip_least_ns")
+WORDS = ("host", "target", "address", "started_utc")
+
+
+def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """(the newest line of each link, in the order of host, target and address, [{file, reason}] of what cannot be used)."""
+    try:
+        with open(os.path.join(run_dir, FILE), "rb") as handle:
+            content = handle.read().splitlines()
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [{"file": FILE, "reason": f"it cannot be read: {error}"}]
+    links: dict[tuple[str, ...], dict[str, Any]] = {}
+    damaged = []
+    for number, raw in enumerate(content, start=1):
+        try:
+            line = parse(raw)
+            reason = _problem(line)
+        except (ValueError, RecursionError) as error:
+            line, reason = None, f"it cannot be read: {error}"
+        if reason:
+            damaged.append({"file": FILE, "reason": f"line {number}: {reason}"})
+            continue
+        link = (line["host"], line["target"], line["address"])
+        # A measurement that failed takes no figure away.
+        if "note" not in line or link not in links:
+            links[link] = line
+    return [links[link] for link in sorted(links)], damaged
+
+
+def _problem(line: Any) -> str | None:
+    if not isinstance(line, dict) or any(not isinstance(line.get(key), str) for key in WORDS):
+        return "it is no link between two hosts"
+    if "note" in line:
+        return None if isinstance(line["note"], str) and line["note"] else "its note says nothing"
+    for key in FIGURES:
+        figure = line.get(key)
+        if type(figure) not in (int, float) or not math.isfinite(figure) or figure <= 0:
+            return f"its {key} is no rate and no time"
+    return None
