@@ -136,6 +136,12 @@ options:
         description: How long a workload runs on a layer before its first repetition there is measured.
         type: float
         default: 0
+      warmup_turns:
+        description:
+          - How often that is done at most on a host with cache tiers. It ends when the hit rates of two turns in a row differ by 2 percentage points or
+            less. Results list them.
+        type: int
+        default: 1
       drop_caches:
         description: Whether the host's page cache is emptied before a point that goes through it. Whether it is empty is checked.
         type: bool

@@ -32,7 +32,7 @@ options:
       - What O(action=start) measures, a mapping of C(points) (each C(point_id), C(layer), C(workload), C(workload_id), C(repetition), C(seed),
         and C(servers) when it is measured on many hosts), C(layers) that are measured, C(known_layers) of the whole testbed,
         C(repetitions), C(allow_device) and optionally C(grace_s), and the following.
-      - C(prepare), a mapping of C(fill), C(precondition_passes), C(precondition_block_bytes), C(warmup_s), C(drop_caches) and
+      - C(prepare), a mapping of C(fill), C(precondition_passes), C(precondition_block_bytes), C(warmup_s), C(warmup_turns), C(drop_caches) and
         C(zero_before). A layer is written
         before its first point; C(prepared) (by layer, what C(preparation) and C(prepared) of a stored result say) spares that
         when it is the very same instance of the device.

@@ -42,6 +42,9 @@ class _Estimate:
         self.seconds += writing.passes * len(job["parts"]) * (job["size_bytes"] or 0) / WRITE_BYTES_S
         return preparation.Written(None, None)
 
+    def hit_percent(self) -> float | None:
+        return None
+
     def warm_up(self, job: dict[str, Any], seconds: float) -> None:
         self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})
 

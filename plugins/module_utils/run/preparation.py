@@ -7,7 +7,8 @@
   block of a thin device or a sparse file has to find room for it, which no later one has.
 - *precondition*: the whole layer is written so many times in a row, sequentially, in blocks of 128 KiB: SNIA's workload-independent
   preconditioning, which takes two passes. It fills too.
-- *warm-up*: the point's own workload for a while, before its first repetition; its figures are kept apart.
+- *warm-up*: the point's own workload for a while, before its first repetition; its figures are kept apart. On a host with a cache again and again, until
+  the hit rates of two turns in a row are alike, when more than one turn is allowed.
 - *dropped caches*: before each buffered point, and checked.
 - *zeroes*: the whole layer is written with zeroes before each point, each case or each round, where that is asked for.
 
@@ -31,12 +32,17 @@ OPTIONS: dict[str, Any] = {
     "precondition_passes": {"type": "int", "default": 0},
     "precondition_block_bytes": {"type": "raw", "default": 128 << 10},  # or a size such as 1m
     "warmup_s": {"type": "float", "default": 0},
+    "warmup_turns": {"type": "int", "default": 1},
     "drop_caches": {"type": "bool", "default": True},
     "zero_before": {"type": "str", "choices": ["nothing", "round", "case", "point"], "default": "nothing"},
 }
 DEFAULTS = {name: option["default"] for name, option in OPTIONS.items()}
 # What of a point is another one when zeroes are written again. A case is a workload on a layer: its repetitions are one where they follow each other.
 ZEROED_FOR = {"round": "repetition", "case": "workload_id", "point": "point_id"}
+
+
+# So near are the hit rates of a cache that is warm, in percentage points.
+STEADY_HITS = 2
 
 
 class Writing(NamedTuple):
@@ -68,6 +74,9 @@ class Executor(Protocol):
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         """Run the job's workload for so long; why that failed, or None."""
 
+    def hit_percent(self) -> float | None:
+        """Of the caches of the host during the last warm-up; None without a cache."""
+
     def drop_page_cache(self, job: dict[str, Any]) -> bool:
         """Empty the page cache; whether nothing of the layer is left in it."""
 
@@ -81,7 +90,9 @@ class Preparation:
         self.written: dict[
             str, dict[str, Any] | Failure
         ] = {}  # layer -> {utc, instance?}, or the Failure of the only attempt
-        self.warmed: set[tuple[str, str]] = set()  # (layer, workload_id)
+        self.warmed: dict[
+            tuple[str, str], list[float]
+        ] = {}  # (layer, workload_id) -> hit rates of a cache, turn after turn
         self.zeroed: dict[str, Any] = {}  # layer -> point, case or round that it was written with zeroes for
 
     def before(self, jobs: list[dict[str, Any]], meta: dict[str, Any]) -> None:
@@ -102,9 +113,10 @@ class Preparation:
                 meta["prepared"] = self._written(job, wanted)
             meta["preparation"] = dict(wanted)
         if self.prepare["warmup_s"]:
-            for measured in jobs:
-                self._warm_up(measured)
+            hits = [self._warm_up(measured) for measured in jobs]
             meta["preparation"]["warmup_s"] = self.prepare["warmup_s"]
+            if hits[0]:
+                meta["preparation"]["warmup_hit_percent"] = hits[0]
         if job["path"] is not None:
             meta["preparation"]["page_cache"] = self._page_cache(jobs)
             if meta["preparation"]["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
@@ -157,13 +169,24 @@ class Preparation:
             **({"zeroed_s": round(written.wall_s, 3)} if written.wall_s is not None else {}),
         }
 
-    def _warm_up(self, job: dict[str, Any]) -> None:
-        if (job["layer"], job["workload_id"]) in self.warmed:
-            return
-        error = self.executor.warm_up(job, self.prepare["warmup_s"])
-        if error:
-            raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", self.executor.remedy)
-        self.warmed.add((job["layer"], job["workload_id"]))
+    def _warm_up(self, job: dict[str, Any]) -> list[float]:
+        """The hit rate of the host's caches in each turn; empty without a cache, or when nobody asked for more than one turn."""
+        key = (job["layer"], job["workload_id"])
+        if key in self.warmed:
+            return self.warmed[key]
+        hits: list[float] = []
+        for _turn in range(self.prepare["warmup_turns"]):
+            error = self.executor.warm_up(job, self.prepare["warmup_s"])
+            if error:
+                raise Failure("warmup_failed", f"{job['layer']} could not be warmed up: {error}", self.executor.remedy)
+            hit_percent = self.executor.hit_percent() if self.prepare["warmup_turns"] > 1 else None
+            if hit_percent is None:
+                break
+            hits.append(hit_percent)
+            if len(hits) > 1 and abs(hits[-1] - hits[-2]) <= STEADY_HITS:
+                break
+        self.warmed[key] = hits
+        return hits
 
     def _page_cache(self, jobs: list[dict[str, Any]]) -> str:
         buffered = [job for job in jobs if not job["workload"]["direct"]]

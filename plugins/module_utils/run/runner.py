@@ -316,6 +316,7 @@ class Supervisor:
         self.flags: list[Any] = []
         self.unpacked: list[Any] = []  # what was prepared or played since the last point
         self.mhz = counters.nominal_mhz()
+        self.hits: float | None = None  # of the last warm-up
         self.stopping = False
         self.prctl = ctypes.CDLL(None).prctl
         self.state: dict[str, Any] = {"status": "running", "points": len(plan["points"]), "failed": 0}
@@ -475,7 +476,12 @@ class Supervisor:
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
         folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
-        return _exit_error(self._fio(folder, {**job, "workload": workload}, phase="warmup"), folder)
+        ran = self._fio(folder, {**job, "workload": workload}, phase="warmup")
+        self.hits = counters.hit_percent(ran["changed"]) if ran["changed"] else None
+        return _exit_error(ran, folder)
+
+    def hit_percent(self) -> float | None:
+        return self.hits
 
     def drop_page_cache(self, job: dict[str, Any]) -> bool:
         if not memory.drop_page_cache():

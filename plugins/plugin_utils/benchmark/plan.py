@@ -112,6 +112,8 @@ def validate_prepare(given: dict[str, Any], engine: str = "fio") -> dict[str, An
     for key in ("precondition_passes", "warmup_s"):
         if prepare[key] < 0:
             raise bad_value(f"prepare.{key}", prepare[key], "Use a number of at least 0.")
+    if prepare["warmup_turns"] < 1:
+        raise bad_value("prepare.warmup_turns", prepare["warmup_turns"], "Use a number of at least 1.")
     if preparation.zeroes(prepare) and prepare["precondition_passes"]:
         raise bad_value(
             "prepare.zero_before",
@@ -311,6 +313,8 @@ def make_point(
     used = {key: prepare[key] for key in ("precondition_passes", "warmup_s") if prepare[key]}
     if prepare["precondition_passes"]:
         used["precondition_block_bytes"] = prepare["precondition_block_bytes"]
+    if prepare["warmup_s"] and prepare["warmup_turns"] > 1:
+        used["warmup_turns"] = prepare["warmup_turns"]
     if not workload["direct"]:
         used["drop_caches"] = prepare["drop_caches"]
     if preparation.zeroes(prepare):

@@ -277,6 +277,9 @@ class WindowsRun(WindowsScripts):
             times_s.append(done.get("wall_s"))
         return None
 
+    def hit_percent(self) -> float | None:
+        return None
+
     def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
         point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}}
         done = self._execute(

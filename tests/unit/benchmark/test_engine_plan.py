@@ -326,6 +326,7 @@ def test_exclusions():
         ({"variant": "a/b"}, "variant"),
         ({"variant": ""}, "variant"),
         ({"prepare": {"warmup_s": -1}}, "prepare.warmup_s"),
+        ({"prepare": {"warmup_turns": 0}}, "prepare.warmup_turns"),
         ({"prepare": {"precondition_block_bytes": "3"}}, "prepare.precondition_block_bytes"),
         ({"prepare": {"zero_before": "case", "precondition_passes": 2}}, "prepare.zero_before"),
         ({"prepare": {"zero_before": "point"}, "engine": "iometer"}, "prepare.zero_before"),
@@ -400,6 +401,7 @@ def test_preparation_is_complete_and_in_bytes():
         "precondition_passes": 0,
         "precondition_block_bytes": 1 << 20,
         "warmup_s": 2.5,
+        "warmup_turns": 1,
         "drop_caches": True,
         "zero_before": "nothing",
     }

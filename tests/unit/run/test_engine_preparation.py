@@ -106,6 +106,9 @@ class Recorder:
         self.steps.append(("warmup", job["layer"], job["workload_id"], seconds))
         return self.errors.get("warmup")
 
+    def hit_percent(self):
+        return self.hits.pop(0)
+
     def drop_page_cache(self, job):
         self.steps.append(("drop", job["layer"]))
         return self.empties_cache
@@ -195,6 +198,23 @@ def test_a_warm_up_that_failed_is_tried_again():
     asked = plan((DISK, WRITE, "w"), (DISK, WRITE, "w"), prepare={"warmup_s": 2, "fill": False})
     assert [failure.code for failure in prepared_by(recorder, asked)] == ["warmup_failed"] * 2
     assert recorder.steps == [("warmup", "disk", "w", 2)] * 2
+
+
+@pytest.mark.parametrize(
+    ("hits", "turns", "listed"),
+    [
+        ([10.0, 41.5, 60.0, 61.9, 5.0], 9, [10.0, 41.5, 60.0, 61.9]),
+        ([10.0, 41.5, 60.0], 3, [10.0, 41.5, 60.0]),
+        ([None], 9, None),
+    ],
+)
+def test_a_cache_is_warmed_up_until_its_hit_rate_is_steady_and_no_longer_than_allowed(hits, turns, listed):
+    recorder = Recorder()
+    recorder.hits = list(hits)
+    asked = plan((DISK, WRITE, "w"), (DISK, WRITE, "w"), prepare={"warmup_s": 2, "warmup_turns": turns, "fill": False})
+    notes = prepared_by(recorder, asked)
+    assert [note["preparation"].get("warmup_hit_percent") for note in notes] == [listed] * 2
+    assert recorder.steps == [("warmup", "disk", "w", 2)] * len(listed or [None])
 
 
 @pytest.mark.parametrize(
