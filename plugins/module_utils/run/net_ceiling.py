@@ -116,8 +116,8 @@ def in_child(listener: socket.socket, token: str, deadline_s: float) -> int:
             os._exit(0)
         os.close(write)
         null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
+        for descriptor in (0, 1, 2):
+            os.dup2(null, descriptor)
         os.chdir("/")
         serve(listener, token, deadline_s)
     finally:
@@ -156,7 +156,8 @@ def _connect(address: str, port: int, token: str, what: bytes) -> socket.socket:
 
 
 def _echoes(address: str, port: int, token: str) -> dict[str, int]:
-    taken, deadline = [], time.monotonic() + ECHO_S
+    taken: list[int] = []
+    deadline = time.monotonic() + ECHO_S
     with _connect(address, port, token, ECHO) as line:
         while len(taken) < ECHOES and (not taken or time.monotonic() < deadline):
             begun = time.perf_counter_ns()

@@ -56,7 +56,7 @@ NETWORK: dict[str, Any] = {
 
 # What an inventory may say besides testbed and the roles' variables. Whoever adds one adds it here.
 TEXT, BOOL, LIST, DICT, ANY = {"type": "str"}, {"type": "bool"}, {"type": "list"}, {"type": "dict"}, {"type": "raw"}
-WORDS = {
+WORDS: dict[str, dict[str, Any]] = {
     "testbed": {"type": "dict", "description": "What is on the hosts."},
     "testbed_id": {**TEXT, "description": "Name of the testbed."},
     "testbed_home": {**TEXT, "description": "A folder of your own to name others by."},

@@ -53,7 +53,7 @@ def _problem(line: Any) -> str | None:
     if "note" in line:
         return None if isinstance(line["note"], str) and line["note"] else "its note says nothing"
     for key in FIGURES:
-        figure = line.get(key)
+        figure = line.get(key, 0)
         if type(figure) not in (int, float) or not math.isfinite(figure) or figure <= 0:
             return f"its {key} is no rate and no time"
     return None
