@@ -298,6 +298,11 @@ options:
           datastore:
             description: Name of the datastore that its measured disk lies on.
             type: str
+          raw:
+            description:
+              - Name of a disk whose LUN it has whole, as a second measured disk beside the one on the datastore (QEMU). Its layer is C(guest-<name>-raw),
+                and it is overwritten by that. On ESXi hosts a datastore of type V(rdm) does it.
+            type: str
           host:
             description: Its inventory name, in the group C(guests). By default its name.
             type: str

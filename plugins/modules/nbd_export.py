@@ -26,9 +26,19 @@ options:
     choices: [present, absent, released]
     default: present
   path:
-    description: The image file.
+    description: The image file, or the device of O(layer). Not needed with O(state=absent).
     type: path
-    required: true
+  layer:
+    description: The published layer whose whole device is served. The device guard proves it before it is served.
+    type: dict
+  layers:
+    description: The published layers by name, for the device guard.
+    type: dict
+    default: {}
+  testbed_id:
+    description: Name of the testbed, for the device guard.
+    type: str
+    default: ''
   address:
     description: Address to listen on. Never all of them.
     type: str
@@ -102,11 +112,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.lab import nbd
-from ..module_utils.linux import daemon
+from ..module_utils.linux import daemon, device_safety
 
 
 def ensure(params: dict, check_mode: bool) -> dict:
-    name, path = params["name"], os.path.realpath(params["path"])
+    name, path = params["name"], os.path.realpath(params["path"] or "")
     nbd.check(name, params["address"], params["port"])
     argv = nbd.build_argv(name, path, params["address"], params["port"], params["aio"])
     current = nbd.read_state(name, argv, path)
@@ -115,19 +125,19 @@ def ensure(params: dict, check_mode: bool) -> dict:
         for step in steps:
             if step == "stop":
                 nbd.stop(name, params["stop_timeout_s"])
-            else:
-                nbd.start(name, argv)
+                continue
+            if params["layer"]:
+                device_safety.prove_whole(params["layer"], params["testbed_id"], params["layers"])
+            nbd.start(name, argv)
     pid = nbd.running_pid(name)
-    result = {
+    return {
         "changed": bool(steps),
         "steps": steps,
         "instance": daemon.instance(pid) if pid else "",
         "url": f"nbd://{params['address']}:{params['port']}/{name}",
         "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)},
+        **({"problem": current["problem"]} if current["problem"] else {}),
     }
-    if current["problem"]:
-        result["problem"] = current["problem"]
-    return result
 
 
 def main() -> None:
@@ -135,12 +145,16 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent", "released"], "default": "present"},
-            "path": {"type": "path", "required": True},
+            "path": {"type": "path"},
+            "layer": {"type": "dict"},
+            "layers": {"type": "dict", "default": {}},
+            "testbed_id": {"type": "str", "default": ""},
             "address": {"type": "str", "required": True},
             "port": {"type": "int", "default": 10809},
             "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
             "stop_timeout_s": {"type": "int", "default": 10},
         },
+        required_if=[("state", "present", ["path"]), ("state", "released", ["path"])],
         supports_check_mode=True,
     )
     try:

@@ -102,6 +102,9 @@ options:
       mib_s:
         description: MiB per second that the disk does at most. By default as many as it can.
         type: int
+      layer:
+        description: The published layer that O(disks[].file) is, a LUN that the machine has whole. The device guard proves it before the machine is started.
+        type: dict
   nics:
     description: Network cards. They are virtio cards.
     type: list
@@ -145,6 +148,14 @@ options:
     description: Seconds each way of ending the machine may take.
     type: int
     default: 10
+  testbed_id:
+    description: Name of the testbed, for the device guard.
+    type: str
+    default: ''
+  layers:
+    description: The published layers by name, for the device guard.
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host

@@ -64,6 +64,7 @@ class Lab:
             },
             "iscsi_initiator_name": "iqn.2026-11.test.storlab:{{ inventory_hostname }}",
             "iscsi_initiator_layer_suffix": "-{{ inventory_hostname }}",
+            "datastore_layer_suffix": "-{{ inventory_hostname }}",
             "iscsi_initiator_targets": [session],
             "datastore_datastores": [{"name": "tb-shared", "layer": "initiator-big-{{ inventory_hostname }}"}],
             "iscsi_initiator_esxi_port_binding": ["vmk0"],
@@ -158,3 +159,48 @@ def test_a_lab_check_changes_nothing_that_build_has_made_and_says_what_works(lab
     assert "not in force before a restart: ISCSI.MaxIoSizeKB" in report
     assert PASSWORD not in report
     assert [lab.volumes(host) for host in lab.hosts] == [[], []]
+
+
+def guest_on(store: str, name: str, disk: dict) -> str:
+    """-e: one host with a datastore on the LUN, and a guest with its disk there, whose own files lie on another datastore."""
+    own = {
+        "datastore": store,
+        "datastore_layer": f"datastore-tb-{name}-esx0",
+        "guest_id": "other6xLinux64Guest",
+        "power": "off",
+        "disks": [disk],
+        "data_disk": "data",
+    }
+    kind = {"type": "rdm"} if "rdm" in disk else {}
+    return json.dumps(
+        {
+            "datastore_datastores": [{"name": f"tb-{name}", "layer": "initiator-big-{{ inventory_hostname }}", **kind}],
+            "guest_vm_provider": "esxi",
+            "guest_vm_guests": "{{ guests_of_esx0 if inventory_hostname == 'esx0' else [] }}",
+            "guests_of_esx0": [{"name": name, "host": "guest01", "vcpus": 1, "memory_mib": 64, "esxi": own}],
+        }
+    )
+
+
+def test_the_same_lun_is_a_datastore_and_then_mapped_without_a_hand_in_between(lab):
+    """What experiment E3 does on an ESXi host, without its I/O."""
+    host = lab.hosts[0]
+    local = next(store.name for store in host.datastore)
+    on_file = {"name": "data", "datastore": "tb-vmfs", "size_mib": 8, "controller": "lsilogic", "provisioning": "eager"}
+    mapped = {"name": "data", "controller": "lsilogic", "rdm": {"layer": "datastore-tb-rdm-esx0"}}
+    found = {}
+    for name, disk in (("vmfs", on_file), ("rdm", mapped)):
+        lab.play("build", "--limit", "esx0,localhost,controller01", "-e", guest_on(local, name, disk))
+        (machine,) = [vm for vm in host.vm if vm.name == f"storlab-tb-pl-{name}"]
+        (made,) = [device for device in machine.config.hardware.device if isinstance(device, vim.vm.device.VirtualDisk)]
+        layer = json.loads((lab.folder / "state" / "layers" / f"guest-{name}.json").read_text())
+        found[name] = (made.backing, layer, [volume[1] for volume in lab.volumes(host)])
+        lab.play("teardown", "--limit", "esx0,localhost,controller01", "-e", guest_on(local, name, disk))
+        assert not [vm for vm in host.vm if vm.name.startswith("storlab-")] and lab.volumes(host) == []
+    backing, layer, volumes = found["vmfs"]
+    assert (backing.eagerlyScrub, volumes) == (True, ["tb-vmfs"]) and backing.fileName.startswith("[tb-vmfs]")
+    assert (layer["parent"], layer["detail"]["machine"]) == ("datastore-tb-vmfs-esx0", "storlab-tb-pl-vmfs")
+    backing, layer, volumes = found["rdm"]
+    assert backing.compatibilityMode == "physicalMode" and volumes == []
+    # It is the LUN that the datastore was on.
+    assert (layer["parent"], layer["identity"]["naa"]) == ("datastore-tb-rdm-esx0", NAA)

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from ..core.failure import Failure
+from ..linux import device_safety
 from . import qemu
 from .netns import close_connections, mac_address, wait_for_banner
 
@@ -25,6 +26,7 @@ DISK: dict[str, Any] = {
     "size_mib": {"type": "int"},
     "iops": {"type": "int"},
     "mib_s": {"type": "int"},
+    "layer": {"type": "dict"},
 }
 SERVER: dict[str, Any] = {
     "address": {"type": "str", "required": True},
@@ -55,6 +57,8 @@ SPEC: dict[str, Any] = {
     "ssh_control_dir": {"type": "path"},
     "wait_for": {"type": "dict", "options": SERVER},
     "stop_timeout_s": {"type": "int", "default": 10},
+    "testbed_id": {"type": "str", "default": ""},
+    "layers": {"type": "dict", "default": {}},
 }
 
 
@@ -100,6 +104,9 @@ def apply(vm: dict[str, Any], steps: list[Any], argv: list[Any], definition: str
         if step == "stop":
             qemu.stop(vm["run_dir"], vm["stop_timeout_s"])
         elif step == "start" and definition is not None:
+            for disk in vm["disks"]:
+                if disk.get("layer"):
+                    device_safety.prove_whole(disk["layer"], vm["testbed_id"], vm["layers"])
             qemu.start(vm, argv, vm["netns"], definition, accel)
         elif step == "remove":
             shutil.rmtree(vm["run_dir"])

@@ -80,7 +80,8 @@ def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
         # After an outage QEMU tries again for this long and then gives the guest an I/O error; it never hangs for good.
         storage = {"driver": "nbd", **parse_nbd_url(disk["url"]), "reconnect-delay": 10}
     else:
-        storage = {"driver": "file", "filename": disk["file"], "aio": disk.get("aio", "threads")}
+        driver = "host_device" if disk["file"].startswith("/dev/") else "file"
+        storage = {"driver": driver, "filename": disk["file"], "aio": disk.get("aio", "threads")}
     storage.update({"read-only": read_only, "cache": cache})
     image = {"driver": disk.get("format", "raw"), "read-only": read_only, "cache": cache, "file": storage}
     if limits(disk):

@@ -577,6 +577,11 @@ def guard(
     return facts, overridden
 
 
+def prove_whole(layer: dict[str, Any], testbed_id: str, layers: dict[str, Any]) -> None:
+    """Raise the guard's Failure unless a LUN may be handed to a guest, which overwrites it, though on its host it is a data layer. layers: by name."""
+    guard({**layer, "purpose": "scratch"}, (), testbed_id, list(layers.values()))
+
+
 def as_failure(layer: dict[str, Any], reasons: list[Any]) -> Failure:
     return Failure(
         reasons[0]["code"],

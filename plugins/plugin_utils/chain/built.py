@@ -207,13 +207,19 @@ def _guests(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> 
     for host, was, now in _each(before, after, "guest_vm_guests"):
         word = _word(testbed, host, "guest_vm_guests", "testbed.guests")
         was, now = _with_disk(was), _with_disk(now)
-        changes += _kept(word, "guest", was, now, ("host", "disk datastore_layer", "disk host", "disk size_mib"), host)
+        changes += _kept(
+            word, "guest", was, now, ("host", "disk datastore_layer", "disk host", "disk size_mib", "raw LUN"), host
+        )
     return changes
 
 
 def _with_disk(guests: Any) -> list[dict[str, Any]]:
-    """The guests with what their data disk is, one level deep."""
+    """The guests with what their disks are, one level deep."""
     return [
-        {**guest, **{f"disk {key}": value for key, value in (guest.get("data_disk") or {}).items()}}
+        {
+            **guest,
+            **{f"disk {key}": value for key, value in (guest.get("data_disk") or {}).items()},
+            "raw LUN": (guest.get("raw_disk") or {}).get("layer", "none"),
+        }
         for guest in mappings(guests)
     ]

@@ -766,6 +766,8 @@ def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     "write the size of the disk that is measured, such as 48MiB",
                 )
             )
+        if "raw" in entry:
+            problems += _raw(testbed, f"{variable}.raw", index, entry["raw"])
         if "memory" not in entry and not ("template" in extra or "ova" in extra):
             problems.append(Problem(f"{variable}.memory", None, "is not set", "write its memory, such as 320MiB"))
         if not esxi and not testbed.embedded:
@@ -790,6 +792,17 @@ def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def _raw(testbed: Testbed, variable: str, index: int, name: str) -> list[Problem]:
+    """What a guest has whole is nobody else's."""
+    store = next(
+        (store for store in testbed.stores if store.disk and name in (store.disk.name, store.disk.entry["name"])), None
+    )
+    if store:
+        return [Problem(variable, shown(name), f"which carries the datastore {store.name}", "name a disk of its own")]
+    other = next((guest["name"] for guest in testbed.description["guests"][:index] if guest.get("raw") == name), None)
+    return [Problem(variable, shown(name), f"which {other} has", "name a disk of its own")] if other else []
 
 
 def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:

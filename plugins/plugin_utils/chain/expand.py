@@ -276,10 +276,13 @@ class _Expansion:
             )
             for target in targets:
                 name = entry["name"] if len(targets) == 1 else f"{entry['name']}-{target}"
-                carries = bool(self._stores_on(name, entry))
+                carries = bool(self._stores_on(name, entry)) or self._is_raw(name, entry)
                 # A RAM disk or VHDX file is made empty. What a device of the user's holds, only the user knows.
                 kept = carries or entry["kind"] == "device"
                 purpose = entry.get("purpose") or ("data" if kept else "scratch")
+                if self._is_raw(name, entry):
+                    # It is measured in its guest, and meanwhile nowhere else.
+                    purpose = "data"
                 hosts = [host for host in testbed.initiators if carries or testbed.hosts[host].platform != "esxi"]
                 if any(self._is_exported(store) for store in self._stores_on(name, entry)):
                     # It is mounted on the target.
@@ -306,6 +309,10 @@ class _Expansion:
     def _stores_on(self, name: str, disk: dict[str, Any]) -> list[Any]:
         """What is described of datastores on a disk."""
         return [store for store in self.description["datastores"] if store.get("disk") in (name, disk["name"])]
+
+    def _is_raw(self, name: str, disk: dict[str, Any]) -> bool:
+        """Whether a guest has the disk whole."""
+        return any(guest.get("raw") in (name, disk["name"]) for guest in self.description["guests"] if guest.get("raw"))
 
     def _is_exported(self, store: dict[str, Any]) -> bool:
         names = {store.get("name"), store.get("disk")} - {None}
@@ -732,10 +739,12 @@ class _Expansion:
                 runs = testbed.hosts[testbed.embedded]
             maker = self._esxi_guest if runs.platform == "esxi" else self._qemu_guest
             guest = maker(entry, inventory_name, store, keeper)
-            served = [other["data_disk"] for other in by_host.get(runs.name, []) if "data_disk" in other]
-            places = sum(disk["transport"] == "nbd" and disk["host"] == keeper.name for disk in served)
-            if places and guest.get("data_disk", {}).get("transport") == "nbd":
-                guest["data_disk"]["port"] = NBD_PORT + places
+            if "raw" in entry:
+                self._raw_disk(f"{variable}.raw", entry["raw"], guest, keeper)
+            served = [disk for other in by_host.get(runs.name, []) for disk in _served(other, keeper)]
+            for place, disk in enumerate(_served(guest, keeper), len(served)):
+                if place:
+                    disk["port"] = NBD_PORT + place
             by_host.setdefault(runs.name, []).append(guest)
         for name in list(dict.fromkeys([*testbed.groups.get("guest_hosts", []), *by_host])):
             host = testbed.hosts[name]
@@ -804,6 +813,27 @@ class _Expansion:
             guest["boot"] = {"image": entry.get("image"), "image_format": entry.get("image_format", "raw")}
             guest["nics"] = [{"tap": tap} for tap in entry.get("taps", [])]
         return {**guest, "data_disk": disk}
+
+    def _raw_disk(self, variable: str, name: str, guest: dict[str, Any], keeper: Host) -> None:
+        """The LUN that a guest has whole, as its host sees it."""
+        if keeper.platform == "esxi":
+            remedy = f"give {guest['name']} a datastore of type rdm on it instead"
+            self.problem(variable, name, f"but {keeper.name} is an ESXi host", remedy)
+            return
+        here = [disk for disk in self.testbed.disks if keeper.name in (*disk.hosts, disk.target)]
+        disk = next((disk for disk in here if name in (disk.name, disk.entry["name"])), None)
+        if disk is None:
+            why = f"which is no disk that {keeper.name} has"
+            self.problem(variable, name, why, did_you_mean(name, [disk.name for disk in here]))
+            return
+        local = disk.target == keeper.name
+        below = guest["data_disk"]
+        guest["raw_disk"] = {
+            "layer": f"backing-{disk.name}"
+            if local
+            else f"initiator-{disk.name}{keeper.variables['iscsi_initiator_layer_suffix']}",
+            **{key: below[key] for key in ("host", "transport", "address") if key in below},
+        }
 
     def _esxi_guest(self, entry: dict[str, Any], host: str, store: Store, keeper: Host) -> dict[str, Any]:
         own = self.testbed.hosts[host].own if host in self.testbed.hosts else {}
@@ -1079,6 +1109,20 @@ class _Expansion:
                         "host": guest.get("host"),
                     }
                 )
+                if guest.get("raw_disk"):
+                    parent, what = guest["raw_disk"].get("layer"), "the whole LUN"
+                    add(
+                        {
+                            **_layer("guest", f"{guest.get('name')}-raw", host, parent, "scratch", what),
+                            "host": guest.get("host"),
+                        }
+                    )
+
+
+def _served(guest: dict[str, Any], keeper: Host) -> list[dict[str, Any]]:
+    """The disks of a guest that the host serves over NBD."""
+    disks = [guest[key] for key in ("data_disk", "raw_disk") if key in guest]
+    return [disk for disk in disks if disk.get("transport") == "nbd" and disk.get("host") == keeper.name]
 
 
 _CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")

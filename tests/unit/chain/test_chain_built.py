@@ -284,6 +284,12 @@ CHANGES = {
         "disk_size: 2GiB",
         "testbed.guests has changed disk size_mib of the guest guest01 from 1024 to 2048",
     ),
+    "testbed.guests[].raw": (
+        LAB,
+        "hypervisor: kvm01}",
+        "hypervisor: kvm01, raw: vm}",
+        "testbed.guests has changed raw LUN of the guest guest01 from 'none' to 'initiator-vm'",
+    ),
     "testbed.guests[].memory": (LAB, "memory: 1GiB", "memory: 2GiB", FOLLOWS),
     "testbed.guests[].vcpus": (LAB, "vcpus: 2", "vcpus: 3", FOLLOWS),
     "testbed.guests[].address": (LAB, "address: 192.0.2.31, hyp", "address: 192.0.2.32, hyp", FOLLOWS),

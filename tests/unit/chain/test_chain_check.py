@@ -63,8 +63,30 @@ EMBEDDED_CACHE = EMBEDDED.replace(
     "{name: bench, kind: cache, cache: {origin: {emulated: {size: 96MiB, iops: 300}}, fast: {emulated: {size: 32MiB}}}}",
 )
 
+EMBEDDED_RAW = EMBEDDED.replace("memory: 320MiB}", "memory: 320MiB, raw: bench}")
 # name: (a good inventory, [(what stands in it, what stands there instead)], the sentences)
 WRONG = {
+    "raw_is_no_disk": (
+        EMBEDDED_RAW,
+        [("raw: bench", "raw: bnch")],
+        ["testbed.guests[0].raw is 'bnch', which is no disk that hypervisor01 has: did you mean bench?"],
+    ),
+    "raw_has_a_datastore": (
+        EMBEDDED_RAW,
+        [("raw: bench", "raw: ds1")],
+        ["testbed.guests[0].raw is 'ds1', which carries the datastore ds1: name a disk of its own."],
+    ),
+    "raw_is_of_two_guests": (
+        EMBEDDED_RAW,
+        [
+            (
+                "48MiB, memory: 320MiB, raw: bench}",
+                "24MiB, memory: 320MiB, raw: bench}, {name: g2, datastore: ds1, disk_size: 16MiB, memory: 256MiB, raw: bench}",
+            ),
+            ("guests: {guest01: }", "guests: {guest01: , g2: }"),
+        ],
+        ["testbed.guests[1].raw is 'bench', which guest01 has: name a disk of its own."],
+    ),
     "word_of_the_description": (
         TWO_LINUX,
         [("size: 1GiB", "siez: 1GiB")],

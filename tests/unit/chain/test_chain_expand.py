@@ -503,6 +503,38 @@ embedded_controllers: {{c1: }}
     ]
 
 
+def test_a_guest_has_a_whole_lun_beside_its_disk_on_the_datastore():
+    own = {"embedded_lab_dir": "/lab", "embedded_lab_netns": "netns1", "embedded_lab_image_dir": "/images"}
+    testbed = expanded(f"""
+all: {json.dumps(own)[:-1]}, testbed_id: two, testbed: {{disks: [{{name: ds1, size: 256MiB}}, {{name: lun, size: 64MiB}}], datastores: [{{disk: ds1}}],
+  guests: [{{name: g1, datastore: ds1, disk_size: 48MiB, memory: 320MiB, raw: lun}}, {{name: g2, datastore: ds1, disk_size: 40MiB, memory: 321MiB}}]}}}}
+targets: {{t1: }}
+hypervisors: {{h1: }}
+guests: {{g1: , g2: }}
+embedded_controllers: {{c1: }}
+""")
+    assert testbed.problems == []
+    first, second = testbed.hosts["c1"].variables["guest_vm_guests"]
+    assert first["raw_disk"] == {
+        "layer": "initiator-lun",
+        "host": "h1",
+        "transport": "nbd",
+        "address": "10.213.0.12",
+        "port": 10810,
+    }
+    assert "port" not in first["data_disk"] and second["data_disk"]["port"] == 10811 and "raw_disk" not in second
+    # It is measured in the guest, and meanwhile nowhere else.
+    found = {layer["name"]: layer for layer in testbed.layers}
+    assert {name: found[name]["purpose"] for name in ("backing-lun", "target-lun", "initiator-lun")} == {
+        "backing-lun": "data",
+        "target-lun": "data",
+        "initiator-lun": "data",
+    }
+    assert (found["guest-g1-raw"]["parent"], found["guest-g1-raw"]["host"]) == ("initiator-lun", "g1")
+    assert (found["guest-g1"]["parent"], found["guest-g1-raw"]["purpose"]) == ("datastore-ds1", "scratch")
+    assert "guest-g2-raw" not in found
+
+
 def test_a_profile_takes_the_place_of_workloads():
     text = TWO_LINUX.replace("testbed_id: lab", "testbed_id: lab\n  benchmark_workloads: [{block_size: 4k}]")
     assert expanded(text).hosts["client01"].variables["benchmark_workloads"] == [{"block_size": "4k"}]
