@@ -466,7 +466,7 @@ def awaiting_restart(known: dict[str, Any], name: str) -> set[Any]:
 
 
 def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | None:
-    """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials}; None when it does not come by. known: layers by name."""
+    """What of an ESXi host the I/O of a layer passes: {naa, datastore, serials, machine}; None when it does not come by. known: layers by name."""
     chain = layers.chain(known, layer)
     own = [member["identity"] for member in chain if member["host"] == host]
     if not own:
@@ -475,6 +475,8 @@ def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | Non
     return {
         **first,
         "serials": {_plain(chain[0]["identity"][key]) for key in ("serial", "uuid") if chain[0]["identity"].get(key)},
+        # A mapped LUN shows the guest a serial that no virtual disk has.
+        "machine": (chain[0].get("detail") or {}).get("machine"),
     }
 
 
@@ -551,6 +553,10 @@ def addition(
     cpu, iops = dict(counted["cpu"]), result["total"].get("iops")
     if iops and "used_mhz" in cpu:
         cpu["mhz_per_iops"] = float(f"{cpu['used_mhz'] / iops:.4g}")
+    # VMware's CPU cost: of the guest alone, whatever else runs on the host.
+    used = cpu.get("vm_mhz", {}).get(path.get("machine") or (disk[0] if disk else None))
+    if iops and used:
+        cpu["vm_mhz_per_iops"] = float(f"{used / iops:.4g}")
     hosts = {host: {"interval_s": counted["interval_s"], **clock, **simulated, "cpu": cpu}}
     return {"counters": {"hosts": hosts, "esxi": esxi}}
 

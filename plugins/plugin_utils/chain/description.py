@@ -97,6 +97,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **DICT,
         "description": "What of experiment E2 is scaled down: disk, file, block_sizes and workload (docs/experiments/e2_ram_disk.md).",
     },
+    "testbed_e3": {
+        **DICT,
+        "description": "The guest of experiment E3, and what is scaled down (docs/experiments/e3_vmfs_rdm.md).",
+    },
     "testbed_e5": {
         **DICT,
         "description": "The drives of experiment E5, and what is scaled down (docs/experiments/e5_raid0_surfaces.md).",

@@ -24,7 +24,7 @@ from ..compare.networks import rate as bit_rate
 from ..compare.words import BEATS
 from ..store.cells import ESXI, Cell, Figure, bounds_of
 from ..store.flatten import flatten
-from . import charts, plot
+from . import charts, plot, ratios
 from .markup import NOTHING, shapes
 from .model import Report, Waterfall, ranked, workload_words
 from .split import Split
@@ -838,6 +838,7 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
         return None
     full = max((figures["us_per_io"].value for _layer, _host, figures in ends if "us_per_io" in figures), default=0)
     rows = []
+    of_machines = any("vm_mhz_per_iops" in figures for _layer, _host, figures in ends)
     for layer, host, figures in ends:
         cost = figures.get("us_per_io")
         bar = shapes().share(f"{100 * cost.value / full:.1f}") if cost and full else NOTHING
@@ -848,13 +849,20 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
         ]
         for metric, word in (
             ("mhz_per_iops", units.significant),
+            *((("vm_mhz_per_iops", units.significant),) if of_machines else ()),
             ("host_busy_percent", units.whole_percent),
             ("busiest_core_percent", units.whole_percent),
         ):
             value = figures[metric].value if metric in figures else None
             fields.append(cell(value, "" if value is None else word(value)))
         rows.append((choices.only(layer), layer, fields))
-    numbers = ("CPU an I/O", "MHz an IOPS", "host busy", "busiest core")
+    numbers = (
+        "CPU an I/O",
+        "MHz an IOPS",
+        *(("MHz of the machine an IOPS",) if of_machines else ()),
+        "host busy",
+        "busiest core",
+    )
     head = [*((text, False) for text in ("Layer", "CPU of host", "relative")), *((text, True) for text in numbers)]
     return Table(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
 
@@ -1283,6 +1291,8 @@ def profiles(report: Report) -> list[dict[str, Any]]:
     return list(named.values())
 
 
+CPU_RATIO = "CPU cost of an I/O on a file to that on a whole LUN"
+RATIO_COSTS = {"vm_mhz_per_iops": "MHz of the machine an IOPS", "us_per_io": "CPU time of the hypervisor"}
 LIMITS = {"at_most": "at most", "at_least": "at least"}
 
 
@@ -1389,9 +1399,12 @@ def published(report: Report, choices: Choices) -> Table | None:
     rows = []
     for figure in figures:
         metric, factor = PUBLISHED_METRICS.get(str(figure.get("metric"))), UNITS.get(str(figure.get("unit")))
+        if figure.get("metric") == ratios.METRIC:
+            rows.append(("", CPU_RATIO, _of_ratios(figure, report, layers, choices)))
+            continue
         beside = measured_for(figure, report) if metric and factor else []
         for load, cells in beside or [("", {})]:
-            values = {layer: value_of(measured, metric) for layer, measured in cells.items()}
+            values = {layer: value_of(measured, metric or "") for layer, measured in cells.items()}
             fields = [
                 (
                     None if factor is None or (value := values.get(layer)) is None else value / factor,
@@ -1424,6 +1437,29 @@ def published(report: Report, choices: Choices) -> Table | None:
         *((layer, True) for layer in layers),
     ]
     return Table("Published figures", head, rows, "published") if rows else None
+
+
+def _of_ratios(figure: dict[str, Any], report: Report, layers: list[str], choices: Choices) -> list[Field]:
+    """The fields of a published ratio, with the measured one in the column of the layer that is on a file."""
+    of = {waterfall.workload_id for waterfall in report.waterfalls if of_workload(figure, waterfall)}
+    measured = {ratio.on_files: ratio for ratio in ratios.ratios(report.layers, report.points, of)}
+    return [
+        words(figure.get("note") or ""),
+        words(figure.get("where") or ""),
+        words(limited(figure)),
+        *(
+            cell(measured[layer].value, _ratio_words(measured[layer]), choices.only(layer))
+            if layer in measured
+            else cell(None, "", choices.only(layer))
+            for layer in layers
+        ),
+    ]
+
+
+def _ratio_words(ratio: ratios.Ratio) -> str:
+    between = f"{ratio.between[0]:.2f} to {ratio.between[1]:.2f}" if ratio.between else "no interval"
+    pairs = f"{ratio.pairs} pair{'' if ratio.pairs == 1 else 's'}"
+    return f"{ratio.value:.2f} ({between}) to {ratio.whole}, {pairs}, {RATIO_COSTS[ratio.metric]}"
 
 
 # -- all of them -----------------------------------------------------------------------------------------------------

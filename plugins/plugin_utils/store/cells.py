@@ -16,7 +16,7 @@ from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
 MEDIANS = ("iops", "bandwidth_bytes_s")
 MEANS = ("latency_mean_ns",)
 # What an I/O costs in processor time; the first two are what layers are compared by.
-CPU = ("us_per_io", "mhz_per_iops", "host_busy_percent", "busiest_core_percent")
+CPU = ("us_per_io", "mhz_per_iops", "vm_mhz_per_iops", "host_busy_percent", "busiest_core_percent")
 # Where the hypervisor says a command spends its time: gavg (as the guest sees it) = kavg (kernel) + davg (device); qavg is the queue's part of kavg.
 ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
 

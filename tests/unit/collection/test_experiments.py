@@ -165,7 +165,7 @@ def test_playbooks_of_experiments_are_sound(inventory):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("experiment", ["e1_two_datastores", "e2_ram_disk", "e5_raid0_surfaces"])
+@pytest.mark.parametrize("experiment", ["e1_two_datastores", "e2_ram_disk", "e3_vmfs_rdm", "e5_raid0_surfaces"])
 def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experiment):
     imported = [
         entry["ansible.builtin.import_playbook"]
@@ -228,13 +228,113 @@ def test_an_experiment_that_fails_stops_no_other_and_the_page_says_with_what_eac
 @pytest.mark.parametrize("asked", [["e5", "e6"], []])
 def test_what_is_no_experiment_is_refused_and_nothing_is_begun(tmp_path, asked):
     rc, output = all_of(tmp_path, "lab_local", "-e", json.dumps({"testbed_experiments": asked}))
-    assert rc == 2 and f"testbed_experiments is {asked}: use some of e1, e2, e5." in output
+    assert rc == 2 and f"testbed_experiments is {asked}: use some of e1, e2, e3, e5." in output
     assert list(tmp_path.iterdir()) == []
 
 
 def test_check_mode_runs_no_experiment(tmp_path):
     rc, _output = all_of(tmp_path, "embedded", "--check")
     assert rc == 0 and list(tmp_path.iterdir()) == []
+
+
+GUEST = {"name": "guest01", "memory": "2GiB", "vcpus": 1}
+ON_ESXI = {**GUEST, "esxi": {"datastore": "datastore1", "template": "windows2022"}}
+
+
+@pytest.fixture
+def with_guest(tmp_path):
+    """Options that add a guest to an example inventory which has none."""
+    inventory = tmp_path / "guest.yml"
+    hosts = {"guest01": {"ansible_host": "192.0.2.31", "ansible_connection": "psrp"}}
+    inventory.write_text(yaml.safe_dump({"all": {"children": {"guests": {"hosts": hosts}}}}), encoding="utf-8")
+    return ["-i", str(inventory), "-e", "vault_esxi_password=x"]
+
+
+def test_e3_has_a_file_and_a_whole_lun_in_one_guest_where_no_esxi_host_is(shown):
+    rc, small = shown("embedded", of="e3")
+    assert rc == 0 and small["testbed_id"] == "e3-scaled-down"
+    layers = {layer["name"]: layer for layer in small["layers"]}
+    measured = {
+        name for name, layer in layers.items() if layer["purpose"] == "scratch" and layer["kind"] != "datastore"
+    }
+    assert measured == {"guest-e3", "guest-e3-raw"}
+    assert {layers[name]["host"] for name in measured} == {"guest01"}
+    assert (layers["guest-e3"]["parent"], layers["guest-e3-raw"]["parent"]) == ("datastore-e3", "initiator-e3-raw")
+    variables = small["hosts"]["guest01"]["variables"]
+    assert variables["benchmark_profile"] == "e3_vmfs_rdm"
+    # Both sides are of one size.
+    (guest,) = small["hosts"]["controller01"]["variables"]["guest_vm_guests"]
+    disks = {disk["name"]: disk["size_mib"] for disk in small["hosts"]["target01"]["variables"]["ramdisk_disks"]}
+    assert guest["data_disk"]["size_mib"] == disks["e3-raw"] == 16
+    rc, full = shown("lab_linux_kvm", of="e3")
+    assert rc == 0 and full["testbed_id"] == "e3"
+    (guest,) = full["hosts"]["hypervisor01"]["variables"]["guest_vm_guests"]
+    assert (guest["data_disk"]["size_mib"], guest["raw_disk"]["transport"]) == (18 * 1024, "file")
+    # The system is that of the inventory's guest.
+    assert guest["boot"]["image"] == "/var/lib/storlab/guest01.qcow2" and guest["host"] == "guest01"
+
+
+@pytest.mark.parametrize("inventory", ["lab_linux_esxi", "lab_windows_esxi"])
+def test_e3_on_esxi_begins_with_vmfs_on_the_lun_that_is_mapped_later(shown, with_guest, inventory):
+    said = json.dumps({"testbed_e3": {"guest": ON_ESXI}, "vault_windows_password": "x"})
+    rc, result = shown(inventory, *with_guest, "-e", said, of="e3")
+    assert rc == 0 and result["testbed_id"] == "e3"
+    (guest,) = result["hosts"]["esxi01"]["variables"]["guest_vm_guests"]
+    assert (guest["name"], guest["host"], guest["esxi"]["datastore"]) == ("e3-vmfs", "guest01", "datastore1")
+    assert guest["esxi"]["disks"] == [
+        {
+            "name": "data",
+            "datastore": "e3-vmfs",
+            "size_mib": 18 * 1024,
+            "controller": "lsilogic",
+            "provisioning": "eager",
+        }
+    ]
+    (store,) = result["hosts"]["esxi01"]["variables"]["datastore_datastores"]
+    assert (store["name"], store["layer"]) == ("e3-vmfs", "initiator-e3")
+
+
+def test_e3_maps_the_same_lun_afterwards(shown, with_guest, tmp_path):
+    """The facts of the second half, described as the playbook does it."""
+    said = json.dumps({"testbed_e3": {"guest": ON_ESXI}})
+    other = tmp_path / "other.yml"
+    play = next(
+        one for one in yaml.safe_load((BOOKS / "e3_vmfs_rdm.yml").read_text(encoding="utf-8")) if "tasks" in one
+    )
+    other.write_text(yaml.safe_dump([play]), encoding="utf-8")
+    book = tmp_path / "both.yml"
+    names = (BOOKS / "e3_testbed.yml", other, ROOT / "playbooks" / "show.yml")
+    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
+    rc, document, _said = show_testbed.run(
+        ROOT / "inventories" / "lab_linux_esxi", *with_guest, "-e", said, playbook=str(book)
+    )
+    results = [
+        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
+    ]
+    result = next(one for one in results if "drawing" in one)
+    assert rc == 0
+    (guest,) = result["hosts"]["esxi01"]["variables"]["guest_vm_guests"]
+    assert (guest["name"], guest["host"]) == ("e3-rdm", "guest01")
+    assert guest["esxi"]["disks"] == [{"name": "data", "controller": "lsilogic", "rdm": {"layer": "datastore-e3-rdm"}}]
+    (store,) = result["hosts"]["esxi01"]["variables"]["datastore_datastores"]
+    assert (store["name"], store["type"], store["layer"]) == ("e3-rdm", "rdm", "initiator-e3")
+    (disk,) = result["hosts"]["target01"]["variables"]["ramdisk_disks"]
+    assert (disk["name"], disk["size_mib"]) == ("e3", 20 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "said", "sentence"),
+    [
+        ("lab_linux", {}, "The group hypervisors is empty: this experiment measures in a guest"),
+        ("lab_linux_esxi", {}, "testbed_e3.guest is not set, and testbed.guests neither: describe a guest"),
+        ("lab_linux_esxi", {"guest": GUEST}, "testbed_e3.guest.esxi.datastore is not set: name a datastore of esxi01"),
+        ("embedded", {"target_disk": {"kind": "vhdx"}}, "testbed_e3.target_disk is set: hypervisor01 is no ESXi host"),
+        ("embedded", {"depth": 3}, "testbed_e3.depth is no word of this experiment: use block_sizes, disk, guest"),
+    ],
+)
+def test_what_is_wrong_with_e3_is_said_before_anything_is_touched(shown, with_guest, inventory, said, sentence):
+    rc, result = shown(inventory, "-e", json.dumps({"testbed_e3": said, "vault_esxi_password": "x"}), of="e3")
+    assert rc == 2 and sentence in " ".join(result["msg"].split())
 
 
 DISKS = [{"serial": "Z1F0A7QK"}, {"naa": "5000c500a1b2c3d4"}, {"serial": "Z1F0B11X"}, {"wwid": "t10.ATA_ST600MP0006"}]

@@ -257,7 +257,7 @@ LAYERS = {
         "identity": {"serial": UUID.replace("-", "").lower()},
     },
 }
-PATH = {"naa": NAA, "datastore": "lab-ds1", "serials": {UUID.replace("-", "").lower()}}
+PATH = {"naa": NAA, "datastore": "lab-ds1", "serials": {UUID.replace("-", "").lower()}, "machine": None}
 
 
 def test_what_of_the_host_a_layer_passes():
@@ -268,6 +268,20 @@ def test_what_of_the_host_a_layer_passes():
     )
     with pytest.raises(Failure):
         esxi_counters.behind({"guest-vm01": LAYERS["guest-vm01"]}, "guest-vm01", "esxi01")
+
+
+def test_the_machine_of_a_mapped_lun_is_told_by_its_layer():
+    """No virtual disk has the serial that the guest sees, and another machine's is not taken for it."""
+    layers = {
+        **LAYERS,
+        "guest-vm01": {**LAYERS["guest-vm01"], "identity": {"serial": "6000c29f"}, "detail": {"machine": "vm02"}},
+    }
+    path = esxi_counters.behind(layers, "guest-vm01", "esxi01")
+    own = esxi_counters.cut(sampled(), *SPAN, path)
+    raw = {"file": "esxi.esxi01.json", "sha256": "ab" * 32}
+    added = esxi_counters.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, path)
+    # (750 + 1400 + 950) / 45 MHz for 2000 IOPS.
+    assert added["counters"]["hosts"]["esxi01"]["cpu"]["vm_mhz_per_iops"] == 0.03444
 
 
 def result(
@@ -326,6 +340,8 @@ def test_a_result_gets_what_was_counted_on_its_way_and_holds_against_the_schema(
     # 45500 / 45 MHz were used for 2000 IOPS.
     cpu = found["counters"]["hosts"]["esxi01"]["cpu"]
     assert cpu["mhz_per_iops"] == 0.5056 and set(cpu["vm_mhz"]) == {"vm01", "vm02"}
+    # Of them the guest that was measured: (4500 + 9000 + 6000) / 45 MHz.
+    assert cpu["vm_mhz_per_iops"] == 0.2167
     assert {key: found["counters"]["hosts"]["esxi01"][key] for key in clock} == clock and "target01" in found[
         "counters"
     ]["hosts"]
