@@ -10,9 +10,10 @@ fields 4 and 8). So with the devices of a chain from the top down and the engine
 
     at_0 = L,  at_k = N_k / X,  own_k = at_k - at_(k+1),  own of the lowest = at of it,
 
-the parts add up to L exactly, and a part holds what lies between two devices that count. It is per I/O of the workload whatever becomes of that I/O
-below: a request that a cache spares is time that was not spent. Where an I/O becomes several requests their times may overlap, and where several become one
-each waits for all of it, so there a part is a bound; notes say so. Where more time was counted below than above no part is told.
+the parts add up to L exactly, and a part holds what lies between two devices that count. X is what the measured layer's own device did in the same
+seconds, where it is a device that takes each I/O as it is, else the engine's rate. A part is per I/O of the workload whatever becomes of that I/O below:
+a request that a cache spares is time that was not spent. Where an I/O becomes several requests their times may overlap, and where several become one each
+waits for all of it, so there a part is a bound; notes say so. Where more time was counted below than above no part is told.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from ..compare.stats import t_quantile
 
 # What an I/O becomes is the same at a device when requests and bytes are those of the workload within this share: the engine's rate is of the whole run.
 COUNTS_AGREE = 0.1
+# Requests of another size than the I/Os of the workload, beyond this share, are not these I/Os.
+SAME_SIZE = 0.01
 # Fewer requests for each I/O than this are those of somebody else.
 NONE_PASS = 0.01
 
@@ -93,6 +96,9 @@ def places(result: dict[str, Any], chain: Sequence[dict[str, Any]]) -> list[Plac
         if counting and (counting[-1].host, counting[-1].device) == (place.host, place.device):
             counting.pop()
         counting.append(place)
+    # An engine that is not at work in the counted seconds leaves nothing to divide.
+    if counting and not counting[0].index and counting[0].ios_s < NONE_PASS * (result["total"].get("iops") or 0):
+        return []
     return counting
 
 
@@ -140,7 +146,7 @@ def split(
     weights = [result["total"].get("ios") or 1 for result, _places in taken]
     at, above, shares = [], [], Split(chain[0]["name"], len(taken), 0.0, [])
     for result, counting in taken:
-        held = {place.index: 1e9 * place.in_flight / result["total"]["iops"] for place in counting}
+        held = {place.index: 1e9 * place.in_flight / _rate(result["total"], counting) for place in counting}
         latency = result["total"]["latency_mean_ns"]
         at.append([latency, *(held[index] for index in bounds[1:])])
         above.append(latency - held[0] if 0 in held else None)
@@ -175,6 +181,19 @@ def split(
     return shares
 
 
+def _rate(total: dict[str, Any], counting: list[Place]) -> float:
+    """I/Os of the workload a second while the devices counted.
+
+    That is not the engine's rate where it began later, as on a busy machine, or faltered: the devices count all of their time.
+    """
+    top = counting[0]
+    plain = not top.index and top.ios_s and top.bytes_s and total.get("bandwidth_bytes_s")
+    if plain and abs(top.bytes_s / top.ios_s * total["iops"] / total["bandwidth_bytes_s"] - 1) <= SAME_SIZE:  # type: ignore[operator]
+        return top.ios_s
+    iops: float = total["iops"]
+    return iops
+
+
 def interval(values: list[float], miss: float = 0.05) -> tuple[float, float] | None:
     """Interval that misses the mean with this probability, by Student's t; None of fewer than two values."""
     if len(values) < 2:
@@ -190,11 +209,12 @@ def _mean(values: list[Any], weights: list[float]) -> float:
 
 def _weigh_counts(part: Part, taken: list[Any], index: int, notes: list[str]) -> None:
     """Requests and bytes at a device for each of the workload's, and what it means when they are not the same."""
+    rates = [_rate(result["total"], counting) for result, counting in taken]
     pairs = [(result["total"], next(place for place in counting if place.index == index)) for result, counting in taken]
-    part.ios_per_io = statistics.fmean(place.ios_s / total["iops"] for total, place in pairs)
+    part.ios_per_io = statistics.fmean(place.ios_s / rate for rate, (_total, place) in zip(rates, pairs))
     sizes = [
-        place.bytes_s / total["bandwidth_bytes_s"]
-        for total, place in pairs
+        place.bytes_s / (rate * total["bandwidth_bytes_s"] / total["iops"])
+        for rate, (total, place) in zip(rates, pairs)
         if place.bytes_s is not None and total.get("bandwidth_bytes_s")
     ]
     part.bytes_per_byte = statistics.fmean(sizes) if len(sizes) == len(pairs) else None

@@ -117,6 +117,24 @@ def test_a_delay_is_found_at_its_layer_with_its_size_and_nowhere_else(delayed, a
     assert low < 900_000 + plain[at] < high
 
 
+def test_seconds_in_which_the_engine_did_nothing_take_nothing_away():
+    """The devices counted for twice as long as the engine was at work, all of them alike."""
+    result, late = measured(1), measured(1)
+    for figures in (late["counters"], *late["counters"]["hosts"].values()):
+        for device in figures["layers"].values():
+            device.update(interval_s=2 * device["interval_s"], in_flight=device["in_flight"] / 2)
+    shares = split.split([late], CHAIN)
+    assert own_of(shares) == pytest.approx(own_of(split.split([result], CHAIN)))
+    assert shares.notes == []
+
+
+def test_seconds_of_no_io_at_all_are_no_measurement_of_the_devices():
+    results = [measured(number) for number in range(1, 4)]
+    results[1]["counters"]["layers"]["guest-a"].update(in_flight=0.0, read={"ios": 0, "bytes": 0})
+    shares = split.split(results, CHAIN)
+    assert shares.repetitions == 2 and own_of(shares) == own_of(split.split([results[0], results[2]], CHAIN))
+
+
 def test_one_repetition_has_no_interval():
     (first, *_others) = split.split([measured(1)], CHAIN).parts
     assert first.own_ns is not None and first.own_between_ns is None
