@@ -21,6 +21,7 @@ MACHINE_WIDE = {
     "test_ramdisk_on_tmpfs",
     "test_results_schema_measured",
     "test_runner",
+    "test_split_of_known_delays",
 }
 
 
