@@ -2,6 +2,8 @@
 # Installs the Debian packages of .config/test-packages.txt whose programs are missing.
 set -u
 PATH="$PATH:/usr/sbin:/sbin"
+# Debian keeps PostgreSQL's programs apart, a folder a version.
+for folder in /usr/lib/postgresql/*/bin; do PATH="$PATH:$folder"; done
 missing=$(grep -v '^#' .config/test-packages.txt | while read -r program package _unit; do
     command -v "$program" >/dev/null || echo "$package"
 done | sort -u | tr '\n' ' ')

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import time
 from collections.abc import Iterable
@@ -21,8 +22,9 @@ def run(
     what: str = "",
     remedy: str = "",
     environment: dict[str, Any] | None = None,
+    user: pwd.struct_passwd | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run argv without input; raise Failure command_missing, command_timeout or command_failed."""
+    """Run argv without input; raise Failure command_missing, command_timeout or command_failed. user: without root's rights, as this user."""
     search = os.environ.get("PATH", "") + ":/usr/sbin:/sbin:/usr/bin:/bin"
     try:
         done = subprocess.run(
@@ -34,6 +36,7 @@ def run(
             timeout=timeout_s,
             check=False,
             env={**os.environ, "LC_ALL": "C", "PATH": search, **(environment or {})},
+            **as_user(user),
         )
     except FileNotFoundError:
         raise Failure(
@@ -59,6 +62,13 @@ def run(
             exit_code=done.returncode,
         )
     return done
+
+
+def as_user(user: pwd.struct_passwd | None) -> dict[str, Any]:
+    """Arguments for subprocess: with this user's rights alone, and where every user may be; nothing for None."""
+    if user is None:
+        return {}
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": [], "cwd": "/"}
 
 
 def wait_for(condition: Any, timeout_s: float, interval_s: float = 0.1) -> Any:

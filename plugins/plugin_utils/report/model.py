@@ -19,8 +19,9 @@ from ...module_utils.workload.workload import describe
 from ..compare import beats, networks
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
+from ..store.database import is_database
 from ..store.load import Run, under
-from . import environment
+from . import databases, environment
 from . import split as splitting
 
 ENOUGH_REPETITIONS = 4
@@ -103,6 +104,7 @@ class Report:
     )  # point_id -> series of the points that stand for their layers
     judged: dict[str, Any] = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
     installations: list[Any] = field(default_factory=list)
+    databases: list[Any] = field(default_factory=list)  # by databases.py
     engines: list[Any] = field(default_factory=list)  # 'fio-3.33': what issued the I/Os, each once
     ios: int = 0  # of all measured points together
     trust: str = ""  # whether the figures can be believed, in a sentence
@@ -116,8 +118,13 @@ class Report:
 
 def build(run: Run, title: str | None = None) -> Report:
     run = _variants_apart(run)
+    # What was measured in transactions stands in a table of its own: no layer's I/O can be set against it.
     measured = [result for result in run.results if is_measured(result)]
-    failed = [result for result in run.results if not is_measured(result)]
+    failed = [
+        result
+        for result in run.results
+        if result["status"] != "measured" or not (is_database(result) or is_measured(result))
+    ]
     layers = _layers(run)
     workloads = {
         workload_id: index
@@ -127,7 +134,8 @@ def build(run: Run, title: str | None = None) -> Report:
     for index, results in enumerate((measured, failed)):
         for result in results:
             by_workload[result["workload_id"]][index].append(result)
-    waterfalls = [_waterfall(workload_id, layers, *by_workload[workload_id]) for workload_id in workloads]
+    of_io = {result["workload_id"] for result in run.results if not is_database(result)}
+    waterfalls = [_waterfall(name, layers, *by_workload[name]) for name in workloads if name in of_io]
     shown = [waterfall for waterfall in waterfalls if waterfall.steps]
     headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
     machines = [environment.describe(host, run.environments.get(host)) for host in _hosts(run, layers)]
@@ -162,10 +170,11 @@ def build(run: Run, title: str | None = None) -> Report:
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
         installations=run.installations,
+        databases=databases.loads(run.results),
         beats=beats.drifts(run.beats),
         unplayed=_unplayed(run.beats),
         networks=_networks(run.networks, waterfalls),
-        engines=_engines(measured),
+        engines=_engines([*measured, *(result for result in run.results if is_database(result))]),
         ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
     report.flags = _flags(report, run.environments)
@@ -752,10 +761,11 @@ def _load(fingerprint: dict[str, Any] | None) -> str:
 
 def _trust(report: Report) -> str:
     """Whether the figures can be believed, in a sentence."""
-    if not report.headline:
+    if not report.headline and not report.databases:
         return "There is no figure."
     warnings = sum(flag["level"] == "warning" for flag in report.flags)
-    few = report.repetitions[0] < ENOUGH_REPETITIONS
+    counts = [load["repetitions"] for load in report.databases] + ([report.repetitions[0]] if report.headline else [])
+    few = min(counts) < ENOUGH_REPETITIONS
     if warnings:
         return f"Only with care: {warnings} warning{'' if warnings == 1 else 's'}, listed first among the findings."
     if few:
@@ -775,6 +785,8 @@ def _next_step(report: Report) -> str:
     """What to do now: repair what failed before measuring more, measure more before concluding, and then change one thing."""
     if report.failed:
         return f"Repair what made {len(report.failed)} of {len(report.points)} points fail, and measure again."
+    if not report.headline and report.databases:
+        return "Change one thing beneath the database, measure again, and compare the two runs."
     if not report.headline:
         return "Measure again."
     kinds = {layer["kind"] for layer in report.layers}
@@ -795,6 +807,8 @@ def _next_step(report: Report) -> str:
 
 
 def _verdict(report: Report, shown: list[Waterfall]) -> str:
+    if not shown and report.databases:
+        return " ".join(databases.sentence(load) for load in report.databases)
     if not shown or not report.headline:
         return "Nothing was measured: every point of this run failed."
     step = report.headline.costliest

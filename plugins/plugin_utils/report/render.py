@@ -16,7 +16,7 @@ from urllib.parse import quote
 from ...module_utils.core import units
 from ...module_utils.result.result import PARTS, PERCENTILES
 from ..store.cells import Cell, bounds_of
-from . import charts, plot, views
+from . import charts, databases, plot, views
 from .markup import added_between, asset, fill, style, templates
 from .model import SAMPLED, Report, Step, Waterfall, workload_words
 from .tables import Field, Table, bounds, cell, words
@@ -285,6 +285,7 @@ def results_json(report: Report) -> str:
         ],
         "points": [_without_histograms(point) for point in report.points],
         "installations": report.installations,
+        "databases": report.databases,
         **({"beats": report.beats, "beats_unplayed": report.unplayed} if report.beats or report.unplayed else {}),
         **({"networks": report.networks} if report.networks else {}),
         "hosts": {
@@ -390,6 +391,7 @@ def content(report: Report) -> dict[str, Any]:
         "published": views.published(report, choices),
         "limits": any(figure.get("limit") for figure in views.figures_of(report)),
         "installations": _installations(report),
+        "databases": databases.table(report.databases),
         "overview": _overview(report),
     }
     return {
@@ -444,6 +446,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
             (name, words)
             for name, words in (
                 ("installations", "Installations"),
+                ("databases", "Databases"),
                 ("published", "Published"),
                 ("clients", "Clients"),
                 ("networks", "Network"),

@@ -40,6 +40,7 @@ CHANGING = {
     "benchmark.yml": "benchmark",
     "benchmark_many.yml": "benchmark of many hosts",
     "build.yml": "build",
+    "database.yml": "benchmark",
     "os_installation.yml": "installation",
     "rebuild.yml": "rebuild",
     "teardown.yml": "teardown",

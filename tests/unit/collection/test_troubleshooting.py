@@ -9,7 +9,7 @@ import ast
 import re
 
 import failure_codes
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi, postgres
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import host
 from places import ROOT
 
@@ -60,6 +60,7 @@ OF_PLACES = {
         "wrong_wwid",
     },
     "plugins/module_utils/linux/open_iscsi.py: code": {error[0] for error in open_iscsi.LOGIN_ERRORS.values()},
+    "plugins/module_utils/linux/postgres.py: code": {postgres.FULL, postgres.DIED},
     "plugins/module_utils/linux/ramdisk.py: code": obstacles(),
     "plugins/plugin_utils/action.py: code": unwritable(),
     "plugins/plugin_utils/windows/action.py: f\"{call['op']}_failed\"": {f"{name}_failed" for name in operations()},
@@ -68,6 +69,7 @@ OF_PLACES = {
     # These say again what another failure said.
     'plugins/module_utils/linux/device_safety.py: item["code"]': set(),
     'plugins/module_utils/linux/device_safety.py: reasons[0]["code"]': set(),
+    "plugins/module_utils/run/database.py: failure.code": set(),
     "plugins/module_utils/run/runner.py: failure.code": set(),
     "plugins/plugin_utils/benchmark/windows_runner.py: failure.code": set(),
     "plugins/plugin_utils/store/archive.py: failure.code": set(),

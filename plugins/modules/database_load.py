@@ -1,0 +1,145 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: database_load
+short_description: Makes a private PostgreSQL database on a datastore, for a TPROC-C style load
+version_added: 0.4.0
+description:
+  - Makes one PostgreSQL cluster of a testbed on the file system of a datastore, loads warehouses into it, checks what it has loaded, and leaves it running;
+    or ends it and removes it with all that it holds.
+  - The rows and transactions follow the rules of the TPC-C specification. It is no TPC-C, and no figure of it is a TPC-C result; C(docs/database.md) says why.
+  - The cluster belongs to nobody else. A user without rights runs it, it listens on no network, and its socket lies in a folder that only this user enters,
+    C(/run/storlab-database/<testbed_id>). Clusters of the distribution are not looked at.
+  - It lies in C(storlab-database) on the mount point of the layer. A folder of that name without this testbed's stamp is refused. What was made is also
+    recorded in C(/run/storlab/<testbed_id>/database.json).
+  - Needs PostgreSQL's own programs C(initdb), C(pg_ctl), C(postgres), C(psql) and C(pgbench), of version 11 or later.
+options:
+  testbed_id:
+    description: The testbed that the database belongs to.
+    type: str
+    required: true
+  state:
+    description: V(present) makes it as it is described and starts it, V(absent) ends and removes it.
+    type: str
+    choices: [present, absent]
+    default: present
+  layers:
+    description: The published layers by name, as in C(ansible_facts.storlab_layers).
+    type: dict
+    default: {}
+  layer:
+    description: Layer of a datastore that is mounted on this host. What is mounted there must be that file system.
+    type: str
+    default: ""
+  warehouses:
+    description: Warehouses, of about 105 MiB each. A database with another number is made anew.
+    type: int
+    default: 1
+  shared_buffers_mib:
+    description: Memory in which the database keeps pages. What fits in there and in the host's page cache is not read from the layer.
+    type: int
+    default: 128
+  max_wal_mib:
+    description: PostgreSQL's C(max_wal_size), about which its log is allowed to grow on the layer.
+    type: int
+    default: 1024
+  settings:
+    description: Further parameters of PostgreSQL, beside those that keep the cluster private.
+    type: dict
+    default: {}
+  bin_dir:
+    description: Folder with PostgreSQL's programs. By default the newest of the host's.
+    type: path
+  user:
+    description: User that runs the cluster. By default C(postgres) where there is one, else C(nobody).
+    type: str
+    default: ""
+extends_documentation_fragment:
+  - storlab.testbed.attributes
+  - storlab.testbed.attributes.on_host
+attributes:
+  check_mode:
+    description: Changes nothing, and refuses what would be refused.
+    support: full
+  diff_mode:
+    description: Shows the steps.
+    support: full
+  platform:
+    description: Linux.
+    support: full
+    platforms: linux
+seealso:
+  - module: storlab.testbed.database_measure
+author:
+  - The storlab.testbed developers (@storlab)
+"""
+
+EXAMPLES = r"""
+- name: A database of ten warehouses on a datastore
+  storlab.testbed.database_load:
+    testbed_id: lab
+    layers: "{{ ansible_facts.storlab_layers }}"
+    layer: datastore-ds1
+    warehouses: 10
+
+- name: Remove it
+  storlab.testbed.database_load:
+    testbed_id: lab
+    state: absent
+"""
+
+RETURN = r"""
+steps:
+  description: What was changed, or would be in check mode.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    op:
+      description: V(stop), V(remove), V(make), V(start) or V(load).
+      returned: always
+      type: str
+      sample: load
+    target:
+      description: What it is done to.
+      returned: always
+      type: str
+      sample: warehouses
+    was:
+      description: What it was before; null when there was none.
+      returned: always
+      type: str
+      sample: null
+    will:
+      description: What it is afterwards; null when it is gone.
+      returned: always
+      type: str
+      sample: 10 warehouses
+database:
+  description: What there is, its C(version), C(warehouses) and C(folder).
+  returned: when O(state=present)
+  type: dict
+  sample: {version: "15.8", warehouses: 10, folder: /srv/storlab/ds1/storlab-database}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.linux import postgres
+from ..module_utils.run import database
+
+
+def main() -> None:
+    module = AnsibleModule(argument_spec=postgres.SPEC, supports_check_mode=True)
+    try:
+        module.exit_json(**database.ensure(module.params, module.check_mode))
+    except Failure as failure:
+        module.fail_json(**failure.as_result())
+
+
+if __name__ == "__main__":
+    main()

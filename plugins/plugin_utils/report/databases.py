@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Loads of a database in a report: all repetitions of one layer, variant and load as a row."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from ...module_utils.core import units
+from ...module_utils.result import histogram
+from ...module_utils.result.result import PERCENTILES
+from ..store.database import is_database
+from .tables import Field, Table, cell, words
+
+# Of whose latencies the table tells: all, and the one that NOPM counts.
+KINDS = ("total", "new_order")
+SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
+
+
+def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """[{layer, workload_id, workload, repetitions, tpm, tpm_low, tpm_high, nopm …, failed, retried, latency: {total, new_order}, device}].
+
+    TPM and NOPM are medians of the repetitions, percentiles those of all their transactions, and what the device did is a mean.
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for result in results:
+        if is_database(result) and result["status"] == "measured":
+            groups.setdefault((result["layer"], result["workload_id"]), []).append(result)
+    return [_load(group) for _key, group in sorted(groups.items())]
+
+
+def _load(group: list[dict[str, Any]]) -> dict[str, Any]:
+    rates = {}
+    for name in ("tpm", "nopm"):
+        values = [result[name] for result in group]
+        rates.update({name: statistics.median(values), f"{name}_low": min(values), f"{name}_high": max(values)})
+    latency = {}
+    for kind in KINDS:
+        parts = [result["transactions"][kind] for result in group]
+        bins = histogram.merge(part["histogram"]["bins"] for part in parts if "histogram" in part)
+        quantiles = histogram.percentiles(bins, PERCENTILES, ordered=True)
+        latency[kind] = {name: quantiles[percent] for percent, name in PERCENTILES.items() if name in SHOWN}
+    totals = [result["transactions"]["total"] for result in group]
+    return {
+        **{key: group[0][key] for key in ("layer", "workload_id", "workload")},
+        "repetitions": len(group),
+        "points": [result["point_id"] for result in group],
+        **rates,
+        **{key: sum(total[key] for total in totals) for key in ("failed", "retried")},
+        "latency": latency,
+        "device": _device(group),
+    }
+
+
+def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
+    """{read_iops, write_iops, write_bytes_s} of the layer's disk; empty where it does not count."""
+    counted = [result.get("counters") or {} for result in group]
+    if not all((counters.get("device") or {}).get("read") and counters.get("interval_s") for counters in counted):
+        return {}
+    rates = {
+        "read_iops": [each["device"]["read"]["ios"] / each["interval_s"] for each in counted],
+        "write_iops": [each["device"]["write"]["ios"] / each["interval_s"] for each in counted],
+        "write_bytes_s": [each["device"]["write"]["bytes"] / each["interval_s"] for each in counted],
+    }
+    return {name: statistics.fmean(values) for name, values in rates.items()}
+
+
+def describe(workload: dict[str, Any]) -> str:
+    isolation = str(workload["isolation"]).replace("_", " ")
+    return f"{workload['warehouses']} warehouses, {workload['virtual_users']} virtual users, {isolation}"
+
+
+def sentence(load: dict[str, Any]) -> str:
+    return f"{load['layer']} does {load['tpm']:.0f} TPM and {load['nopm']:.0f} NOPM with {describe(load['workload'])}."
+
+
+def table(rows: list[dict[str, Any]]) -> Table | None:
+    head = [
+        ("Layer", False),
+        ("Load", False),
+        ("TPM", True),
+        ("NOPM", True),
+        ("NOPM, lowest", True),
+        ("highest", True),
+        ("p50", True),
+        ("p99", True),
+        ("New-Order p99", True),
+        ("Tried again", True),
+        ("Given up", True),
+        ("Reads/s", True),
+        ("Writes/s", True),
+        ("Written", True),
+        ("Repetitions", True),
+    ]
+    fields = [("", row["layer"], [words(describe(row["workload"])), *_figures(row)]) for row in rows]
+    return Table("Loads of a database", head, fields) if fields else None
+
+
+def _figures(row: dict[str, Any]) -> list[Field]:
+    latency, device = row["latency"], row["device"]
+    return [
+        *(cell(row[name], f"{row[name]:.0f}") for name in ("tpm", "nopm", "nopm_low", "nopm_high")),
+        *(
+            cell(latency[kind][name], units.latency(latency[kind][name]))
+            for kind, name in (
+                ("total", "latency_p50_ns"),
+                ("total", "latency_p99_ns"),
+                ("new_order", "latency_p99_ns"),
+            )
+        ),
+        *(cell(row[name], str(row[name])) for name in ("retried", "failed")),
+        *(cell(device.get(name), units.iops(device.get(name))) for name in ("read_iops", "write_iops")),
+        cell(device.get("write_bytes_s"), units.bandwidth(device.get("write_bytes_s"))),
+        cell(row["repetitions"], str(row["repetitions"])),
+    ]

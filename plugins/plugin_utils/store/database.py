@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Points of the load on a database: how they are named, and the result of one out of what its host kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from ...module_utils.engines import pgbench
+from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
+
+CHOSEN = ("warehouses", "virtual_users", "ramp_s", "runtime_s", "isolation")
+
+
+def is_database(result: dict[str, Any]) -> bool:
+    """Whether a result is of transactions, not of I/O."""
+    workload = result.get("workload")
+    return isinstance(workload, dict) and workload.get("kind") == "tproc_c"
+
+
+def workload_id(workload: dict[str, Any]) -> str:
+    isolation = "" if workload["isolation"] == "read_committed" else f"-{workload['isolation']}"
+    return f"tproc_c-w{workload['warehouses']}-vu{workload['virtual_users']}{isolation}"
+
+
+def point_of(params: dict[str, Any]) -> dict[str, Any]:
+    """The point that the arguments of database_measure ask for."""
+    workload = {"kind": "tproc_c", **{key: params[key] for key in CHOSEN}}
+    name, variant = workload_id(workload), params["variant"]
+    same = {
+        "layer": params["layer"],
+        "workload": workload,
+        "engine": pgbench.NAME,
+        "repetition": params["repetition"],
+        **({"variant": variant} if variant else {}),
+    }
+    return {
+        "point_id": ".".join([params["layer"], name, *([variant] if variant else []), f"r{params['repetition']}"]),
+        "layer": params["layer"],
+        "workload": workload,
+        "workload_id": name,
+        "repetition": params["repetition"],
+        **({"variant": variant} if variant else {}),
+        "fingerprint": hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest(),
+    }
+
+
+def planned(point: dict[str, Any], layer: dict[str, Any], testbed_id: str, run_id: str) -> dict[str, Any]:
+    """point.json: what the result is made with, beside what the host kept."""
+    return {
+        "point": point,
+        "layer": {
+            "kind": layer["kind"],
+            "host": layer["host"],
+            "path": (layer.get("identity") or {}).get("mount_point"),
+        },
+        "asked": {"engine": pgbench.NAME, "testbed_id": testbed_id, "run_id": run_id},
+    }
+
+
+def read_point(
+    point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, bytes]
+) -> dict[str, Any]:
+    """The result, of the files pgbench.json and meta.json."""
+    raw, meta = json.loads(files[pgbench.RAW]), json.loads(files["meta.json"])
+    counted = dict(meta.get("counters") or {})
+    cpu = counted.pop("cpu", {})
+    figures = pgbench.measured(raw)
+    flags = ["steal"] if cpu.get("host_steal_percent", 0) > STEAL_PERCENT else []
+    return without_none(
+        {
+            "schema": SCHEMA,
+            "testbed_id": request["testbed_id"],
+            "run_id": request["run_id"],
+            **point,
+            "workload": {**point["workload"], "settings": raw["settings"]},
+            "layer_kind": layer["kind"],
+            "host": layer["host"],
+            "path": layer["path"],
+            **figures,
+            "started_utc": meta.get("started_utc"),
+            "finished_utc": meta.get("finished_utc"),
+            "cpu": cpu,
+            "counters": counted or None,
+            "errors": {"total": 0},
+            "flags": flags,
+            "raw": {"file": pgbench.RAW, "sha256": hashlib.sha256(files[pgbench.RAW]).hexdigest()},
+            "status": "failed" if figures["failures"] else "measured",
+        }
+    )
+
+
+def summary(result: dict[str, Any]) -> dict[str, Any]:
+    """The result as a fact: without histograms."""
+    kinds = {
+        kind: {key: value for key, value in figures.items() if key != "histogram"}
+        for kind, figures in result.get("transactions", {}).items()
+    }
+    kept = {key: value for key, value in result.items() if key not in ("transactions", "checks", "raw", "counters")}
+    return {**kept, **({"transactions": kinds} if kinds else {})}
+
+
+def line(result: dict[str, Any]) -> str:
+    """The point in a line for a terminal."""
+    if result["status"] != "measured":
+        return f"{result['point_id']}: {' '.join(failure['message'] for failure in result['failures'])}"
+    total = result["transactions"]["total"]
+    again = f", {total['retried']} tried again" if total["retried"] else ""
+    lost = f", {total['failed']} given up" if total["failed"] else ""
+    return (
+        f"{result['point_id']}: {result['tpm']:.0f} TPM, {result['nopm']:.0f} NOPM, p99 {total['latency_p99_ns'] / 1e6:.1f} ms of all transactions"
+        f"{again}{lost}"
+    )

@@ -1,0 +1,231 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Transactions out of pgbench's log: which ones count, their rates and percentiles, and what makes a point fail."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgbench, tproc_c
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import postgres
+from hypothesis import given
+from hypothesis import strategies as st
+
+BEGIN_S = 1_700_000_000
+# client number time script epoch_s epoch_us retries; measured from 10 s to 14 s after BEGIN_S.
+LOG = f"""\
+0 1 900 0 {BEGIN_S + 10} 0 0
+0 2 1000 0 {BEGIN_S + 10} 1 0
+0 3 2000 2 {BEGIN_S + 10} 999999 0
+1 1 3000 0 {BEGIN_S + 11} 500000 2
+1 2 serialization 2 {BEGIN_S + 11} 600000 9
+1 3 4000 1 {BEGIN_S + 12} 0 0
+2 1 50 5 {BEGIN_S + 14} 0 0
+2 2 7000 0 {BEGIN_S + 14} 1 0
+"""
+SAID = "pgbench (15.8)\nnumber of transactions actually processed: 7\nnumber of failed transactions: 1 (12.500%)\n"
+
+
+def raw(lines: str = LOG, **changes) -> dict:
+    read = pgbench.read_log(lines.splitlines(), (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
+    return {
+        "version": "15.8",
+        "runtime_s": 4,
+        "exit_code": 0,
+        "said": SAID,
+        "said_errors": "",
+        "log": read,
+        "placed_before": 30000,
+        "placed_after": 30004,
+        "consistency": [{"condition": "3.3.2.1", "text": "W_YTD = sum(D_YTD)", "ok": True, "broken": 0}],
+        **changes,
+    }
+
+
+def codes(result: dict) -> list:
+    return [failure["code"] for failure in result["failures"]]
+
+
+def test_what_ended_in_the_measured_time_counts():
+    result = pgbench.measured(raw())
+    assert result["failures"] == []
+    of = result["transactions"]
+    assert {kind: of[kind]["count"] for kind in of} == {
+        "total": 5,
+        "new_order": 2,
+        "new_order_rolled_back": 1,
+        "payment": 1,
+        "order_status": 0,
+        "delivery": 0,
+        "stock_level": 1,
+    }
+    # 5 in 4 s, of which 2 are New-Orders that stayed.
+    assert (result["tpm"], result["nopm"]) == (75.0, 30.0)
+    assert (of["total"]["failed"], of["payment"]["failed"]) == (1, 1)
+    assert (of["new_order"]["retried"], of["new_order"]["retries"]) == (1, 2)
+    assert of["new_order"]["latency_mean_ns"] == 2_000_000
+    assert (of["total"]["latency_min_ns"], of["total"]["latency_max_ns"]) == (50_000, 4_000_000)
+    assert "latency_mean_ns" not in of["delivery"]
+
+
+def test_seconds_and_what_is_of_the_whole_log():
+    log = raw()["log"]
+    # The second begins after its first microsecond and ends with the last.
+    assert log["seconds"] == [[2, 1], [2, 1], [0, 0], [1, 0]]
+    assert (log["placed"], log["lines"], log["failed_lines"], log["unread"]) == (4, 8, 1, 0)
+
+
+def test_percentiles_are_of_all_transactions_together():
+    lines = [f"0 {n} {100 if n < 99 else 9000} {0 if n % 2 else 2} {BEGIN_S + 11} {n} 0" for n in range(100)]
+    log = pgbench.read_log(lines, (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
+    total = pgbench.figures(list(log["kinds"].values()))
+    assert total["latency_p50_ns"] == total["latency_p99_ns"] == pgbench.bin_of(100)
+    assert total["latency_p99_9_ns"] == pgbench.bin_of(9000)
+    assert sum(total["histogram"]["bins"].values()) == 100
+
+
+@given(st.integers(0, 10**9))
+def test_a_bin_holds_its_value_and_is_narrow(value_us):
+    edge = pgbench.bin_of(value_us) / 1000
+    assert value_us <= edge <= value_us * (1 + 1 / 64) + 1
+    assert pgbench.bin_of(int(edge)) == edge * 1000
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"exit_code": 2, "said_errors": "client 1 aborted"}, "engine_exit", "client 1 aborted"),
+        ({"said": SAID + "Run was aborted; the above results are incomplete.\n"}, "engine_exit", "ended early"),
+        ({"said": SAID.replace("processed: 7", "processed: 9")}, "log_incomplete", "7 transactions"),
+        ({"log": {**raw()["log"], "unread": 1}}, "log_incomplete", "1 lines that are none"),
+        ({"placed_after": 30003}, "database_orders_lost", "4 New-Orders were acknowledged, and 3 are there"),
+        (
+            {
+                "consistency": [
+                    {"condition": "3.3.2.4", "text": "lines", "ok": False, "broken": 2, "example": "district 7"}
+                ]
+            },
+            "database_inconsistent",
+            "3.3.2.4",
+        ),
+        ({"failures": [{"code": "database_died", "message": "It is gone."}], "exit_code": 2}, "database_died", "gone"),
+    ],
+)
+def test_a_point_that_failed_has_no_rates(changes, code, words):
+    result = pgbench.measured(raw(**changes))
+    assert codes(result) == [code]
+    assert words in result["failures"][0]["message"]
+    assert not {"tpm", "nopm"} & set(result)
+
+
+def test_nothing_done_in_the_measured_time_is_a_failure():
+    early = f"0 1 900 0 {BEGIN_S + 1} 0 0\n"
+    result = pgbench.measured(raw(early, said="number of transactions actually processed: 1\n", placed_after=30001))
+    assert codes(result) == ["no_transactions"]
+
+
+def test_the_mix_and_the_arguments():
+    place = {"socket_dir": "/run/x", "database": "load", "scripts": "/s", "log": "/s/t", "processors": 2}
+    workload = {"warehouses": 3, "virtual_users": 8, "ramp_s": 5, "runtime_s": 20}
+    words = pgbench.argv("/bin/pgbench", 15, workload, place)
+    assert words[words.index("-T") + 1] == "25"
+    assert (words[words.index("-c") + 1], words[words.index("-j") + 1]) == ("8", "2")
+    assert "warehouses=3" in words
+    assert "--max-tries=10" in words
+    assert "--max-tries=10" not in pgbench.argv("/bin/pgbench", 14, workload, place)
+    weights = [int(word.rpartition("@")[2]) for word in words if "@" in word]
+    assert sum(weights) == 10_000
+    # Clause 5.2.3 with 1 % of New-Orders rolled back (2.4.1.4).
+    assert weights == [4455, 45, 4300, 400, 400, 400]
+    assert pgbench.version_of("pgbench (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n") == (15, "15.18")
+    assert pgbench.version_of("something else") is None
+
+
+def test_every_kind_has_a_script_and_constants_of_names_differ_as_they_must():
+    assert list(tproc_c.SCRIPTS) == list(tproc_c.KINDS) == list(tproc_c.WEIGHTS)
+    delta = abs(tproc_c.C_LAST - tproc_c.C_LAST_LOADED)
+    assert 65 <= delta <= 119 and delta not in (96, 112)
+    assert sorted(tproc_c.CONDITIONS) == list(range(1, 13))
+    numbers = [int(number) for number in re.findall(r"^SELECT (\d+), count", tproc_c.consistency(False), re.MULTILINE)]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]
+
+
+def test_what_psql_prints_of_the_conditions():
+    checks = tproc_c.read_consistency("1|0|\n4|2|warehouse 1, district 7\n")
+    assert [(check["condition"], check["ok"], check.get("example")) for check in checks] == [
+        ("3.3.2.1", True, None),
+        ("3.3.2.4", False, "warehouse 1, district 7"),
+    ]
+
+
+# ---- the plan of the cluster
+
+
+WANTED = {"warehouses": 3, "version": "15", "settings": {"shared_buffers": "64MB"}}
+THERE = {"made": True, "loaded": 3, "version": "15", "settings": {"shared_buffers": "64MB"}, "running": True}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ops"),
+    [
+        ({}, []),
+        ({"running": False}, ["start"]),
+        ({"settings": {"shared_buffers": "32MB"}}, ["stop", "start"]),
+        ({"loaded": 2}, ["stop", "remove", "make", "start", "load"]),
+        ({"loaded": 0, "running": False}, ["remove", "make", "start", "load"]),
+        ({"version": "13", "running": False}, ["remove", "make", "start", "load"]),
+        ({"made": False, "loaded": 0, "version": "", "settings": {}, "running": False}, ["make", "start", "load"]),
+    ],
+)
+def test_only_what_differs_is_made(changes, ops):
+    assert [step["op"] for step in postgres.plan({**THERE, **changes}, WANTED)] == ops
+
+
+def test_settings_of_the_user_and_those_that_keep_it_private():
+    params = {
+        "shared_buffers_mib": 64,
+        "max_wal_mib": 256,
+        "settings": {"synchronous_commit": False, "work_mem": "8MB"},
+    }
+    text = postgres.configuration(postgres.settings_of(params, "/run/it's"))
+    assert "synchronous_commit = 'off'\n" in text
+    assert "work_mem = '8MB'\n" in text
+    assert "listen_addresses = ''\n" in text
+    assert "unix_socket_directories = '/run/it''s'\n" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["listen_addresses", "unix_socket_directories", "hba_file", "Work_Mem", "a b", "include"]
+)
+def test_settings_that_are_refused(name):
+    params = {"warehouses": 1, "shared_buffers_mib": 64, "max_wal_mib": 256, "settings": {name: "x"}}
+    with pytest.raises(Failure) as refused:
+        postgres.check_values(params)
+    assert refused.value.details == {"variable": "database_load_settings", "value": name}
+
+
+def test_the_arithmetic_of_space():
+    params = {"warehouses": 5, "max_wal_mib": 100}
+    needed = 64 + 5 * 110 + 100
+    postgres.refuse_full(needed << 20, params, "/srv/x")
+    with pytest.raises(Failure) as refused:
+        postgres.refuse_full((needed << 20) - 1, params, "/srv/x")
+    assert refused.value.code == "database_no_space"
+    assert f"need {needed} MiB" in refused.value.what and f"{needed - 1} MiB free" in refused.value.what
+
+
+def test_the_newest_complete_version_is_used(tmp_path):
+    for version, names in (("9", postgres.PROGRAMS), ("13", postgres.PROGRAMS), ("15", postgres.PROGRAMS[:-1])):
+        (tmp_path / version).mkdir()
+        for name in names:
+            program = tmp_path / version / name
+            program.touch()
+            program.chmod(0o755)
+    assert postgres.find_programs(None, (f"{tmp_path}/*",)) == str(tmp_path / "13")
+    with pytest.raises(Failure) as refused:
+        postgres.find_programs(str(tmp_path / "15"))
+    assert refused.value.code == "postgresql_missing"
+    assert "PostgreSQL's pgbench are not in" in refused.value.what
