@@ -64,7 +64,7 @@ class ActionModule(CollectionAction):
                 # What names a layer has its pseudonym too.
                 wanted_targets = verdicts.parsed([names.text(target.text) for target in wanted_targets])
             report.targets = verdicts.judge(report, wanted_targets)
-            desired = {**render.render(report), "junit.xml": junit.junit(report)}
+            desired = {**render.files(report), "junit.xml": junit.junit(report)}
             desired.update(static.files(report, formats))
             answer.update(
                 testbed_id=report.testbed_id,

@@ -8,19 +8,23 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from .failure import Failure
 
 
-def write_whole(path: str, content: bytes, mode: int = 0o644, beside: str | None = None) -> None:
-    """Replace the file, or make it. beside: the folder of the same file system to write in, when others read every file beside this one."""
+def write_whole(path: str, content: bytes | Iterable[bytes], mode: int = 0o644, beside: str | None = None) -> None:
+    """Replace the file, or make it.
+
+    content: all of it, or its pieces. beside: the folder of the same file system to write in, when others read every file beside this one.
+    """
     handle, temporary = tempfile.mkstemp(
         dir=beside or os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}.", suffix=".new"
     )
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+            stream.writelines([content] if isinstance(content, bytes) else content)
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:

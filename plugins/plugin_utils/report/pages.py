@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from ...module_utils.core.failure import Failure
@@ -21,10 +22,17 @@ DRAWING_S = 60
 
 
 def plan(folder: str, desired: dict[str, Any]) -> list[dict[str, Any]]:
-    """[{path, text}] of what differs from what is wanted; a text of None is a file to remove, and a picture is drawn of its text."""
+    """[{path, text}] of what differs from what is wanted; a text of None is a file to remove, and a picture is drawn of its text.
+
+    A text that is long is a function that makes it anew in pieces, so that it is never whole in memory.
+    """
     steps = []
     for name, text in desired.items():
         path = os.path.join(folder, name)
+        if callable(text):
+            if _differs(path, text()):
+                steps.append({"path": path, "text": text})
+            continue
         present = _read(path)
         if name.endswith(".png") and text is not None:
             differs = present is None or static.source_of(present) != hashlib.sha256(text.encode()).hexdigest()
@@ -41,7 +49,13 @@ def apply(folder: str, steps: list[dict[str, Any]], browser: str | None = None) 
         if step["text"] is None:
             os.unlink(step["path"])
             continue
-        content = _drawn(step["text"], browser or "") if step["path"].endswith(".png") else _bytes(step["text"])
+        content: bytes | Iterable[bytes] = (
+            map(_bytes, step["text"]())
+            if callable(step["text"])
+            else _drawn(step["text"], browser or "")
+            if step["path"].endswith(".png")
+            else _bytes(step["text"])
+        )
         os.makedirs(os.path.dirname(step["path"]), exist_ok=True)
         write_whole(step["path"], content)
     for left in (os.path.join(folder, static.CHARTS), folder):
@@ -52,6 +66,15 @@ def apply(folder: str, steps: list[dict[str, Any]], browser: str | None = None) 
 def _bytes(text: str) -> bytes:
     # Half a character, as fio's words may hold, is in no file.
     return text.encode("utf-8", "replace")
+
+
+def _differs(path: str, pieces: Iterable[str]) -> bool:
+    """Whether the file holds anything but these pieces."""
+    try:
+        with open(path, "rb") as handle:
+            return any(handle.read(len(piece)) != piece for piece in map(_bytes, pieces)) or handle.read(1) != b""
+    except FileNotFoundError:
+        return True
 
 
 def _read(path: str) -> bytes | None:

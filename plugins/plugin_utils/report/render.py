@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -38,14 +39,19 @@ STEADY = ("steady", "metric", "excursion_percent", "slope_percent")
 WIDE, NARROW = 1040, 360  # of the chain
 
 
-def render(report: Report) -> dict[str, str]:
-    """File name -> text of every file of the report."""
+def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
+    """File name -> text of every file of the report, or what makes its text anew in pieces: the one that grows with all that is known of each point."""
     return {
         "index.html": html(report),
         "report.md": markdown(report),
         "results.csv": results_csv(report),
-        "results.json": results_json(report),
+        "results.json": functools.partial(results_json, report),
     }
+
+
+def render(report: Report) -> dict[str, str]:
+    """File name -> text of every file of the report."""
+    return {name: text if isinstance(text, str) else "".join(text()) for name, text in files(report).items()}
 
 
 # -- rows that every form shares -------------------------------------------------------------------------------------
@@ -90,6 +96,7 @@ def _row(step: Step) -> dict[str, Any]:
 def table(report: Report) -> list[str]:
     """The waterfalls as lines for a terminal."""
     lines: list[str] = []
+    choices = views.Choices(report)
     head = ("layer", "host", "IOPS", "MB/s", "mean", "p50", "p99", "adds", "IOPS against")
     for waterfall in report.waterfalls:
         rows = [head] + [
@@ -112,7 +119,7 @@ def table(report: Report) -> list[str]:
                 for index, (text, width) in enumerate(zip(row, widths))
             ]
             lines.append(("  " + "  ".join(cells)).rstrip())
-        lines.extend(f"  {text}" for text in flushes(report, waterfall))
+        lines.extend(f"  {text}" for text in flushes(report, waterfall, choices))
         lines.extend(f"  {shares.verdict}" for shares in waterfall.splits if shares.verdict)
         lines.extend(f"  not measured: {text}" for text in not_measured(waterfall))
     return lines + [f"target {judged['verdict']}: {judged['target']} ({judged['why']})" for judged in report.targets]
@@ -138,9 +145,9 @@ def not_measured(waterfall: Waterfall) -> list[str]:
     return [f"{', '.join(layers)}: {reason}" for reason, layers in reasons.items()]
 
 
-def flushes(report: Report, waterfall: Waterfall) -> list[str]:
+def flushes(report: Report, waterfall: Waterfall, choices: views.Choices) -> list[str]:
     """'guest-guest01, flushes: mean 1.2 ms, p99 5.5 ms', one line a layer, and what was published of them."""
-    flushed = views.flushes(waterfall, report, views.Choices(report))
+    flushed = views.flushes(waterfall, report, choices)
     names = [name for name, _number in flushed.head[1:]] if flushed else []
     return [
         f"{first}, flushes: "
@@ -245,8 +252,8 @@ def results_csv(report: Report) -> str:
     return stream.getvalue()
 
 
-def results_json(report: Report) -> str:
-    """Everything the report says, for programs; the histograms stay in the points' own files."""
+def results_json(report: Report) -> Iterator[str]:
+    """Everything the report says, for programs, in pieces; the histograms stay in the points' own files."""
     content = {
         "schema": "storlab.report/1",
         **{
@@ -283,7 +290,7 @@ def results_json(report: Report) -> str:
             }
             for waterfall in report.waterfalls
         ],
-        "points": [_without_histograms(point) for point in report.points],
+        "points": map(_without_histograms, report.points),
         "installations": report.installations,
         "databases": report.databases,
         **({"beats": report.beats, "beats_unplayed": report.unplayed} if report.beats or report.unplayed else {}),
@@ -293,21 +300,28 @@ def results_json(report: Report) -> str:
             for machine in report.machines
         },
     }
-    return json_of(content)
+    return _json_pieces(content)
 
 
 def json_of(content: dict[str, Any]) -> str:
     """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
-    pieces: list[str] = []
-    for key, value in sorted(content.items()):
-        pieces += [",\n" if pieces else "{\n", _json(key), ": "]
-        if isinstance(value, list) and value:
-            for index, element in enumerate(value):
-                pieces += [",\n" if index else "[\n", _json(element)]
-            pieces.append("\n]")
+    return "".join(_json_pieces(content))
+
+
+def _json_pieces(content: dict[str, Any]) -> Iterator[str]:
+    """The same in pieces. A list may be an iterator."""
+    for number, key in enumerate(sorted(content)):
+        value = content[key]
+        yield f"{',' if number else '{'}\n{_json(key)}: "
+        if isinstance(value, (list, Iterator)):
+            began = False
+            for element in value:
+                yield f"{',' if began else '['}\n{_json(element)}"
+                began = True
+            yield "\n]" if began else "[]"
         else:
-            pieces.append(_json(value))
-    return "".join([*pieces, "\n}\n"])
+            yield _json(value)
+    yield "\n}\n"
 
 
 _json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
@@ -331,13 +345,14 @@ def _without_histograms(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def markdown(report: Report) -> str:
+    choices = views.Choices(report)
     return fill(
         "report.md.j2",
         report=report,
         latency=latency,
         takes_away=takes_away,
         not_measured=not_measured,
-        flushes=lambda waterfall: flushes(report, waterfall),
+        flushes=lambda waterfall: flushes(report, waterfall, choices),
         splits=views.splits,
         lanes=_lanes_in_words(report),
         words=workload_words,

@@ -30,6 +30,7 @@ OPTIONAL: dict[str, Callable[[], Any]] = {
 }
 # Of a result: what the others of its run, layer or workload say in the same words.
 WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
+SAME = ("engine", "workload", "errors")  # parts that many results have alike; nobody changes them
 LEVELS = 5  # of mappings in a result
 
 
@@ -230,7 +231,9 @@ def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
 
     once: what was met so far, from call to call.
     """
-    slim = _keyed(result, once)
+    slim = _keyed({key: part for key, part in result.items() if key not in SAME}, once)
+    for key in SAME:
+        slim[key] = once.setdefault(repr(part := result[key]), part)
     for key in WORDS:
         if type(word := slim.get(key)) is str:
             slim[key] = once.setdefault(word, word)

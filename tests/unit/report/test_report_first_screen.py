@@ -155,12 +155,13 @@ def test_the_first_screen_says_what_it_is_about(run):
     assert report.ios == sum(result["total"]["ios"] for result in run.results)
     assert report.title == f"Testbed {run.testbed_id}: what each layer costs"
     assert said["Trust"] == report.trust and said["Next"] == report.next_step
-    assert report.trust in render.markdown(report) and '"next_step": ' in render.results_json(report)
+    assert report.trust in render.markdown(report) and '"next_step": ' in "".join(render.results_json(report))
 
 
 def test_two_engines_are_both_named(run):
     for result, version in zip(run.results, ["fio-3.33", "2.2"] * len(run.results)):
-        result["engine"].update(name="fio" if version.startswith("fio") else "diskspd", version=version)
+        name = "fio" if version.startswith("fio") else "diskspd"
+        result["engine"] = {**result["engine"], "name": name, "version": version}
     assert model.build(run).engines == ["fio-3.33", "diskspd 2.2"]
 
 

@@ -77,11 +77,13 @@ def test_a_view_needs_its_shape(run, keep, wanted):
 def test_workloads_without_a_single_block_size_make_no_sweep_and_no_error(run):
     mixed = copy.deepcopy(run)
     for result in mixed.results:
-        size = result["workload"].pop("block_size_bytes")
-        result["workload"]["block_sizes"] = {
+        workload = dict(result["workload"])  # which results of one workload share
+        size = workload.pop("block_size_bytes")
+        workload["block_sizes"] = {
             "read": [{"size_bytes": size, "percent": 60}, {"size_bytes": 2 * size, "percent": 40}],
             "write": [],
         }
+        result["workload"] = workload
     report = model.build(mixed)
     assert "blocks" not in names(report)
     assert "60 %" in render.html(report)
