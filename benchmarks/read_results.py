@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio  # noqa: E402
 from ansible_collections.storlab.testbed.plugins.module_utils.result import result as schema  # noqa: E402
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import store  # noqa: E402
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import point_index, store  # noqa: E402
 
 LAYERS = ("ceiling-a", "backing-a", "target-a", "initiator-a")
 DEPTHS = (1, 8, 32)
@@ -103,7 +103,7 @@ def read_raw(run: Path) -> int:
 
 def read_results(run: Path) -> int:
     """Every result.json: a store that finds no index, and makes one."""
-    (run / store.INDEX).unlink(missing_ok=True)
+    (run / point_index.FILE).unlink(missing_ok=True)
     return len(store.open_run(str(run)).rows)
 
 

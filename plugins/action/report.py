@@ -63,6 +63,7 @@ class ActionModule(CollectionAction):
             if names:
                 # What names a layer has its pseudonym too.
                 wanted_targets = verdicts.parsed([names.text(target.text) for target in wanted_targets])
+            run.forget_bins()
             report.targets = verdicts.judge(report, wanted_targets)
             desired = {**render.files(report), "junit.xml": junit.junit(report)}
             desired.update(static.files(report, formats))

@@ -28,6 +28,17 @@ class Packed(Mapping[str, int]):
         self.edges = _whole(map(int, ascending))
         self.counts = _whole(map(bins.__getitem__, ascending))
 
+    @classmethod
+    def of_bytes(cls, edges: bytes, counts: bytes) -> Packed:
+        """What ``as_bytes`` made, on a machine of the same byte order."""
+        packed = cls.__new__(cls)
+        packed.edges, packed.counts = (_unpacked(part) for part in (edges, counts))
+        return packed
+
+    def as_bytes(self) -> tuple[bytes, bytes]:
+        """Edges and counts: the type of the array, and what it holds."""
+        return _bytes(self.edges), _bytes(self.counts)
+
     def __getitem__(self, edge: str) -> int:
         at = bisect_left(self.edges, int(edge))
         if at == len(self.edges) or self.edges[at] != int(edge):
@@ -55,6 +66,17 @@ def _whole(numbers: Iterable[int]) -> Sequence[int]:
         with contextlib.suppress(OverflowError):
             return array(typecode, numbers)
     return numbers
+
+
+def _bytes(numbers: Sequence[int]) -> bytes:
+    if isinstance(numbers, array):
+        return numbers.typecode.encode() + numbers.tobytes()
+    return b"-" + " ".join(map(str, numbers)).encode()
+
+
+def _unpacked(packed: bytes) -> Sequence[int]:
+    kind, numbers = packed[:1].decode(), packed[1:]
+    return list(map(int, numbers.split())) if kind == "-" else array(kind, numbers)
 
 
 def merge(histograms: Iterable[dict[str, int]]) -> dict[str, int]:

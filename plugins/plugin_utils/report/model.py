@@ -13,6 +13,7 @@ from typing import Any
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS, down
+from ...module_utils.result import histogram
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
@@ -29,6 +30,7 @@ BEYOND = 10  # I/Os above a percentile that it needs to be told
 BUSY = 0.5  # load a core, from which on a host was under load
 # How many workloads are drawn over time, so that a large run stays one page.
 SAMPLED = 8
+SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
 
 # What a step is, by the kind of its layer and who provides it; by the kind alone where that tells nothing.
 STEP_WORDS = {
@@ -138,6 +140,9 @@ def build(run: Run, title: str | None = None) -> Report:
     waterfalls = [_waterfall(name, layers, *by_workload[name]) for name in workloads if name in of_io]
     shown = [waterfall for waterfall in waterfalls if waterfall.steps]
     headline = max(shown, key=lambda waterfall: len(waterfall.steps), default=None)
+    for waterfall in ranked(shown, headline)[SECTIONS:]:
+        for step in waterfall.steps:
+            step.cell.bins = histogram.Packed({})  # which nobody draws
     machines = [environment.describe(host, run.environments.get(host)) for host in _hosts(run, layers)]
     times = [result[key] for result in run.results for key in ("started_utc", "finished_utc") if result.get(key)]
     counts = [step.cell.repetitions for waterfall in shown for step in waterfall.steps]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -40,11 +39,11 @@ WIDE, NARROW = 1040, 360  # of the chain
 
 
 def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
-    """File name -> text of every file of the report, or what makes its text anew in pieces: the one that grows with all that is known of each point."""
+    """File name -> text of every file of the report, or what makes its text anew in pieces: those that grow with all that is known of each point."""
     return {
         "index.html": html(report),
         "report.md": markdown(report),
-        "results.csv": results_csv(report),
+        "results.csv": functools.partial(results_csv, report),
         "results.json": functools.partial(results_json, report),
     }
 
@@ -168,8 +167,15 @@ def takes_away(step: Step) -> str:
 # -- CSV and JSON ----------------------------------------------------------------------------------------------------
 
 
-def results_csv(report: Report) -> str:
-    """One row a point, full precision, an empty cell where nothing was measured."""
+class _Pieces:
+    """What csv.writer takes for a file: a list of what it writes."""
+
+    def __init__(self, pieces: list[str]) -> None:
+        self.write = pieces.append
+
+
+def results_csv(report: Report) -> Iterator[str]:
+    """One row a point, full precision, an empty cell where nothing was measured; a row a piece."""
     workload = sorted(
         {
             key
@@ -206,8 +212,8 @@ def results_csv(report: Report) -> str:
     )
     # Where some point flushed.
     sync = [metric for metric in METRICS if any(metric in (point.get("sync") or {}) for point in report.points)]
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    written: list[str] = []
+    writer = csv.writer(_Pieces(written), lineterminator="\n")
     writer.writerow(
         [
             *fixed,
@@ -249,7 +255,8 @@ def results_csv(report: Report) -> str:
                 *((point.get("sync") or {}).get(metric) for metric in sync),
             ]
         )
-    return stream.getvalue()
+        yield "".join(written)
+        written.clear()
 
 
 def results_json(report: Report) -> Iterator[str]:

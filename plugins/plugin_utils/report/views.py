@@ -26,6 +26,7 @@ from ..store.cells import ESXI, Cell, Figure, bounds_of
 from ..store.flatten import flatten
 from . import charts, plot, ratios
 from .markup import NOTHING, shapes
+from .model import SECTIONS as SECTIONS
 from .model import Report, Waterfall, ranked, workload_words
 from .split import Split
 from .tables import Field, Table, bounds, cell, words
@@ -37,7 +38,6 @@ LINE_SAMPLES = 9_000  # of all time series of a page together, so that a large r
 CURVE_POINTS = 5_300  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
 DISTRIBUTIONS = 16
-SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
 POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
 CLIENTS_SHOWN = 240  # beyond that a row a point
 CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")

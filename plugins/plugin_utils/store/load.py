@@ -16,7 +16,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
-from . import additions, beats, networks, store, verify
+from . import additions, beats, networks, point_index, store, verify
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
@@ -30,7 +30,11 @@ OPTIONAL: dict[str, Callable[[], Any]] = {
 }
 # Of a result: what the others of its run, layer or workload say in the same words.
 WORDS = ("schema", "testbed_id", "run_id", "status", "layer", "layer_kind", "host", "path", "variant", "workload_id")
-SAME = ("engine", "workload", "errors")  # parts that many results have alike; nobody changes them
+FILES = ("raw", "job", "series")  # each with what was recorded of a file
+SAME = frozenset(
+    ("engine", "workload", "errors", "flags", "failures", "job", "series")
+)  # parts that many results have alike; nobody changes them
+FILE_KEYS = ("path", "name", "sha256", "state")
 LEVELS = 5  # of mappings in a result
 
 
@@ -48,6 +52,12 @@ class Run:
     beats: list[Any] = field(default_factory=list)  # what hosts played before rounds, see beats.py
     damaged: list[Any] = field(default_factory=list)  # {file, reason}
     verified: dict[str, Any] | None = None  # the last verdict of verify_results, see verify.py
+
+    def forget_bins(self) -> None:
+        """For those who have made of the histograms what they need: of ten thousand points they take a fifth of the memory."""
+        for result in self.results:
+            for direction in PARTS:
+                (result.get(direction) or {}).pop("histogram", None)
 
 
 def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
@@ -124,23 +134,9 @@ def read_around(folder: str) -> Run:
 def read_run(folder: str) -> Run:
     folder = os.path.abspath(folder)
     points = store.points_of(folder)
-    run, sums, added = read_around(folder), _Sums(), additions.Additions(folder, store.parse)
-    once: dict[Any, Any] = {}
-    run.damaged += added.damaged
-    for entry in sorted(os.listdir(points)):
-        if os.path.isdir(os.path.join(points, entry)):
-            name = f"points/{entry}/result.json"
-            result, reason = store.read_result(os.path.join(folder, name))
-            result = result and added.to(result)
-            reason = reason or completed(result or {})
-            if reason or not result:
-                run.damaged.append({"file": name, "reason": reason})
-            else:
-                result = _slim(result, once)
-                sums.take(result)
-                result["files"] = _files(run, entry, result)
-                run.results.append(result)
-    sums.pack()
+    run, added = read_around(folder), additions.Additions(folder, store.parse)
+    run.results, damaged = point_index.retried(folder, lambda index: _results(index, folder, points, added))
+    run.damaged += [*added.damaged, *damaged]
     if not run.results:
         raise Failure(
             "run_empty",
@@ -159,6 +155,122 @@ def read_run(folder: str) -> Run:
     return run
 
 
+def _results(
+    index: point_index.Index, folder: str, points: str, added: additions.Additions
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(results, damaged) by name. Of each result the index keeps what is no bin; of the bins, the sums of each cell."""
+    sums, fresh = _Sums(), set()
+
+    def describe(name: str, status: os.stat_result) -> dict[str, Any]:
+        content, reason = store.read_result(f"{points}/{name}/result.json")
+        entry = store.entry_of(index, name, status, content, reason)
+        if content is None:
+            return entry
+        fresh.add(entry["point"])
+        files = _files(folder, name, content)
+        seen = {kind: status and index.trusted(status) for kind, (_file, status) in files.items()}
+        entry["files"] = json.dumps({kind: [*file.values(), seen[kind]] for kind, (file, _status) in files.items()})
+        kept = {key: content[key] for key in store.NOT_IN_ROWS if key in content}
+        bins = sums.take(content) if completed(content) is None else {}
+        entry["rest"] = json.dumps({"kept": kept, "bins": bins}, separators=(",", ":"))
+        return entry
+
+    names = sorted(entry for entry in os.listdir(points) if os.path.isdir(os.path.join(points, entry)))
+    missing = point_index.refresh(index, points, names, describe, _outdated(index, folder))
+    reasons, results = dict.fromkeys(missing, "it is missing"), []
+    cells: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
+    once: dict[Any, Any] = {}
+    for point, identity, reason, row, rest, files in index.select("point, identity, reason, row, rest, files"):
+        name = point_index.name_of(point)
+        if reason:
+            reasons[name] = reason
+            continue
+        result, more = store.parse(row), store.parse(rest)
+        result.update(more["kept"])
+        if problem := completed(result):
+            reasons[name] = problem
+            continue
+        result = _slim(added.to(result), once)
+        completed(result)
+        result["files"] = {
+            kind: dict(zip(FILE_KEYS, (path, *(once.setdefault(word, word) for word in (file, sha256, state)))))
+            for kind, (path, file, sha256, state, _seen) in store.parse(files).items()
+        }
+        if more["bins"]:
+            cells.setdefault(_cell(result), []).append((point, identity, more["bins"], result))
+        results.append(result)
+    _summed(index, points, cells, sums, fresh)
+    index.save()
+    return results, [
+        {"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())
+    ]
+
+
+def _outdated(index: point_index.Index, folder: str) -> set[bytes]:
+    """The points of which the index does not know enough, or of which another file than result.json changed."""
+    outdated = set()
+    for point, reason, rest, files in index.select("point, reason, rest, files"):
+        if reason:
+            continue
+        if rest is None or not all(_unchanged(folder, *file) for file in store.parse(files).values()):
+            outdated.add(point)
+    return outdated
+
+
+def _unchanged(folder: str, path: str | None, _name: str, _sha256: str | None, _state: str, seen: str | None) -> bool:
+    try:
+        return bool(path and seen) and point_index.identity(os.stat(f"{folder}/{path}")) == seen
+    except OSError:
+        return False
+
+
+def _summed(
+    index: point_index.Index,
+    points: str,
+    cells: dict[tuple[str, ...], list[tuple[Any, ...]]],
+    sums: _Sums,
+    fresh: set[bytes],
+) -> None:
+    """Give the results of each cell the sums of their bins: from the index, where they are of exactly these files, else added up.
+
+    cells: [(point, identity, where the bins of each direction are, result)]. fresh: points whose bins are among the sums already.
+    """
+    stored: dict[bytes, dict[str, Any]] = {}
+    for of, direction, count, edges, counts in index.db.execute(
+        "SELECT of, direction, points, edges, counts FROM sums"
+    ):
+        packed = histogram.Packed.of_bytes(edges, counts)
+        stored.setdefault(of, {})[direction] = {"bins": packed, "points": count}
+    current, added_up = set(), []
+    for cell, members in cells.items():
+        known = all(identity for _point, identity, _bins, _result in members)
+        of = hashlib.sha256(
+            b"".join(b"%b\0%b\0" % (point, (identity or "").encode()) for point, identity, *_ in members)
+        ).digest()
+        pooled = stored.get(of) if known else None
+        if pooled is None:
+            for point, *_rest in members:
+                if point not in fresh:
+                    content, reason = store.read_result(f"{points}/{point_index.name_of(point)}/result.json")
+                    if content is None:
+                        raise ValueError(reason)  # it went away meanwhile
+                    sums.take(content)
+            sums.pack()
+            pooled = sums.cells[cell]
+            if known:
+                added_up += [
+                    (of, direction, part["points"], *part["bins"].as_bytes()) for direction, part in pooled.items()
+                ]
+        current.add(of)
+        for _point, _identity, bins, result in members:
+            for direction, way in bins.items():
+                result[direction]["histogram"] = pooled[way] if isinstance(way, str) else way
+            if isinstance(way := bins.get("total"), str) and way != "total" and result["total"] == result[way]:
+                result["total"] = result[way]  # in memory once
+    if added_up or not current.issuperset(stored):
+        index.keep_sums(added_up, current)
+
+
 def _installations(run: Run) -> list[dict[str, Any]]:
     """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
     folder, installations = os.path.join(run.folder, "installations"), []
@@ -173,7 +285,8 @@ def _installations(run: Run) -> list[dict[str, Any]]:
         raw = (timed.get("counters") or {}).get("raw")
         raw = raw if isinstance(raw, dict) and raw.get("file") else {}
         place = os.path.normpath(f"installations/{raw.get('file')}")
-        timed["files"] = {"raw": _file(run, raw, [place] if place.startswith("installations/") else [])} if raw else {}
+        places = [place] if place.startswith("installations/") else []
+        timed["files"] = {"raw": _file(run.folder, raw, places)[0]} if raw else {}
         installations.append(timed)
     return installations
 
@@ -232,8 +345,12 @@ def _slim(result: dict[str, Any], once: dict[Any, Any]) -> dict[str, Any]:
     once: what was met so far, from call to call.
     """
     slim = _keyed({key: part for key, part in result.items() if key not in SAME}, once)
-    for key in SAME:
+    for key in result.keys() & SAME:
         slim[key] = once.setdefault(repr(part := result[key]), part)
+    for key in FILES:
+        if type(record := slim.get(key)) is dict:
+            for name, word in record.items():
+                record[name] = once.setdefault(word, word) if type(word) is str else word
     for key in WORDS:
         if type(word := slim.get(key)) is str:
             slim[key] = once.setdefault(word, word)
@@ -252,6 +369,10 @@ def _keyed(mapping: dict[str, Any], once: dict[Any, Any], levels: int = LEVELS) 
     return slim
 
 
+def _cell(result: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id"))
+
+
 class _Sums:
     """The bins of measured points added up by cell: {bins, points}, which stands in each point of a cell in the place of its own.
 
@@ -263,12 +384,12 @@ class _Sums:
         self.cells: dict[tuple[str, ...], dict[str, Any]] = {}
         self.growing: dict[str, Any] = {}
 
-    def take(self, result: dict[str, Any]) -> None:
+    def take(self, result: dict[str, Any]) -> dict[str, Any]:
+        """{direction: whose sum its bins are in}, or the bins themselves where they are in none. The bins leave the result."""
+        ways: dict[str, Any] = {}
         if result["status"] != "measured":
-            return
-        sums = self.cells.setdefault(
-            tuple(str(result.get(key) or "") for key in ("layer", "variant", "workload_id")), {}
-        )
+            return ways
+        sums = self.cells.setdefault(_cell(result), {})
         if sums is not self.growing:
             self.pack()
             self.growing = sums
@@ -282,15 +403,15 @@ class _Sums:
         way = "read" if share == 100 else "write" if share == 0 else None
         for direction, packed in own.items():
             if direction == "total" and way:
-                if own.get(way) == packed:
-                    result["total"]["histogram"] = result[way]["histogram"]
+                ways[direction] = way if own.get(way) == packed else packed
                 continue
             pooled = sums.setdefault(direction, {"bins": {}, "points": 0})
             if isinstance(pooled["bins"], histogram.Packed):
                 pooled["bins"] = dict(pooled["bins"].items())
             histogram.add(pooled["bins"], packed["bins"])
             pooled["points"] += 1
-            result[direction]["histogram"] = pooled
+            ways[direction] = direction
+        return ways
 
     def pack(self) -> None:
         for pooled in self.growing.values():
@@ -308,23 +429,24 @@ def completed(result: dict[str, Any]) -> str | None:
     return None
 
 
-def _files(run: Run, point: str, result: dict[str, Any]) -> dict[str, Any]:
+def _files(folder: str, point: str, result: dict[str, Any]) -> dict[str, tuple[dict[str, Any], os.stat_result | None]]:
     """Where the raw output, the job file and the samples are, seen from the run's folder, and whether they are what was recorded."""
     places = {}
-    for kind in ("raw", "job", "series"):
+    for kind in FILES:
         record = result.get(kind)
         if not isinstance(record, dict) or not record.get("file"):
             continue
-        places[kind] = _file(run, record, _places(point, str(record["file"])))
+        places[kind] = _file(folder, record, _places(point, str(record["file"])))
     return places
 
 
-def _file(run: Run, record: dict[str, Any], paths: list[str]) -> dict[str, Any]:
-    """The first of these files that there is, set against what was recorded of it."""
-    relative = sha256 = None
+def _file(folder: str, record: dict[str, Any], paths: list[str]) -> tuple[dict[str, Any], os.stat_result | None]:
+    """The first of these files that there is, set against what was recorded of it; its status before it was read, if no other may come before it."""
+    relative = sha256 = status = None
     for path in paths:
         try:
-            with open(os.path.join(run.folder, path), "rb", buffering=0) as handle:
+            with open(os.path.join(folder, path), "rb", buffering=0) as handle:
+                status = os.fstat(handle.fileno()) if path == paths[0] else None
                 relative, sha256 = path, hashlib.sha256(handle.read()).hexdigest()
             break
         except OSError:
@@ -338,7 +460,7 @@ def _file(run: Run, record: dict[str, Any], paths: list[str]) -> dict[str, Any]:
         if sha256 == record["sha256"]
         else "differs"
     )
-    return {"path": relative, "name": str(record["file"]), "sha256": record.get("sha256"), "state": state}
+    return dict(zip(FILE_KEYS, (relative, str(record["file"]), record.get("sha256"), state))), status
 
 
 def _places(point: str, file: str) -> list[str]:

@@ -3,9 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Stored runs, however many points they have: rows without histograms at once, whole results on request.
 
-A run keeps ``index.jsonl`` beside its points: what the rows say, and of each result.json the size and the time of its last change. A row is taken
-from there while both are what they were, and read anew otherwise, so the index is a cache that may be deleted, copied or out of date. What was added to
-the results later (additions.py) is no part of it and is merged each time.
+Rows come from the run's index (point_index.py). What was added to the results later (additions.py) is no part of it and is merged each time.
 """
 
 from __future__ import annotations
@@ -14,23 +12,19 @@ import contextlib
 import json
 import math
 import os
-import tempfile
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, NoReturn
 
 from ...module_utils.core.failure import Failure
-from ...module_utils.core.files import write_whole
 from ...module_utils.result.result import PARTS, SCHEMA, without_none
-from . import additions
+from . import additions, point_index
+from .cells import directions_of
 
 try:
     import orjson
 except ImportError:
     orjson = None
 
-INDEX = "index.jsonl"
-INDEX_SCHEMA = "storlab.index/1"
 # A result with every bin of every histogram has some hundred kilobytes.
 LARGEST_BYTES = 64 << 20
 REQUIRED = (
@@ -47,9 +41,6 @@ REQUIRED = (
 )
 # What grows with the run or with the number of hosts stays in the results.
 NOT_IN_ROWS = ("counters", "clients")
-# A file may change twice within one tick of the file system's clock. What was changed this shortly before it was read is read again next time;
-# whole seconds are what file systems with a coarse clock give.
-TICK_NS, COARSE_TICK_NS = 20_000_000, 2_000_000_000
 
 
 @dataclass
@@ -160,38 +151,31 @@ def points_of(folder: str) -> str:
 def open_run(folder: str) -> Store:
     """The run in this folder. Brings its index up to date where the folder can be written."""
     points = points_of(folder)
-    known, fresh = _read_index(folder), False
-    entries: list[dict[str, Any]] = []
-    clock_ns = None
-    for name in sorted(_folders(points)):
-        path = os.path.join(points, name, "result.json")
-        try:
-            status = os.stat(path)
-        except OSError:
-            entries.append({"point": name, "reason": "it is missing"})
-            continue
-        entry = known.get(name)
-        if entry is None or entry.get("mtime_ns") != status.st_mtime_ns or entry.get("size_bytes") != status.st_size:
-            if clock_ns is None:
-                clock_ns = _clock_ns(folder)
-            entry, fresh = _entry(name, path, status, clock_ns), True
-        entries.append(entry)
-    if fresh or {entry["point"] for entry in entries if "size_bytes" in entry} != set(known):
-        _write_index(folder, entries)
+    return point_index.retried(folder, lambda index: _opened(index, folder, points))
+
+
+def _opened(index: point_index.Index, folder: str, points: str) -> Store:
+    missing = point_index.refresh(
+        index,
+        points,
+        sorted(_folders(points)),
+        lambda name, status: entry_of(index, name, status, *read_result(os.path.join(points, name, "result.json"))),
+    )
+    index.save()
     added = additions.Additions(folder, parse)
+    rows, reasons = [], dict.fromkeys(missing, "it is missing")
+    for point, reason, text in index.select("point, coalesce(reason, elsewhere), row"):
+        name = point_index.name_of(point)
+        if reason:
+            reasons[name] = reason
+            continue
+        row = parse(text)
+        rows.append(row_of(added.to(row)) if name in added.by_point else row)
     return Store(
         os.path.abspath(folder),
+        rows,
         [
-            row_of(added.to(entry["row"])) if entry["point"] in added.by_point else entry["row"]
-            for entry in entries
-            if "row" in entry
-        ],
-        [
-            *(
-                {"file": f"points/{entry['point']}/result.json", "reason": entry["reason"]}
-                for entry in entries
-                if "reason" in entry
-            ),
+            *({"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())),
             *added.damaged,
         ],
         added,
@@ -209,17 +193,38 @@ def _folders(path: str) -> list[str]:
 # ---------------------------------------------------------------- the index
 
 
-def _entry(name: str, path: str, status: os.stat_result, clock_ns: int) -> dict[str, Any]:
-    content, reason = read_result(path)
-    if content is not None and content["point_id"] != name:
-        reason = f"it is the result of point {content['point_id']!r}, and counts there"
-    tick = TICK_NS if status.st_mtime_ns % 1_000_000_000 else COARSE_TICK_NS
+def entry_of(
+    index: point_index.Index, name: str, status: os.stat_result, content: dict[str, Any] | None, reason: str | None
+) -> dict[str, Any]:
+    """What the index keeps of a point, as far as rows need it. status: of result.json before it was read; content, reason: what read_result said."""
     entry = {
-        "point": name,
-        "mtime_ns": status.st_mtime_ns if status.st_mtime_ns < clock_ns - tick else None,
-        "size_bytes": status.st_size,
+        "point": point_index.key(name),
+        "identity": index.trusted(status),
+        "reason": reason and _clean(reason),
     }
-    return {**entry, "row": row_of(content)} if content and not reason else {**entry, "reason": reason}
+    if content is None:
+        return entry
+    if content["point_id"] != name:
+        entry["elsewhere"] = _clean(f"it is the result of point {content['point_id']!r}, and counts there")
+    total = directions_of(content).get("total", {})
+    return {
+        **entry,
+        **{column: point_index.key(str(content.get(column) or "")) for column in point_index.NAMES},
+        **{column: _real(total.get(column)) for column in point_index.FIGURES},
+        "row": json.dumps(row_of(content), separators=(",", ":")),
+    }
+
+
+def _clean(reason: str) -> str:
+    """Without halves of characters, which no database takes."""
+    return reason.encode("utf-8", "backslashreplace").decode()
+
+
+def _real(number: Any) -> float | None:
+    try:
+        return None if number is None else float(number)
+    except OverflowError:
+        return None
 
 
 def row_of(result: dict[str, Any]) -> dict[str, Any]:
@@ -229,42 +234,6 @@ def row_of(result: dict[str, Any]) -> dict[str, Any]:
         if name in row:
             row[name] = {key: part for key, part in row[name].items() if key != "histogram"}
     return row
-
-
-def _clock_ns(folder: str) -> int:
-    """Now, by the clock of the file system, which may be another machine's. 0, so that nothing is trusted, where nothing can be written."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as probe:
-            return os.fstat(probe.fileno()).st_mtime_ns
-    except OSError:
-        return 0
-
-
-def _read_index(folder: str) -> dict[str, Any]:
-    known = {}
-    try:
-        with open(os.path.join(folder, INDEX), "rb") as handle:
-            if parse(handle.readline()) != {"schema": INDEX_SCHEMA}:
-                return {}
-            # Many lines in one go are read faster than one by one, and some at a time do not take the memory of all.
-            for lines in iter(lambda: list(islice(handle, 1000)), []):
-                known.update(
-                    {
-                        entry["point"]: entry
-                        for entry in parse(b"[" + b",".join(lines) + b"]")
-                        if ("row" in entry) != ("reason" in entry)
-                    }
-                )
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}  # a cache that is missing or damaged is made anew
-    return known
-
-
-def _write_index(folder: str, entries: list[dict[str, Any]]) -> None:
-    lines = [json.dumps({"schema": INDEX_SCHEMA})]
-    lines += [json.dumps(entry, separators=(",", ":"), sort_keys=True) for entry in entries if "size_bytes" in entry]
-    with contextlib.suppress(OSError):  # an archive that cannot be written is read all the same
-        write_whole(os.path.join(folder, INDEX), ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass"))
 
 
 # ---------------------------------------------------------------- one result
@@ -286,7 +255,7 @@ def read_result(path: str) -> tuple[dict[str, Any] | None, str | None]:
     return (None, reason) if reason else (content, None)
 
 
-def parse(raw: bytes) -> Any:
+def parse(raw: bytes | str) -> Any:
     """JSON as the standard has it; ValueError for anything else, NaN and Infinity among it."""
     if orjson is not None:
         with contextlib.suppress(ValueError):  # it refuses what fio's words may hold: half a character

@@ -9,11 +9,13 @@ import json
 import os
 import re
 import runpy
+import sqlite3
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import store
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import point_index, store
 from fixtures.report import make_fixture
 from unchanged import refused
 
@@ -58,6 +60,18 @@ def write(run: Path, content, point: str | None = None, mtime_ns: int = OLD_NS) 
     return path
 
 
+def settle(run: Path) -> None:
+    """Until the clock of the file system has gone on so far that nothing of the run could have changed unseen since it was written."""
+    newest = max(path.stat().st_ctime_ns for path in run.rglob("*"))
+    probe = run / "probe"
+    while True:
+        probe.touch()
+        now = probe.stat().st_mtime_ns
+        probe.unlink()
+        if now > newest + point_index.TICK_NS:
+            return
+
+
 @pytest.fixture
 def run(tmp_path) -> Path:
     folder = tmp_path / "lab" / "one"
@@ -69,6 +83,7 @@ def run(tmp_path) -> Path:
             "target-a.8k.r1", 203.0, host="other01", status="failed", failures=[{"code": "no_io", "message": "None."}]
         ),
     )
+    settle(folder)
     return folder
 
 
@@ -116,7 +131,7 @@ def test_a_change_of_size_alone_is_seen(run):
 
 def test_a_change_within_one_tick_of_the_clock_is_seen(run, monkeypatch):
     """Same size and same time as when it was indexed: the index may not trust what had just been written when it was read."""
-    monkeypatch.setattr(store, "TICK_NS", 10**12)
+    monkeypatch.setattr(point_index, "TICK_NS", 10**12)
     path = write(run, result("backing-a.4k.r1", 111.0), mtime_ns=OLD_NS)
     os.utime(path)
     now = path.stat().st_mtime_ns
@@ -134,33 +149,117 @@ def test_points_that_came_or_went(run):
     assert set(iops(store.open_run(str(run)))) == {"backing-a.4k.r2", "backing-b.4k.r1", "target-a.8k.r1"}
 
 
+def emptied(kept: bytes) -> bytes:
+    return b""
+
+
+def cut(kept: bytes) -> bytes:
+    return kept[: len(kept) // 2]
+
+
+def overwritten(kept: bytes) -> bytes:
+    """The first page, which says what tables there are, is whole."""
+    return kept[:4096] + b"\xff" * (len(kept) - 4096)
+
+
+def no_database(kept: bytes) -> bytes:
+    return b'{"schema": "storlab.index/1"}\n'
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, overwritten, no_database])
+def test_a_damaged_index_is_made_anew(run, reads, damage):
+    wanted = store.open_run(str(run)).rows
+    index = run / point_index.FILE
+    index.write_bytes(damage(index.read_bytes()))
+    reads.clear()
+    assert store.open_run(str(run)).rows == wanted and len(reads) == 3
+    assert store.open_run(str(run)).rows == wanted and len(reads) == 3
+
+
 @pytest.mark.parametrize(
-    "content",
+    "statement",
     [
-        b"",
-        b"\x00\xff",
-        b'{"schema": "storlab.index/0"}\n',
-        b'{"schema": "storlab.index/1"}\n{"point"',
-        b'{"schema": "storlab.index/1"}\n[]\n',
-        b'{"schema": "storlab.index/1"}\n{"point": "backing-a.4k.r1"}\n',
+        "UPDATE about SET schema = 'storlab.index/9'",
+        "DELETE FROM about",
+        "CREATE VIEW seen AS SELECT * FROM point",
+        "ALTER TABLE point ADD COLUMN more",
+        "UPDATE point SET row = '{\"point_id\"'",
+        "UPDATE point SET row = NULL",
     ],
 )
-def test_a_damaged_index_is_made_anew(run, content):
+def test_an_index_of_another_shape_is_made_anew(run, reads, statement):
     wanted = store.open_run(str(run)).rows
-    (run / "index.jsonl").write_bytes(content)
-    assert store.open_run(str(run)).rows == wanted
-    assert len((run / "index.jsonl").read_text().splitlines()) == 4
+    with sqlite3.connect(run / point_index.FILE) as database:
+        database.execute(statement)
+    database.close()
+    reads.clear()
+    assert store.open_run(str(run)).rows == wanted and len(reads) == 3
 
 
-def test_an_index_that_cannot_be_written_is_done_without(run, monkeypatch):
-    monkeypatch.setattr(
-        store.tempfile, "mkstemp", lambda **_where: (_ for _ in ()).throw(PermissionError(13, "denied"))
-    )
-    monkeypatch.setattr(
-        store.tempfile, "TemporaryFile", lambda dir: (_ for _ in ()).throw(PermissionError(13, "denied"))
-    )
-    assert len(store.open_run(str(run)).rows) == 3
-    assert not (run / "index.jsonl").exists()
+def test_an_index_on_a_disk_that_cannot_be_written_is_done_without(run, monkeypatch):
+    def denied(**_where):
+        raise PermissionError(13, "denied")
+
+    monkeypatch.setattr(point_index.tempfile, "mkstemp", denied)
+    monkeypatch.setattr(point_index.tempfile, "TemporaryFile", denied)
+    before = sorted(run.rglob("*"))
+    for _time in range(2):
+        assert len(store.open_run(str(run)).rows) == 3
+    assert sorted(run.rglob("*")) == before
+
+
+def test_an_index_that_was_kept_serves_where_nothing_can_be_written(run, reads, monkeypatch):
+    wanted = store.open_run(str(run)).rows
+    (run / point_index.FILE).chmod(0o444)
+    run.chmod(0o555)
+    reads.clear()
+    try:
+        assert store.open_run(str(run)).rows == wanted and reads == []
+    finally:
+        run.chmod(0o755)
+
+
+def test_a_result_set_back_to_its_old_time_is_read_anew(run):
+    """Same size, same time of the last change, same inode: only the time that no program can set tells."""
+    store.open_run(str(run))
+    path = run / "points" / "backing-a.4k.r1" / "result.json"
+    old = path.stat()
+    with path.open("r+") as handle:
+        text = handle.read().replace("101.0", "909.0")
+        handle.seek(0)
+        handle.write(text)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+    new = path.stat()
+    assert (new.st_size, new.st_mtime_ns, new.st_ino) == (old.st_size, old.st_mtime_ns, old.st_ino)
+    assert iops(store.open_run(str(run)))["backing-a.4k.r1"] == 909.0
+
+
+def test_readers_and_writers_at_once_all_see_the_files(run):
+    """Each opens, changes a point of its own and opens again, all at the same time; none fails, and the index in the end is whole."""
+
+    def work(number: int) -> list:
+        point = f"backing-{number}.4k.r1"
+        seen = []
+        for value in (1000.0 + number, 2000.0 + number):
+            write(run, result(point, value))
+            seen.append(iops(store.open_run(str(run)))[point])
+        return seen
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(work, range(6))) == [[1000.0 + number, 2000.0 + number] for number in range(6)]
+    assert len(store.open_run(str(run)).rows) == 9
+    assert [path.name for path in run.iterdir() if ".new" in path.name] == []
+    with sqlite3.connect(run / point_index.FILE) as database:
+        assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+def test_names_that_are_no_unicode(run):
+    odd = "backing-\udcff\u00e9.4k.r1"
+    write(run, json.dumps(result(odd, 7.0)), odd)
+    settle(run)
+    for _time in range(2):
+        assert iops(store.open_run(str(run)))[odd] == 7.0
 
 
 @pytest.mark.parametrize(
@@ -198,7 +297,7 @@ def test_a_point_without_a_result_is_listed(run):
 
 def test_rows_are_the_same_without_orjson(run, monkeypatch):
     wanted = store.open_run(str(run))
-    (run / "index.jsonl").unlink()
+    (run / point_index.FILE).unlink()
     monkeypatch.setattr(store, "orjson", None)
     assert store.open_run(str(run)) == wanted
     write(run, '{"schema": "storlab.result/1", "x": NaN}', "x.y.r1")

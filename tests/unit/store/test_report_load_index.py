@@ -1,0 +1,214 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A run read by its index is the run that is read from its files, whatever happened to them in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+import synthetic_run
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model, render
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, point_index, store, verify
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch) -> Path:
+    # What was just written counts as settled, so that what is tested is the index and not the patience of the test.
+    monkeypatch.setattr(point_index, "TICK_NS", -(10**12))
+    return Path(synthetic_run.write_run(str(tmp_path), "small", 3))
+
+
+@pytest.fixture
+def reads(monkeypatch) -> list:
+    """The points whose result.json is read."""
+    seen, real = [], store.read_result
+    monkeypatch.setattr(store, "read_result", lambda path: seen.append(Path(path).parent.name) or real(path))
+    return seen
+
+
+def told(folder: Path) -> dict:
+    """All that a run says, and its report."""
+    run = load.read_run(str(folder))
+
+    def plain(value):
+        return dict(value.items()) if hasattr(value, "edges") else str(value)
+
+    said = json.loads(json.dumps([run.results, run.damaged], default=plain, sort_keys=True))
+    return {"said": said, "report": render.render(model.build(run))}
+
+
+def without_index(folder: Path) -> dict:
+    """The same in a folder that has no index."""
+    kept = folder / point_index.FILE
+    aside = folder.parent / "aside"
+    if kept.exists():
+        kept.rename(aside)
+    found = told(folder)
+    kept.unlink()
+    if aside.exists():
+        aside.rename(kept)
+    return found
+
+
+def first(folder: Path, name: str = "result.json") -> Path:
+    return sorted(folder.glob(f"points/*/{name}"))[0]
+
+
+def rewrite(path: Path, **changes) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_nothing_is_read_twice_and_everything_is_the_same(run, reads):
+    fresh = told(run)
+    assert len(reads) == len(list((run / "points").iterdir()))
+    reads.clear()
+    assert told(run) == fresh and reads == []
+    assert without_index(run) == fresh
+
+
+def test_an_index_of_rows_alone_is_completed(run, reads):
+    store.open_run(str(run))
+    reads.clear()
+    found = told(run)
+    assert len(reads) == len(list((run / "points").iterdir()))
+    reads.clear()
+    assert told(run) == found == without_index(run)
+    reads.clear()
+    store.open_run(str(run))
+    assert reads == []
+
+
+def gone(run: Path) -> None:
+    shutil.rmtree(first(run).parent)
+
+
+def failed(run: Path) -> None:
+    rewrite(first(run), status="failed")
+
+
+def faster(run: Path) -> None:
+    path = first(run)
+    result = json.loads(path.read_text())
+    result["total"]["iops"] *= 3
+    edges = list(result["total"]["histogram"]["bins"])
+    result["total"]["histogram"]["bins"][edges[0]] += 1000
+    path.write_text(json.dumps(result))
+
+
+def damaged(run: Path) -> None:
+    first(run).write_text("{")
+
+
+def with_counters_of_another_shape(run: Path) -> None:
+    rewrite(first(run), counters=[1])
+
+
+def raw_edited(run: Path) -> None:
+    """One byte, at the time that it had."""
+    path = first(run, "fio.json")
+    old = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    with path.open("r+b") as handle:
+        handle.write(content)
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+def raw_gone(run: Path) -> None:
+    first(run, "fio.json").unlink()
+
+
+def job_edited(run: Path) -> None:
+    path = first(run, "job.fio")
+    path.write_text(path.read_text() + "\n")
+
+
+def added_to(run: Path) -> None:
+    result = json.loads(first(run).read_text())
+    (run / "added").mkdir(exist_ok=True)
+    addition = {"of": result["raw"]["sha256"], "flags": ["clock_stepped"], "checks": [{"name": "own", "ok": True}]}
+    content = {"schema": "storlab.additions/1", "points": {result["point_id"]: addition}}
+    (run / "added" / "own.json").write_text(json.dumps(content))
+
+
+CHANGES = (
+    gone,
+    failed,
+    faster,
+    damaged,
+    with_counters_of_another_shape,
+    raw_edited,
+    raw_gone,
+    job_edited,
+    added_to,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("rows_read_before", [False, True])
+def test_what_changed_is_seen(run, change, rows_read_before):
+    before = told(run)
+    change(run)
+    if rows_read_before:
+        store.open_run(str(run))  # which brings the index up to date as far as rows go
+    found = told(run)
+    assert found["said"] != before["said"]
+    assert found == without_index(run) == told(run)
+
+
+def test_a_file_that_comes_back_is_seen(run):
+    before = told(run)
+    path = first(run, "fio.json")
+    content = path.read_bytes()
+    path.unlink()
+    assert "missing" in json.dumps(told(run)["said"])
+    path.write_bytes(content)
+    assert told(run) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE point SET rest = '['",
+        "UPDATE point SET files = '{\"raw\": []}'",
+        "UPDATE sums SET counts = x'4901'",
+        "DELETE FROM sums",
+        "UPDATE point SET rest = NULL",
+    ],
+)
+def test_an_index_with_something_else_in_it_is_made_anew(run, statement):
+    before = told(run)
+    with sqlite3.connect(run / point_index.FILE) as database:
+        database.execute(statement)
+    database.close()
+    assert told(run) == before == told(run)
+
+
+def test_bins_beyond_every_array_are_kept_too(run):
+    """A count of more than 64 bits, which a stranger's file may have."""
+    path = first(run)
+    result = json.loads(path.read_text())
+    for part in ("read", "write", "total"):
+        if part in result:
+            result[part]["histogram"]["bins"] = {"5": 1 << 70, "9": 1}
+    path.write_text(json.dumps(result))
+    assert told(run) == told(run) == without_index(run)
+
+
+def test_what_verifies_results_has_no_use_of_the_index(run, monkeypatch):
+    told(run)
+    state = verify.state_of(str(run))
+    rewrite(first(run), status="failed")
+
+    def used(*_anything, **_more):
+        raise AssertionError("the index was used")
+
+    monkeypatch.setattr(point_index, "Index", used)
+    assert verify.state_of(str(run)) != state
+    assert first(run).parent.name in json.dumps(verify.verify(str(run)))
