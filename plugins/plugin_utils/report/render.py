@@ -44,7 +44,7 @@ def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
         "index.html": html(report),
         "report.md": markdown(report),
         "results.csv": functools.partial(results_csv, report),
-        "results.json": functools.partial(results_json, report),
+        "results.json": functools.partial(results_json_pieces, report),
     }
 
 
@@ -259,8 +259,13 @@ def results_csv(report: Report) -> Iterator[str]:
         written.clear()
 
 
-def results_json(report: Report) -> Iterator[str]:
-    """Everything the report says, for programs, in pieces; the histograms stay in the points' own files."""
+def results_json(report: Report) -> str:
+    """Everything the report says, for programs; the histograms stay in the points' own files."""
+    return "".join(results_json_pieces(report))
+
+
+def results_json_pieces(report: Report) -> Iterator[str]:
+    """The same in pieces."""
     content = {
         "schema": "storlab.report/1",
         **{
