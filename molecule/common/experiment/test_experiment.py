@@ -21,6 +21,7 @@ RESULTS = HOME / f".cache/testbeds/molecule-{NAME}/results"
 POINTS = {
     "e1": dict.fromkeys(("ceiling-target01", "backing-e1-raw", "datastore-e1-ram", "datastore-e1-raid10"), 2),
     "e2": dict.fromkeys(("ceiling-target01", "datastore-e2", "datastore-e2-iscsi", "datastore-e2-nfs"), 16),
+    "e4": {"backing-e4": 6},
 }
 
 

@@ -101,6 +101,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **DICT,
         "description": "The guest of experiment E3, and what is scaled down (docs/experiments/e3_vmfs_rdm.md).",
     },
+    "testbed_e4": {
+        **DICT,
+        "description": "The slow and the fast disk of experiment E4, and what is scaled down (docs/experiments/e4_server_side_cache.md).",
+    },
     "testbed_e5": {
         **DICT,
         "description": "The drives of experiment E5, and what is scaled down (docs/experiments/e5_raid0_surfaces.md).",

@@ -146,6 +146,41 @@ def test_what_is_wrong_with_e5_is_said_before_anything_is_touched(shown, said, s
     assert rc == 2 and sentence in " ".join(result["msg"].split())
 
 
+E4 = {"origin": {"serial": "Z1F0A7QK"}, "fast": {"naa": "5000c500a1b2c3d4"}}
+
+
+def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down(shown):
+    rc, full = shown("lab_linux_kvm", "-e", json.dumps({"testbed_e4": E4}), of="e4")
+    assert rc == 0 and full["testbed_id"] == "e4"
+    assert len(full["drawing"]) == 2 and full["drawing"][1].startswith("└─ backing-e4 on target01: the origin alone")
+    (cache,) = full["hosts"]["target01"]["variables"]["cache_tier_caches"]
+    assert {key: cache[key] for key in (*E4, "mode", "cached", "purpose")} == {
+        **E4,
+        "mode": "writeback",
+        "cached": False,
+        "purpose": "scratch",
+    }
+    rc, small = shown("embedded", of="e4")
+    assert rc == 0 and small["testbed_id"] == "e4-scaled-down"
+    (cache,) = small["hosts"]["target01"]["variables"]["cache_tier_caches"]
+    assert (cache["origin"], cache["fast"]) == ({"serial": "e4-slow"}, {"serial": "e4-fast"})
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({}, "testbed_e4.origin is not set: name the slow disk of the target and the fast one before it"),
+        ({"origin": E4["origin"]}, "testbed_e4.fast is not set: name the slow disk"),
+        ({**E4, "ranges": "4g"}, "testbed_e4.ranges is no word of this experiment: use block, fast, mode, origin"),
+        ({**E4, "profiles": ["e4_max_ios"]}, "testbed_e4.profiles is ['e4_max_ios']: use some of e4_max_bandwidth"),
+        ({**E4, "fast": E4["origin"]}, "testbed.disks[0].cache.fast.serial is 'Z1F0A7QK', which is the origin"),
+    ],
+)
+def test_what_is_wrong_with_e4_is_said_before_anything_is_touched(shown, said, sentence):
+    rc, result = shown("lab_local", "-e", json.dumps({"testbed_e4": said}), of="e4")
+    assert rc == 2 and sentence in " ".join(result["msg"].split())
+
+
 @pytest.mark.parametrize("inventory", sorted(path.parent.name for path in (ROOT / "inventories").glob("*/hosts.yml")))
 def test_playbooks_of_experiments_are_sound(inventory):
     done = subprocess.run(
@@ -165,7 +200,9 @@ def test_playbooks_of_experiments_are_sound(inventory):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("experiment", ["e1_two_datastores", "e2_ram_disk", "e3_vmfs_rdm", "e5_raid0_surfaces"])
+@pytest.mark.parametrize(
+    "experiment", ["e1_two_datastores", "e2_ram_disk", "e3_vmfs_rdm", "e4_server_side_cache", "e5_raid0_surfaces"]
+)
 def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experiment):
     imported = [
         entry["ansible.builtin.import_playbook"]
@@ -228,7 +265,7 @@ def test_an_experiment_that_fails_stops_no_other_and_the_page_says_with_what_eac
 @pytest.mark.parametrize("asked", [["e5", "e6"], []])
 def test_what_is_no_experiment_is_refused_and_nothing_is_begun(tmp_path, asked):
     rc, output = all_of(tmp_path, "lab_local", "-e", json.dumps({"testbed_experiments": asked}))
-    assert rc == 2 and f"testbed_experiments is {asked}: use some of e1, e2, e3, e5." in output
+    assert rc == 2 and f"testbed_experiments is {asked}: use some of e1, e2, e3, e4, e5." in output
     assert list(tmp_path.iterdir()) == []
 
 
