@@ -72,7 +72,7 @@ author:
 
 EXAMPLES = r"""
 - name: Wait on the target
-  storlab.testbed.network_ceiling: &link
+  storlab.testbed.network_ceiling:
     state: listening
     testbed_id: lab
     run_id: first
@@ -86,8 +86,14 @@ EXAMPLES = r"""
 
 - name: Measure
   storlab.testbed.network_ceiling:
-    <<: *link
     state: measured
+    testbed_id: lab
+    run_id: first
+    results_dir: /var/lib/lab/results
+    host: client01
+    target: target01
+    address: 192.0.2.11
+    token: "{{ token }}"
     listening: "{{ listening }}"
 """
 
