@@ -187,11 +187,12 @@ def _rate(total: dict[str, Any], counting: list[Place]) -> float:
     That is not the engine's rate where it began later, as on a busy machine, or faltered: the devices count all of their time.
     """
     top = counting[0]
-    plain = not top.index and top.ios_s and top.bytes_s and total.get("bandwidth_bytes_s")
-    if plain and abs(top.bytes_s / top.ios_s * total["iops"] / total["bandwidth_bytes_s"] - 1) <= SAME_SIZE:  # type: ignore[operator]
-        return top.ios_s
     iops: float = total["iops"]
-    return iops
+    bandwidth: float = total.get("bandwidth_bytes_s") or 0.0
+    if top.index or not (top.ios_s and top.bytes_s and bandwidth):
+        return iops
+    same = abs(top.bytes_s / top.ios_s * iops / bandwidth - 1) <= SAME_SIZE
+    return top.ios_s if same else iops
 
 
 def interval(values: list[float], miss: float = 0.05) -> tuple[float, float] | None:
@@ -204,7 +205,8 @@ def interval(values: list[float], miss: float = 0.05) -> tuple[float, float] | N
 
 
 def _mean(values: list[Any], weights: list[float]) -> float:
-    return sum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+    mean: float = sum(value * weight for value, weight in zip(values, weights)) / sum(weights)
+    return mean
 
 
 def _weigh_counts(part: Part, taken: list[Any], index: int, notes: list[str]) -> None:
