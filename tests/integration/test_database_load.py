@@ -24,6 +24,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import postg
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from plays import play
+from unchanged import refused
 from waiting import until
 
 MIB = 1 << 20
@@ -175,10 +176,10 @@ def test_nobody_else_gets_at_it_and_its_server_has_no_rights(loaded):
         if line.split()[3] == "0A"
     ]
     assert not {f"socket:[{inode}]" for inode in listening} & inodes
-    with pytest.raises(Failure) as refused:
+    with refused(traces) as failure:
         postgres.run([cluster.program("psql"), "-h", cluster.run_dir, "-U", "storlab", "-d", "load", "-c", "SELECT 1"])
     # Root may enter the folder, and is not the database's user.
-    assert "Peer authentication failed" in refused.value.what
+    assert "Peer authentication failed" in failure.value.what
 
 
 def test_a_point_is_measured_and_its_figures_agree_with_the_database(loaded):
@@ -271,15 +272,20 @@ def test_check_mode_and_other_settings(loaded):
     assert cluster.pid() == pid
     ensure(layers, settings={"synchronous_commit": False})
     assert cluster.sql("SHOW synchronous_commit").strip() == "off"
-    with pytest.raises(Failure) as refused:
+    with refused(traces) as failure:
         ensure(layers, settings={"listen_addresses": "*"})
-    assert refused.value.code == "bad_value"
-    with pytest.raises(Failure) as refused:
-        ensure(layers, settings={"no_such_parameter": 3})
-    assert refused.value.code == "database_not_started"
-    assert "no_such_parameter" in refused.value.what
+    assert failure.value.code == "bad_value"
     ensure(layers)
     assert cluster.sql("SHOW synchronous_commit").strip() == "on"
+
+
+def test_a_server_that_does_not_start_is_quoted(loaded):
+    _point, layers, _made = loaded
+    with pytest.raises(Failure) as failure:
+        ensure(layers, settings={"no_such_parameter": 3})
+    assert failure.value.code == "database_not_started"
+    assert "no_such_parameter" in failure.value.what
+    assert [step["op"] for step in ensure(layers)["steps"]] == ["start"]
 
 
 def test_a_killed_driver_fails_the_point_only(loaded):
@@ -300,9 +306,9 @@ def test_a_killed_server_fails_the_point_and_is_started_again(loaded):
     _kept, result = measure(runtime_s=60)
     killed.join()
     assert codes(result) == ["database_died"]
-    with pytest.raises(Failure) as refused:
+    with refused(traces) as failure:
         measure()
-    assert refused.value.code == "database_missing"
+    assert failure.value.code == "database_missing"
     assert [step["op"] for step in ensure(layers)["steps"]] == ["start"]
     # What was acknowledged came back, and all conditions hold.
     assert measure(runtime_s=1, ramp_s=0)[1]["failures"] == []
@@ -454,9 +460,9 @@ def test_a_full_disk_fails_the_load_and_is_taken_down(empty):
         filler.unlink()
     assert failed.value.code == "database_full"
     # What was begun is not taken for a database.
-    with pytest.raises(Failure) as refused:
+    with refused(traces) as failure:
         measure()
-    assert refused.value.code == "database_missing"
+    assert failure.value.code == "database_missing"
     assert [step["op"] for step in ensure(layers, check_mode=True)["steps"]][-3:] == ["make", "start", "load"]
 
 
@@ -490,24 +496,24 @@ def test_a_database_is_known_by_its_stamp_when_the_record_is_lost(empty, no_rows
 def test_refusals_change_nothing(empty, tmp_path):
     point, layers = empty
 
-    def refused(**params) -> Failure:
-        with pytest.raises(Failure) as failure:
+    def failure_of(**params) -> Failure:
+        with refused(traces, point) as failure:
             ensure(**{"layers": layers, **params})
         return failure.value
 
-    space = refused(warehouses=7)
+    space = failure_of(warehouses=7)
     assert space.code == "database_no_space"
     assert f"7 warehouses need {64 + 7 * 110 + WAL_MIB} MiB" in space.what
-    missing = refused(bin_dir=str(tmp_path))
+    missing = failure_of(bin_dir=str(tmp_path))
     assert missing.code == "postgresql_missing"
     assert "pgbench" in missing.what and "package postgresql" in missing.remedy
-    assert refused(layer="datastore-ds2").code == "layer_missing"
-    assert refused(user="root").code == "bad_value"
+    assert failure_of(layer="datastore-ds2").code == "layer_missing"
+    assert failure_of(user="root").code == "bad_value"
     other = {"datastore-ds1": {**layers["datastore-ds1"], "identity": {"uuid": "other", "mount_point": str(point)}}}
-    assert refused(layers=other).code == "database_unproven"
+    assert failure_of(layers=other).code == "database_unproven"
     (point / "storlab-database").mkdir()
-    assert refused().code == "database_foreign"
+    assert failure_of().code == "database_foreign"
     (point / "storlab-database").rmdir()
-    with pytest.raises(Failure) as failure:
+    with refused(traces, point) as failure:
         measure()
     assert failure.value.code == "database_missing"

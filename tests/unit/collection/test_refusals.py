@@ -21,6 +21,8 @@ VALUES = {"self", "root", "monkeypatch"}
 OTHERS = {
     "test_a_cache_that_is_not_clean_in_time_stays_and_says_how_much_is_left",
     "test_a_device_of_other_disks_is_not_taken",
+    "test_a_full_disk_fails_the_load_and_is_taken_down",
+    "test_a_server_that_does_not_start_is_quoted",
     "test_a_folder_that_somebody_removed_is_no_restart",
     "test_a_foreign_array_beside_ours_stays",
     "test_a_process_that_does_not_end_is_named",

@@ -13,6 +13,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgb
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import postgres
 from hypothesis import given
 from hypothesis import strategies as st
+from unchanged import refused
 
 BEGIN_S = 1_700_000_000
 # client number time script epoch_s epoch_us retries; measured from 10 s to 14 s after BEGIN_S.
@@ -202,19 +203,19 @@ def test_settings_of_the_user_and_those_that_keep_it_private():
 )
 def test_settings_that_are_refused(name):
     params = {"warehouses": 1, "shared_buffers_mib": 64, "max_wal_mib": 256, "settings": {name: "x"}}
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(Failure) as failure:
         postgres.check_values(params)
-    assert refused.value.details == {"variable": "database_load_settings", "value": name}
+    assert failure.value.details == {"variable": "database_load_settings", "value": name}
 
 
 def test_the_arithmetic_of_space():
     params = {"warehouses": 5, "max_wal_mib": 100}
     needed = 64 + 5 * 110 + 100
     postgres.refuse_full(needed << 20, params, "/srv/x")
-    with pytest.raises(Failure) as refused:
+    with pytest.raises(Failure) as failure:
         postgres.refuse_full((needed << 20) - 1, params, "/srv/x")
-    assert refused.value.code == "database_no_space"
-    assert f"need {needed} MiB" in refused.value.what and f"{needed - 1} MiB free" in refused.value.what
+    assert failure.value.code == "database_no_space"
+    assert f"need {needed} MiB" in failure.value.what and f"{needed - 1} MiB free" in failure.value.what
 
 
 def test_the_newest_complete_version_is_used(tmp_path):
@@ -225,7 +226,7 @@ def test_the_newest_complete_version_is_used(tmp_path):
             program.touch()
             program.chmod(0o755)
     assert postgres.find_programs(None, (f"{tmp_path}/*",)) == str(tmp_path / "13")
-    with pytest.raises(Failure) as refused:
+    with refused(tmp_path) as failure:
         postgres.find_programs(str(tmp_path / "15"))
-    assert refused.value.code == "postgresql_missing"
-    assert "PostgreSQL's pgbench are not in" in refused.value.what
+    assert failure.value.code == "postgresql_missing"
+    assert "PostgreSQL's pgbench are not in" in failure.value.what
