@@ -17,7 +17,7 @@ testinfra_hosts = ["local://"]
 HOME = Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 NAME = os.environ["MOLECULE_SCENARIO_NAME"]
 RESULTS = HOME / f".cache/testbeds/molecule-{NAME}/results"
-# experiment -> layer -> the least points, of what quick.yml asks for: workloads, and of E4 and E5 the variants. A search measures more, and a ceiling is
+# experiment -> layer -> the least points, of what vars.yml asks for: workloads, and of E4 and E5 the variants. A search measures more, and a ceiling is
 # measured beside some.
 LEAST = {
     "e1": dict.fromkeys(("ceiling-target01", "backing-e1-raw", "datastore-e1-ram", "datastore-e1-raid10"), 2),

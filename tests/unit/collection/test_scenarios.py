@@ -151,7 +151,7 @@ def test_the_scenario_of_an_experiment_runs_it_as_users_do_with_less_of_everythi
     content = plays(MOLECULE / scenario / "converge.yml")
     assert [list(play) for play in content] == [["name", "ansible.builtin.import_playbook"]]
     assert shipped(MOLECULE / scenario / "converge.yml") == {"all.yml"}
-    quick = yaml.safe_load((MOLECULE / scenario / "quick.yml").read_text(encoding="utf-8"))
+    quick = yaml.safe_load((MOLECULE / scenario / "vars.yml").read_text(encoding="utf-8"))
     assert quick["testbed_experiments"] == [scenario] and f"/molecule-{scenario}/" in quick["testbed_results_dir"]
     assert quick.keys() - {"testbed_experiments", "testbed_results_dir"} == {f"testbed_{scenario}"}
 
