@@ -19,6 +19,8 @@ import stat
 import time
 from typing import Any
 
+from . import device_mapper
+
 TICKS_S = os.sysconf("SC_CLK_TCK")
 # /proc/stat: user nice system idle iowait irq softirq steal. Guest time is part of user, so what follows would count twice.
 PROCESSOR_FIELDS = 8
@@ -158,12 +160,13 @@ def _caches() -> dict[str, Any]:
     for path in glob.glob("/sys/block/dm-*/dm/uuid"):
         words = (_read(path) or "").strip().split(":")
         if words[0] == CACHE_UUID and len(words) == 4:
-            # Only here, so that a host without any needs this file alone.
-            from .device_mapper import cache_status, targets
-
             number = (_read(f"{os.path.dirname(os.path.dirname(path))}/dev") or "").strip()
-            active = targets(number) if number else []
-            status = cache_status(active[0]["text"]) if [target["type"] for target in active] == ["cache"] else None
+            active = device_mapper.targets(number) if number else []
+            status = (
+                device_mapper.cache_status(active[0]["text"])
+                if [target["type"] for target in active] == ["cache"]
+                else None
+            )
             if status:
                 levels = [status[name] for name in CACHE_LEVELS]
                 caches[":".join(words[1:3])] = {"counts": status["counts"], "levels": levels}

@@ -24,6 +24,7 @@ ALPHA = 0.05
 # The level of a verdict at each look: who looks, runs as many more as advised, and looks again, is wrong in ALPHA of cases.
 # Pocock's constant for two looks is 0.0294; the relabellings of few repetitions are stricter than their level, so that a little more will do.
 LOOK = 0.032
+LEAST_LEVEL = 1e-12
 POWER = 0.80
 # So many relabellings are enumerated; of more, a sample is drawn, always the same one.
 LARGEST_ENUMERATION = 3500
@@ -282,7 +283,9 @@ def share_of_level(critical: float | None, freedom: float, cells: int) -> float:
     """The level that each of the cells has when all of them together have LOOK: as the relabellings tell it, evenly divided where they cannot."""
     if not critical:
         return LOOK / cells
-    return min(LOOK, t_tails(math.sqrt(freedom * critical / max(1 - critical, 1e-15)), freedom))
+    level = t_tails(math.sqrt(freedom * critical / max(1 - critical, 1e-15)), freedom)
+    # Sides that hardly scatter tell of levels that no floating-point number beside 1 can express.
+    return min(LOOK, max(level, LEAST_LEVEL))
 
 
 def visible(error: float, freedom: float, each: float) -> float:

@@ -145,6 +145,32 @@ def test_lines_below_the_documentation_are_counted():
     assert below_documentation('DOCUMENTATION = """a\nb"""\nRETURN = """c"""\nimport os\n\nprint(os)\n') == 3
 
 
+def late_imports(path: Path) -> list:
+    """Files of the collection that a function imports when it is called, as it names them."""
+    functions = [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    ]
+    return [
+        "." * node.level + (node.module or "")
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+
+def test_what_may_be_shipped_imports_its_own_files_at_once():
+    """A supervisor or an observer goes on after the task that started it, whose files Ansible removes from the host."""
+    assert {path.name: late for path in SHIPPED_FILES if (late := late_imports(path))} == {}
+
+
+def test_an_import_when_a_function_is_called_is_noticed(tmp_path):
+    code = tmp_path / "code.py"
+    code.write_text("from . import a\ndef f():\n    import fcntl\n    from .b import c\n    from ..d import e\n")
+    assert late_imports(code) == [".b", "..d"]
+
+
 @pytest.mark.parametrize("path", SHIPPED_FILES, ids=lambda path: "/".join(path.parts[-2:]))
 def test_what_may_be_shipped_is_python_3_9(path):
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))

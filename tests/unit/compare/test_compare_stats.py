@@ -240,3 +240,11 @@ def test_more_noise_less_effect_or_more_points_take_more_repetitions():
     assert needed(0.05, 0.5, 0.05, 0.05) is None
     # A share of the level is never more than that of the whole, and evenly divided where relabelling cannot tell.
     assert stats.share_of_level(None, 8, 4) == stats.LOOK / 4 and stats.share_of_level(0.01, 8, 4) == stats.LOOK
+
+
+@pytest.mark.parametrize("critical", [0.999999, 1 - 1e-15, 1.0])
+def test_a_level_is_never_too_small_for_arithmetic(critical):
+    """Percentiles are places in bins: the repetitions of a side may all be alike."""
+    each = stats.share_of_level(critical, 8, 4)
+    assert 0 < 1 - each / 2 < 1
+    assert 0 < stats.visible(0.01, 8, each) < math.inf
