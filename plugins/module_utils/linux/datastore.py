@@ -701,8 +701,11 @@ def _plan_of(entry: dict[str, Any]) -> Any:
     return nfs_mount.plan if entry["filesystem"] == "nfs" else plan
 
 
-def _has_source(entry: dict[str, Any]) -> bool:
-    return bool(entry["device"] or (entry["filesystem"] == "nfs" and entry["expected"]))
+def _is_there(entry: dict[str, Any]) -> bool:
+    """Whether there is anything to look at. A layer that a check of a first build did not make has no path, or the one that it will probably get."""
+    if entry["filesystem"] == "nfs":
+        return bool(entry["expected"])
+    return bool(entry["device"] and (not entry["expected"] or os.path.exists(entry["device"])))
 
 
 def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -714,13 +717,13 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             ended = stores.remove()
     else:
         wanted = resolve(params, check_mode)
-        plans = [
-            (entry, _plan_of(entry)(UNBORN if check_mode and not _has_source(entry) else stores.current(entry), entry))
-            for entry in wanted
-        ]
-        for entry, steps in plans:
-            if entry["device"] and any(step["op"] == "make_filesystem" for step in steps):
+        plans = []
+        for entry in wanted:
+            unborn = check_mode and not _is_there(entry)
+            steps = _plan_of(entry)(UNBORN if unborn else stores.current(entry), entry)
+            if not unborn and any(step["op"] == "make_filesystem" for step in steps):
                 stores.refuse_unsafe(entry, steps)
+            plans.append((entry, steps))
         for entry, steps in plans if not check_mode else []:
             if steps:
                 ended += stores.apply(entry, steps)

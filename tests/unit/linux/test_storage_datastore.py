@@ -190,6 +190,25 @@ def test_a_check_of_a_first_build_knows_no_export_yet():
     assert caught.value.code == "layer_missing"
 
 
+@pytest.mark.parametrize("path", [None, "/dev/storlab-not-there"])
+def test_a_check_of_a_first_build_knows_no_device_yet(path):
+    """Of a RAM disk no path is known; that of an array or a cache is foretold."""
+    layer = {"name": "backing-ds1", "kind": "backing", "path": path, "purpose": "data", "identity": {}, "parent": None}
+    asked = {"testbed_id": "tb", "state": "present", "layers": {"backing-ds1": layer}, "discard_contents": False}
+    asked["datastores"] = [entry(name="ds1", layer="backing-ds1", mount_point="/srv/storlab/ds1")]
+    made = datastore.ensure(asked, check_mode=True)
+    assert [step["op"] for step in made["steps"]][:2] == ["make_filesystem", "mount"]
+    if path:
+        with pytest.raises(Failure) as caught:
+            datastore.ensure(asked, check_mode=False)
+        assert caught.value.code == "device_missing"
+        # What the user named has to be there in a check as well.
+        asked["datastores"] = [entry(name="ds1", layer=None, device=path, mount_point="/srv/storlab/ds1")]
+        with pytest.raises(Failure) as caught:
+            datastore.ensure(asked, check_mode=True)
+        assert caught.value.code == "device_missing"
+
+
 def test_only_an_export_is_mounted_over_nfs():
     with pytest.raises(Failure) as caught:
         over_nfs(provider="lio")
