@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import machine, nbd, qemu
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety
 from ansible_collections.storlab.testbed.plugins.modules import nbd_export
+from plays import play
 from unchanged import refused
 
 
@@ -94,3 +95,24 @@ def test_qemu_is_told_of_devices_and_files_apart(file, driver):
     """The driver for files takes no device any more."""
     disk = qemu.blockdev({"file": file, "serial": "x"}, 3)
     assert (disk["file"]["driver"], disk["file"]["filename"]) == (driver, file)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (None, ""),
+        ({"layer": "initiator-lun", "host": "h1"}, ""),
+        ({"layer": "initiator-lun", "host": "h1", "transport": "nbd", "address": "192.0.2.7"}, ""),
+        ({"layer": "initiator-lun", "host": "h1", "transport": "nbd"}, "give the address at which h1 serves the LUN"),
+    ],
+    ids=["none", "file", "served", "no address"],
+)
+def test_the_role_asks_for_an_address_only_of_a_lun_that_is_served(tmp_path, raw, said):
+    disk = {"host": "h1", "directory": "/srv/ds1", "size_mib": 8, "transport": "file"}
+    guest = {"name": "g1", "address": "192.0.2.9", "memory_mib": 256, "vcpus": 1, "boot": {"image": "/i"}, "nics": []}
+    guest |= {"data_disk": disk, **({"raw_disk": raw} if raw else {})}
+    variables = {"guest_vm_testbed_id": "t", "guest_vm_run_dir": str(tmp_path), "__guest_vm_guest": guest}
+    role = {"name": "storlab.testbed.guest_vm", "tasks_from": "provider_qemu_check.yml", "rolespec_validate": False}
+    results = play(tmp_path, {"ansible.builtin.include_role": role, "vars": variables})
+    failed = [result["msg"] for result in results if result.get("failed")]
+    assert len(results) >= 3 and len(failed) == bool(said) and said in "".join(failed)
