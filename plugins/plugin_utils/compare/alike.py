@@ -43,6 +43,8 @@ IGNORED = (
 )
 # Of what was asked for: the rest stands in each result.
 REQUESTED = ("engine", "order", "profile.name", "profile.version", "prepare", "steady_state")
+# Of a preparation: what was measured of it, where the others are how it was done.
+CAME_OF_IT = ("warmup_hit_percent", "zeroed_s")
 
 
 def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -100,7 +102,9 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
             f"engine.{layer_name}": {
                 key: value for key, value in mapping(result.get("engine")).items() if key != "randseed"
             },
-            f"preparation.{layer_name}": result.get("preparation"),
+            f"preparation.{layer_name}": {
+                key: value for key, value in mapping(result.get("preparation")).items() if key not in CAME_OF_IT
+            },
             f"workloads.{workload}": result.get("workload"),
         }
         if "layer" in compared:
