@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
+
+from . import json_lines
 
 FILE = "beats.jsonl"
 FIGURES = ("null_iops", "memory_copy_bytes_s")
@@ -21,24 +22,7 @@ FIGURES = ("null_iops", "memory_copy_bytes_s")
 
 def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """(the lines by host in the order of time, [{file, reason}] of what cannot be used). parse: makes JSON of bytes, or raises ValueError."""
-    lines, damaged = [], []
-    try:
-        with open(os.path.join(run_dir, FILE), "rb") as handle:
-            content = handle.read().splitlines()
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [{"file": FILE, "reason": f"it cannot be read: {error}"}]
-    for number, raw in enumerate(content, start=1):
-        try:
-            line = parse(raw)
-            reason = _problem(line)
-        except (ValueError, RecursionError) as error:
-            line, reason = None, f"it cannot be read: {error}"
-        if reason:
-            damaged.append({"file": FILE, "reason": f"line {number}: {reason}"})
-        else:
-            lines.append(line)
+    lines, damaged = json_lines.read(run_dir, FILE, parse, _problem)
     return sorted(lines, key=lambda line: (line["host"], line.get("started_utc", ""))), damaged
 
 

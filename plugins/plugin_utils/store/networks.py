@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
+
+from . import json_lines
 
 FILE = "network.jsonl"
 FIGURES = ("to_target_bits_s", "from_target_bits_s", "round_trip_ns", "round_trip_least_ns")
@@ -22,24 +23,9 @@ WORDS = ("host", "target", "address", "started_utc")
 
 def read(run_dir: str, parse: Callable[[bytes], Any]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """(the newest line of each link, in the order of host, target and address, [{file, reason}] of what cannot be used)."""
-    try:
-        with open(os.path.join(run_dir, FILE), "rb") as handle:
-            content = handle.read().splitlines()
-    except FileNotFoundError:
-        return [], []
-    except OSError as error:
-        return [], [{"file": FILE, "reason": f"it cannot be read: {error}"}]
+    lines, damaged = json_lines.read(run_dir, FILE, parse, _problem)
     links: dict[tuple[str, ...], dict[str, Any]] = {}
-    damaged = []
-    for number, raw in enumerate(content, start=1):
-        try:
-            line = parse(raw)
-            reason = _problem(line)
-        except (ValueError, RecursionError) as error:
-            line, reason = None, f"it cannot be read: {error}"
-        if reason:
-            damaged.append({"file": FILE, "reason": f"line {number}: {reason}"})
-            continue
+    for line in lines:
         link = (line["host"], line["target"], line["address"])
         # A measurement that failed takes no figure away.
         if "note" not in line or link not in links:
