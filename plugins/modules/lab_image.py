@@ -27,6 +27,12 @@ options:
   recipe_dir:
     description: Folder with the recipe. Required with O(state=present).
     type: path
+  packages:
+    description:
+      - Names of packages beside the recipe's own, such as V(postgresql). With others it is another image, which lies beside those that are there.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller

@@ -48,6 +48,11 @@ options:
     description: Folder with the image's recipe.
     type: path
     required: true
+  packages:
+    description: Packages of the image beside the recipe's own.
+    type: list
+    elements: str
+    default: []
   machines:
     description: The machines, each with its C(run_dir) and C(memory_mib). One that runs needs no more memory.
     type: list
@@ -136,6 +141,7 @@ def main() -> None:
             "files": needs("file", "path"),
             "image_dir": {"type": "path", "required": True},
             "recipe_dir": {"type": "path", "required": True},
+            "packages": {"type": "list", "elements": "str", "default": []},
             "machines": {"type": "list", "elements": "dict", "default": [], "options": machine},
             "install_packages": {"type": "bool", "default": False},
         },
@@ -144,7 +150,12 @@ def main() -> None:
     params = module.params
     try:
         seen = observe(
-            params["image_dir"], params["recipe_dir"], params["machines"], params["commands"], params["files"]
+            params["image_dir"],
+            params["recipe_dir"],
+            params["packages"],
+            params["machines"],
+            params["commands"],
+            params["files"],
         )
         problem = first_problem(seen, params["install_packages"])
         if problem:

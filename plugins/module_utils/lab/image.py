@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ..core.failure import Failure
+from ..core.failure import Failure, bad_value
 from ..core.files import write_json
 from ..linux import mounts
 
@@ -29,11 +30,14 @@ SPEC: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "image_dir": {"type": "path", "required": True},
     "recipe_dir": {"type": "path"},
+    "packages": {"type": "list", "elements": "str", "default": []},
 }
 # Part of the recipe's hash: raise it when the code below makes a different image from the same files.
 FORMAT = 1
 RECIPE_FILES = ("init", "inittab", "kernel_hook", "labinit", "packages.txt", "sitecustomize.py", "sshd_config")
 SUITE = "bookworm"
+# As Debian's policy has it, section 5.6.1. What apt makes more of (name=version, name:architecture, name-, ?pattern) is no name.
+PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+]")
 # What must be there before the root disk can be mounted and the network can be used; their dependencies are added.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "overlay")
 HOST_KEY_ALIAS = "storlab-lab"
@@ -61,7 +65,8 @@ def recipe_hash(recipe: dict[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def read_recipe(folder: str) -> dict[str, Any]:
+def read_recipe(folder: str, packages: list[str]) -> dict[str, Any]:
+    """What an image is made from, with packages beside the recipe's own; raises recipe_missing or bad_value."""
     recipe = {}
     for name in RECIPE_FILES:
         path = os.path.join(folder, name)
@@ -74,7 +79,21 @@ def read_recipe(folder: str) -> dict[str, Any]:
             )
         with open(path, "rb") as stream:
             recipe[name] = stream.read()
-    return recipe
+    return with_packages(recipe, packages)
+
+
+def with_packages(recipe: dict[str, Any], packages: list[str]) -> dict[str, Any]:
+    """The recipe with further packages; raises bad_value. Without any that it lacks it is the same, byte for byte, and so is its image."""
+    for package in packages:
+        if not PACKAGE_NAME.fullmatch(package):
+            raise bad_value(
+                "embedded_lab_image_packages",
+                package,
+                f"Use names of packages of Debian ({SUITE}): lower-case letters, digits, +, - and dots, without a version.",
+            )
+    lacking = sorted(set(packages) - set(package_list(recipe["packages.txt"].decode())))
+    more = "".join(f"{package}\n" for package in lacking)
+    return {**recipe, "packages.txt": recipe["packages.txt"] + more.encode()} if lacking else recipe
 
 
 def package_list(text: str) -> list[Any]:
@@ -313,9 +332,9 @@ def make_initrd(root: str, release: str, init: bytes, path: str) -> None:
         stream.write(gzip.compress(newc(entries), compresslevel=6, mtime=0))
 
 
-def build(recipe_dir: str, image_dir: str, progress: Progress, lock_fd: int) -> str:
-    """Build the image and return its folder."""
-    recipe = read_recipe(recipe_dir)
+def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progress, lock_fd: int) -> str:
+    """Build the image and return its folder. packages: beside the recipe's own."""
+    recipe = read_recipe(recipe_dir, packages)
     identity = recipe_hash(recipe)
     final = os.path.join(image_dir, identity)
     work = tempfile.mkdtemp(prefix=".building-", dir=image_dir)
@@ -331,7 +350,6 @@ def build(recipe_dir: str, image_dir: str, progress: Progress, lock_fd: int) -> 
             progress.enter(phase)
 
     excludes = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("doc", "info", "locale", "man")]
-    packages = package_list(recipe["packages.txt"].decode())
     # TMPDIR: mmdebstrap makes scratch files where it likes; here they go away with the folder.
     # A mount namespace of its own: mmdebstrap mounts /proc, /sys and the host's own /dev/shm into the root. Were it killed outside, these would
     # stay, and whoever removed the folder would reach through them into the host. Here they go with the last process.
@@ -342,7 +360,7 @@ def build(recipe_dir: str, image_dir: str, progress: Progress, lock_fd: int) -> 
             "mmdebstrap",
             "--variant=essential",
             "--format=directory",
-            f"--include={','.join(packages)}",
+            f"--include={','.join(package_list(recipe['packages.txt'].decode()))}",
             *excludes,
             f"--customize-hook={os.path.join(recipe_dir, 'kernel_hook')}",
             SUITE,
@@ -428,7 +446,7 @@ def parse_status(text: str) -> dict[str, Any]:
 
 def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     image_dir = params["image_dir"]
-    identity = recipe_hash(read_recipe(params["recipe_dir"]))
+    identity = recipe_hash(read_recipe(params["recipe_dir"], params["packages"]))
     folder = os.path.join(image_dir, identity)
     result: dict[str, Any] = {"changed": False, "image": {"path": folder, "recipe_sha256": identity}}
     problem = image_problem(folder)
@@ -446,7 +464,7 @@ def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 if os.path.isdir(folder):
                     remove_tree(folder)
                 began = time.monotonic()
-                build(params["recipe_dir"], image_dir, progress, lock_fd)
+                build(params["recipe_dir"], params["packages"], image_dir, progress, lock_fd)
                 result.update(changed=True, build_s=round(time.monotonic() - began, 1))
             os.unlink(progress.path)
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:

@@ -22,9 +22,9 @@ OVERHEAD_MIB = 160
 
 
 def observe(
-    image_dir: str, recipe_dir: str, machines: list[Any], commands: list[Any], files: list[Any]
+    image_dir: str, recipe_dir: str, packages: list[str], machines: list[Any], commands: list[Any], files: list[Any]
 ) -> dict[str, Any]:
-    """What this host has."""
+    """What this host has. packages: those of the image beside the recipe's own."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
     folder = os.path.abspath(image_dir)
     while not os.path.isdir(folder):
@@ -39,7 +39,7 @@ def observe(
         "user_id": os.geteuid(),
         "has_apt": bool(shutil.which("apt-get", path=path)),
         "missing_packages": sorted({need["package"] for need in missing}),
-        "image_there": image_problem(os.path.join(image_dir, recipe_hash(read_recipe(recipe_dir)))) is None,
+        "image_there": image_problem(os.path.join(image_dir, recipe_hash(read_recipe(recipe_dir, packages)))) is None,
         "disk_free_mib": shutil.disk_usage(folder).free // 2**20,
         "disk_folder": folder,
         "memory_free_mib": int(memory["MemAvailable"].split()[0]) // 1024,

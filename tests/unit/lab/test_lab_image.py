@@ -34,12 +34,12 @@ def test_an_image_is_named_by_all_of_its_recipe():
 
 def test_a_recipe_that_lacks_a_file_is_refused(tmp_path):
     with refused(tmp_path) as caught:
-        lab_image.read_recipe(str(tmp_path))
+        lab_image.read_recipe(str(tmp_path), [])
     assert caught.value.code == "recipe_missing"
 
 
 def test_the_roles_recipe_is_complete(root):
-    recipe = lab_image.read_recipe(str(root / "roles/embedded_lab/files/image"))
+    recipe = lab_image.read_recipe(str(root / "roles/embedded_lab/files/image"), [])
     packages = lab_image.package_list(recipe["packages.txt"].decode())
     assert {"fio", "open-iscsi", "openssh-server", "python3", "qemu-utils", "tgt"} <= set(packages)
     assert sorted(os.listdir(root / "roles/embedded_lab/files/image")) == sorted(lab_image.RECIPE_FILES)
@@ -47,6 +47,56 @@ def test_the_roles_recipe_is_complete(root):
 
 def test_comments_and_empty_lines_are_no_packages():
     assert lab_image.package_list("# two\nfio\n\n tgt # target\nfio\n") == ["fio", "tgt"]
+
+
+def test_packages_beside_the_recipes_own_make_another_image():
+    """However they are named, and only where the recipe lacks them: then an image that is there is not built again."""
+    one = lab_image.recipe_hash(RECIPE)
+    none = [[], ["fio"], ["fio", "fio"]]
+    assert {lab_image.recipe_hash(lab_image.with_packages(RECIPE, packages)) for packages in none} == {one}
+    more = [["tgt"], ["tgt", "g++", "libfoo1.2-dev"], ["tgt", "g++"]]
+    others = {lab_image.recipe_hash(lab_image.with_packages(RECIPE, packages)) for packages in more}
+    assert len(others | {one}) == 4
+    again = lab_image.with_packages(RECIPE, ["g++", "fio", "tgt", "g++"])
+    assert lab_image.recipe_hash(again) in others and RECIPE["packages.txt"] == b"fio\n"
+    assert lab_image.package_list(again["packages.txt"].decode()) == ["fio", "g++", "tgt"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "x",
+        "Postgresql",
+        "postgresql=15",
+        "postgresql:i386",
+        "postgresql-",
+        "-o",
+        "a,b",
+        "a b",
+        "a\n",
+        "?name",
+        "./a",
+    ],
+)
+def test_what_is_no_name_of_a_package_is_refused_before_anything_is_looked_at(tmp_path, root, name):
+    with refused(tmp_path) as caught:
+        lab_preflight.observe(str(tmp_path), str(root / "roles/embedded_lab/files/image"), ["tgt", name], [], [], [])
+    assert caught.value.code == "bad_value"
+    assert str(caught.value).startswith(f"embedded_lab_image_packages is {name!r}. Use names of packages of Debian")
+
+
+def test_an_image_with_other_packages_is_not_the_one_that_is_there(tmp_path, root):
+    recipe = str(root / "roles/embedded_lab/files/image")
+    make_image(tmp_path / lab_image.recipe_hash(lab_image.read_recipe(recipe, [])))
+    there = {
+        name: lab_preflight.observe(str(tmp_path), recipe, [name], [], [], [])["image_there"]
+        for name in ("fio", "postgresql")
+    }
+    assert there == {"fio": True, "postgresql": False}
+    params = {"image_dir": str(tmp_path), "recipe_dir": recipe, "state": "present"}
+    assert lab_image.ensure({**params, "packages": ["fio"]}, True)["changed"] is False
+    assert lab_image.ensure({**params, "packages": ["postgresql"]}, True)["changed"] is True
 
 
 MODULES_DEP = """\
@@ -158,10 +208,11 @@ def test_mmdebstrap_mounts_where_the_host_does_not_see_it(tmp_path, monkeypatch)
         raise Failure("stop", "Enough seen.", "Go on.")
 
     monkeypatch.setattr(lab_image, "run", note)
-    monkeypatch.setattr(lab_image, "read_recipe", lambda folder: RECIPE)
+    monkeypatch.setattr(lab_image, "read_recipe", lambda folder, packages: lab_image.with_packages(RECIPE, packages))
     with pytest.raises(Failure):
-        lab_image.build("/recipe", str(tmp_path), lab_image.Progress(str(tmp_path / "p")), 0)
+        lab_image.build("/recipe", ["tgt"], str(tmp_path), lab_image.Progress(str(tmp_path / "p")), 0)
     assert commands[0][:6] == ["unshare", "--mount", "--propagation", "private", "--", "mmdebstrap"]
+    assert "--include=fio,tgt" in commands[0]
 
 
 def test_a_tool_that_fails_is_quoted_with_its_last_words(tmp_path):
@@ -257,6 +308,7 @@ def test_only_what_is_missing_is_to_be_installed(tmp_path, root):
     seen = lab_preflight.observe(
         str(tmp_path / "not/there/yet"),
         str(root / "roles/embedded_lab/files/image"),
+        [],
         [{"run_dir": str(tmp_path), "memory_mib": 100}],
         [{"command": "sh", "package": "dash"}, {"command": "storlab-none", "package": "p1"}],
         [{"file": "/etc/passwd", "package": "base-passwd"}, {"file": "/storlab-none", "package": "p2"}],
