@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -47,11 +48,39 @@ def compare(
     sides; points are matched by the others. None means those that have but one value on each side. Returns {schema, margin_percent,
     design, counts, verdict, headline, rows, unmatched, failed}; docs/comparison.md describes them. What was not measured is absent.
     """
+    check_margin(margin_percent)
+    match = matched(baseline, candidate, compared)
+    rows, lacking = figures(match, metrics, match.design)
+    judge(rows, match.design.method, margin_percent)
+    return summary(match, rows, lacking, margin_percent, match.design)
+
+
+def check_margin(margin_percent: float) -> None:
     if isinstance(margin_percent, bool) or not isinstance(margin_percent, (int, float)) or not 0 < margin_percent < 100:
         raise bad_value("margin_percent", margin_percent, "Use a number above 0 and below 100.")
+
+
+@dataclass(frozen=True)
+class Match:
+    """Which points of a candidate belong to which of the baseline, and how the two lie in time; no figure has been looked at yet."""
+
+    pairs: list[tuple[dict[Any, Any], dict[Any, Any]]]
+    design: timeline.Design
+    unmatched: list[dict[str, Any]]
+    failed: list[dict[str, Any]]
+
+
+def matched(
+    baseline: list[dict[str, Any]],
+    candidate: list[dict[str, Any]],
+    compared: tuple[str, ...] | None = None,
+    names: tuple[str, ...] = SIDES,
+) -> Match:
+    """The points that both sides have, in order. names: what the sides are called where something is wrong with them."""
     given = dict(zip(SIDES, (baseline, candidate)))
+    called = dict(zip(SIDES, names))
     for side, results in given.items():
-        points.checked(results, side)
+        points.checked(results, called[side])
     failed = [
         {"side": side, "point_id": points.name_of(result), "reason": points.reason_of(result)}
         for side, results in given.items()
@@ -65,7 +94,7 @@ def compare(
             if all(len({field_of(result, field) for result in results}) == 1 for results in given.values())
         )
     matched_by = [field for field in FIELDS if field not in compared]
-    groups = {side: points.groups_of(results, matched_by, side) for side, results in given.items()}
+    groups = {side: points.groups_of(results, matched_by, called[side]) for side, results in given.items()}
     both = sorted(
         (key for key in groups["baseline"] if key in groups["candidate"]),
         key=lambda key: points.order_of(groups["baseline"][key]),
@@ -79,16 +108,22 @@ def compare(
     if not both:
         raise Failure(
             "nothing_to_compare",
-            f"Baseline and candidate have no measured point in common: the baseline has {points.some_of(groups['baseline'])}, "
+            f"Baseline and {names[1]} have no measured point in common: the baseline has {points.some_of(groups['baseline'])}, "
             f"the candidate {points.some_of(groups['candidate'])}.",
             "Compare runs of the same layers and workloads, or name a layer or variant on both sides.",
             unmatched=unmatched,
             failed=failed,
         )
     pairs = [(groups["baseline"][key], groups["candidate"][key]) for key in both]
-    design = timeline.design_of(pairs)
-    rows = []
-    for pair in pairs:
+    return Match(pairs, timeline.design_of(pairs), unmatched, failed)
+
+
+def figures(
+    match: Match, metrics: list[str] | None, design: timeline.Design
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """(rows, unmatched): every figure that both sides have measured, not judged yet, and those that one of them lacks."""
+    rows, lacking = [], []
+    for pair in match.pairs:
         shown = [_pooled(group) for group in pair]
         for metric in points.wanted_metrics(metrics):
             values = [
@@ -102,10 +137,20 @@ def compare(
             if all(values):
                 rows.append(_row(pair, metric, values, shown, design))
             elif any(values):
-                unmatched.append(
+                lacking.append(
                     {"side": SIDES[bool(values[1])], "point": points.label(pair[0], pair[1]), "metric": metric.name}
                 )
-    _judge(rows, design, margin_percent)
+    return rows, lacking
+
+
+def summary(
+    match: Match,
+    rows: list[dict[str, Any]],
+    lacking: list[dict[str, Any]],
+    margin_percent: float,
+    design: timeline.Design,
+) -> dict[str, Any]:
+    """A judged comparison as a mapping, see compare."""
     counts = {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
     return {
         "schema": SCHEMA,
@@ -114,11 +159,16 @@ def compare(
         "method": design.method,
         "counts": counts,
         "verdict": gate.overall(counts),
-        "headline": headline(rows, margin_percent, design_words(design.order, design.method, _counts(pairs, design))),
+        "headline": headline(rows, margin_percent, how(match, design)),
         "rows": [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows],
-        "unmatched": unmatched,
-        "failed": failed,
+        "unmatched": match.unmatched + lacking,
+        "failed": match.failed,
     }
+
+
+def how(match: Match, design: timeline.Design) -> str:
+    """The sentence that says how the sides were measured."""
+    return design_words(design.order, design.method, _counts(match.pairs, design))
 
 
 def _counts(pairs: list[Any], design: timeline.Design) -> tuple[int, int]:
@@ -148,7 +198,7 @@ def _row(
     shown: list[Cell | None],
     design: timeline.Design,
 ) -> dict[str, Any]:
-    """What is known of a figure before any verdict; keys with an underscore are for _judge alone."""
+    """What is known of a figure before any verdict; keys with an underscore are for judge alone."""
     sides: dict[str, dict[str, Any]] = {}
     for side, group, measured, cell in zip(SIDES, pair, values, shown):
         pooled = cell.value(metric.path[1], metric.path[0]) if cell and metric.path[0] in PARTS else None
@@ -170,6 +220,7 @@ def _row(
         "better": "higher" if metric.higher_is_better else "lower",
         **sides,
         "verdict": "no_verdict",
+        "_baseline": {field: field_of(next(iter(pair[0].values())), field) for field in FIELDS},
     }
     if min(side["low"] for side in sides.values()) <= 0:
         row["why"] = "a value is 0 or less, so there is no ratio"
@@ -192,6 +243,7 @@ def _row(
             _weaker(logs, _drift_within(pair, logs)) if design.method == "pairs" else (logs, 0.0)
         )
         row["_ordered"] = [timeline.in_time(group, measured) for group, measured in zip(pair, values)]
+        row["_turns"] = design.turns
     return row
 
 
@@ -232,14 +284,19 @@ def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
     return [logs[0], {number: value - drift for number, value in logs[1].items()}], drift
 
 
-def _judge(rows: list[dict[str, Any]], design: timeline.Design, margin_percent: float) -> None:
-    """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together."""
+def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candidates: int = 1) -> None:
+    """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together.
+
+    candidates: how many the rows set against one baseline. The intervals of one figure hold the truth of all of them with the confidence that
+    a single one has, and what is corrected for many figures is corrected for those of all of them.
+    """
     judged = [row for row in rows if "_logs" in row]
     margin = math.log1p(margin_percent / 100)
-    together = stats.family([row["_logs"] for row in judged], design.method)
+    alpha = stats.ALPHA / candidates
+    together = stats.family([row["_logs"] for row in judged], method)
     for row, corrected in zip(judged, together["p"]):
         a, b = row["_logs"]
-        if design.method == "pairs":
+        if method == "pairs":
             differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
             change, samples = stats.paired(differences), [differences]
         else:
@@ -253,20 +310,20 @@ def _judge(rows: list[dict[str, Any]], design: timeline.Design, margin_percent: 
         error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
         freedom = sum(len(sample) - 1.0 for sample in samples)
         each = stats.share_of_level(together["critical"], freedom, len(judged))
-        low, high = _widened(change.interval(), row["_rest"])
+        low, high = _widened(change.interval(1 - alpha), row["_rest"])
         row.update(
             change_percent=_percent(change.estimate),
             change_low_percent=_percent(low),
             change_high_percent=_percent(high),
-            confidence_percent=100 * (1 - stats.ALPHA),
+            confidence_percent=100 * (1 - alpha),
             p=change.p,
             p_corrected=max(change.p, corrected),
             visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each))),
         )
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
-        inner, outer = _widened(change.interval(1 - 2 * min(each, stats.ALPHA / 2)), row["_rest"])
-        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, design.turns)
-        if not design.turns and row["verdict"] in ("different", "no_difference"):
+        inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
+        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, row["_turns"])
+        if not row["_turns"] and row["verdict"] in ("different", "no_difference"):
             drift = _drift(
                 row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(change.estimate)
             )
@@ -313,25 +370,56 @@ def compare_runs(
     margin_percent: float = MARGIN_PERCENT,
 ) -> dict[str, Any]:
     """compare(), after the environments were found alike. Each side: {runs: [Run], selector: {layer, variant, workload}, label}."""
+    chosen = choose(baseline, candidate, under_test)
+    comparison = compare(
+        chosen.results(0),
+        chosen.results(1),
+        metrics=metrics,
+        margin_percent=margin_percent,
+        compared=chosen.compared,
+    )
+    return with_runs(comparison, chosen, under_test)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Two sides whose runs were found alike: what of them is compared, and how their facts differ all the same.
+
+    of: [[results of a run] a run] of either side. compared: the fields of FIELDS in which the sides differ. alike: see alike.differences.
+    """
+
+    sides: tuple[dict[str, Any], dict[str, Any]]
+    of: list[list[list[dict[str, Any]]]]
+    compared: tuple[str, ...]
+    alike: list[dict[str, Any]]
+
+    def results(self, side: int) -> list[dict[str, Any]]:
+        return [result for results in self.of[side] for result in results]
+
+
+def choose(
+    baseline: dict[str, Any], candidate: dict[str, Any], under_test: list[str], names: tuple[str, ...] = SIDES
+) -> Chosen:
+    """What of both sides is compared, after their environments were found alike. names: what the sides are called where something is wrong with them."""
     sides = (baseline, candidate)
     selectors = [{field: side["selector"].get(key) for field, key in SELECTORS.items()} for side in sides]
     folders = [[run.folder for run in side["runs"]] for side in sides]
-    for name, mine in zip(SIDES, folders):
+    for name, mine in zip(names, folders):
         twice = sorted({folder for folder in mine if mine.count(folder) > 1})
         if twice:
             raise bad_value(name, twice[0], "It is named twice; name each run once.")
     both = sorted(set(folders[0]) & set(folders[1]))
     if selectors[0] == selectors[1] and both:
         raise bad_value(
-            "candidate",
+            names[1],
             candidate["label"],
             "It is the baseline itself, or has a run in common with it; name other runs, or another layer, variant or workload of this one.",
         )
-    for name, side in zip(SIDES, sides):
+    for name, side in zip(names, sides):
         for run in side["runs"]:
             points.checked(run.results, name)
     chosen = [
-        [points.select(run.results, side["selector"], name) for run in side["runs"]] for name, side in zip(SIDES, sides)
+        [points.select(run.results, side["selector"], name) for run in side["runs"]] for name, side in zip(names, sides)
     ]
     # A variant is a name that the user gave, so one side may be without.
     compared = tuple(
@@ -365,15 +453,15 @@ def compare_runs(
                     differences(each[0], other, []), (f"{side['runs'][0].run_id} (a run of one side)", run.run_id)
                 )
         alike = differences(facts_of[0][0], facts_of[1][0], [*under_test, *automatic])
-        refuse_unlike(alike, (f"baseline {baseline['label']}", f"candidate {candidate['label']}"))
-    ours, theirs = ([result for results in of for result in results] for of in chosen)
-    comparison = compare(
-        ours,
-        theirs,
-        metrics=metrics,
-        margin_percent=margin_percent,
-        compared=compared,
-    )
+        refuse_unlike(
+            alike, (f"baseline {baseline['label']}", f"candidate {candidate.get('name', candidate['label'])}")
+        )
+    return Chosen(sides, chosen, compared, alike)
+
+
+def with_runs(comparison: dict[str, Any], chosen: Chosen, under_test: list[str]) -> dict[str, Any]:
+    """A comparison with what is known of the runs that it compares."""
+    sides = chosen.sides
     changed = beats.changes(
         *(
             [
@@ -384,21 +472,28 @@ def compare_runs(
                 ]
                 for run, results in zip(side["runs"], of)
             ]
-            for side, of in zip(sides, chosen)
+            for side, of in zip(sides, chosen.of)
         )
     )
     for row in comparison["rows"]:
         # Of two layers nobody reads a single chain.
         hosts = (
             {change["host"] for change in changed}
-            if "layer" in compared
+            if "layer" in chosen.compared
             else {host for side in sides for run in side["runs"] for host in chain_hosts(run.layers, row["layer"])}
-            | {field_of(result, "host") for result in (*ours, *theirs) if result["layer"] == row["layer"]}
+            | {
+                field_of(result, "host")
+                for side in (0, 1)
+                for result in chosen.results(side)
+                if result["layer"] == row["layer"]
+            }
         )
         machine = beats.greatest(changed, hosts)
         if machine:
             row["machine"] = machine
-    named = [pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in alike)]
+    named = [
+        pattern for pattern in under_test if not any(fnmatchcase(entry["fact"], pattern) for entry in chosen.alike)
+    ]
     return {
         **comparison,
         "headline": f"{comparison['headline']} {beats.headline(changed)}".rstrip(),
@@ -419,7 +514,7 @@ def compare_runs(
             }
             for name, side in zip(SIDES, sides)
         },
-        "environment": alike,
+        "environment": chosen.alike,
         "under_test": under_test,
         "under_test_same": named,
         "damaged": [

@@ -77,8 +77,11 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, 
 
 def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """[{rule, point, metric, text}] of what the rules object to. A rule on a metric that nothing measured is a Failure: it could never object."""
-    measured = {row["metric"] for row in comparison["rows"]}
-    objections = []
+    refuse_unmeasured({row["metric"] for row in comparison["rows"]}, wanted)
+    return objections(comparison, wanted)
+
+
+def refuse_unmeasured(measured: set[str], wanted: list[dict[str, Any]]) -> None:
     for rule in wanted:
         if rule["metric"] and rule["metric"] not in measured:
             raise Failure(
@@ -88,8 +91,14 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                 rule=rule["rule"],
                 measured=sorted(measured),
             )
+
+
+def objections(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the rules object to, see hits."""
+    met = []
+    for rule in wanted:
         if rule["condition"] == "missing":
-            objections += [
+            met += [
                 {
                     "rule": rule["rule"],
                     "point": entry["point"],
@@ -99,7 +108,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                 for entry in comparison["unmatched"]
                 if entry["side"] == "baseline"
             ]
-            objections += [
+            met += [
                 {"rule": rule["rule"], "point": entry["point_id"], "metric": "", "text": f"failed: {entry['reason']}"}
                 for entry in comparison["failed"]
                 if entry["side"] == "candidate"
@@ -107,7 +116,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
             continue
         for row in comparison["rows"]:
             if rule["metric"] in (None, row["metric"]) and _objects(rule, row):
-                objections.append(
+                met.append(
                     {
                         "rule": rule["rule"],
                         "point": row["point"],
@@ -115,7 +124,7 @@ def hits(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[
                         "text": verdict_words(row, comparison["margin_percent"]),
                     }
                 )
-    return objections
+    return met
 
 
 def _objects(rule: dict[str, Any], row: dict[str, Any]) -> bool:
