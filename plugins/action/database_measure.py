@@ -42,7 +42,7 @@ class ActionModule(CollectionAction):
             raise Failure(
                 "layer_missing",
                 f"database_load_layer is {args['layer']!r}, which was never published on this host.",
-                "Run the role datastore first, on this host, with a benchmark file on that datastore.",
+                "Run the role datastore first, on this host.",
                 layer=args["layer"],
             )
         run_dir = os.path.join(self._loader.path_dwim(args["results_dir"]), args["testbed_id"], args["run_id"])

@@ -165,7 +165,7 @@ ended:
   elements: dict
   sample: [{pid: 812, command: qemu-nbd}]
 layers:
-  description: The benchmark files as layers to publish, without their host.
+  description: The datastores as layers to publish, without their host. The path is that of the benchmark file; null without one.
   returned: when O(state=present)
   type: list
   elements: dict

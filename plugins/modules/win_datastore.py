@@ -87,7 +87,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 layers:
-  description: The files as layers to publish, without their host.
+  description: The datastores as layers to publish, without their host. The path is that of the benchmark file; null without one.
   returned: when O(state=present)
   type: list
   elements: dict

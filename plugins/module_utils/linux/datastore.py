@@ -619,7 +619,8 @@ def wipe(device: str, fs_uuid: str) -> None:
 
 
 def layers_of(wanted: list[Any]) -> list[Any]:
-    """The benchmark files as layers, without their host."""
+    """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
+    no path, because what lies on it (the disk of a guest) is reached through it."""
     files = {
         entry["name"]: [os.path.join(entry["mount_point"], name) for name in benchmark_files(entry["benchmark_files"])]
         for entry in wanted
@@ -628,10 +629,12 @@ def layers_of(wanted: list[Any]) -> list[Any]:
         {
             "name": f"datastore-{entry['name']}",
             "kind": "datastore",
-            "path": files[entry["name"]][0],
             "parent": entry["layer"],
-            "purpose": "scratch",
-            "size_bytes": entry["benchmark_bytes"],
+            **(
+                {"path": files[entry["name"]][0], "purpose": "scratch", "size_bytes": entry["benchmark_bytes"]}
+                if entry["benchmark_bytes"]
+                else {"path": None, "purpose": "data", "size_bytes": None}
+            ),
             "identity": {"uuid": entry["uuid"], "mount_point": entry["mount_point"], "stamp": entry["label"]},
             "detail": {
                 "filesystem": entry["filesystem"],
@@ -644,11 +647,12 @@ def layers_of(wanted: list[Any]) -> list[Any]:
                         "device": entry["device"],
                     }
                 ),
-                **({"files": files[entry["name"]]} if entry["benchmark_files"] > 1 else {}),
+                **(
+                    {"files": files[entry["name"]]} if entry["benchmark_bytes"] and entry["benchmark_files"] > 1 else {}
+                ),
             },
         }
         for entry in wanted
-        if entry["benchmark_bytes"]
     ]
 
 

@@ -99,7 +99,7 @@ def resolve(params: dict[str, Any]) -> list[Any]:
             raise Failure(
                 "layer_missing",
                 f"Export {name} stands on layer {entry['layer']}, which was never published on this host.",
-                "Run the role datastore first, on this host, with a benchmark file on that datastore.",
+                "Run the role datastore first, on this host.",
                 layer=entry["layer"],
             )
         path, uuid = (layer["identity"].get(key) for key in ("mount_point", "uuid"))

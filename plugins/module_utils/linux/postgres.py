@@ -115,7 +115,7 @@ def mount_of(params: dict[str, Any]) -> str:
         raise Failure(
             "layer_missing",
             f"database_load_layer is {name!r}, which was never published on this host.",
-            "Run the role datastore first, on this host, with a benchmark file on that datastore.",
+            "Run the role datastore first, on this host.",
             layer=name,
         )
     identity = layer.get("identity") or {}

@@ -256,18 +256,19 @@ def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[dict[st
 
 
 def layers_of(wanted: list[Any]) -> list[Any]:
-    """The benchmark files as layers, without their host."""
+    """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer that holds data and has no path."""
     return [
         {
             "name": f"datastore-{datastore['name']}",
             "kind": "datastore",
-            "path": file_path(datastore),
             "parent": datastore["layer"],
-            "purpose": "scratch",
-            "size_bytes": datastore["benchmark_bytes"],
+            **(
+                {"path": file_path(datastore), "purpose": "scratch", "size_bytes": datastore["benchmark_bytes"]}
+                if datastore["benchmark_bytes"]
+                else {"path": None, "purpose": "data", "size_bytes": None}
+            ),
             "identity": {"mount_point": f"{datastore['letter']}:\\", "stamp": datastore["label"]},
             "detail": {"provider": "ntfs", "filesystem": "ntfs", "device": datastore["expected"]["path"]},
         }
         for datastore in wanted
-        if datastore["benchmark_bytes"]
     ]

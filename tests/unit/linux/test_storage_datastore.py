@@ -129,8 +129,15 @@ def test_layers_and_labels():
         7 * MIB,
     )
     assert layer["identity"]["mount_point"] == "/srv/storlab/ds1" and layer["identity"]["uuid"] == UUID
-    assert datastore.layers_of(resolve(entry(benchmark_file_mib=0))) == []
     assert "files" not in layer["detail"]
+
+
+def test_a_datastore_without_a_benchmark_file_is_a_layer_that_is_not_measured():
+    """A guest's disk on it names it as its parent: without that layer the chain would end at the guest."""
+    layer = datastore.layers_of(resolve(entry(benchmark_file_mib=0, benchmark_files=3)))[0]
+    assert (layer["name"], layer["kind"], layer["parent"]) == ("datastore-ds1", "datastore", "initiator-ds1")
+    assert (layer["path"], layer["purpose"], layer["size_bytes"]) == (None, "data", None)
+    assert layer["identity"]["mount_point"] == "/srv/storlab/ds1" and "files" not in layer["detail"]
 
 
 def test_a_layer_of_several_files_names_them_all():

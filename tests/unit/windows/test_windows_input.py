@@ -19,6 +19,7 @@ from ansible_collections.storlab.testbed.plugins.action import (
     win_ramdisk,
     win_target_server,
 )
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ntfs
 from test_windows_actions import CLIENT, PORTAL, bench, built, code  # noqa: F401
 
 
@@ -181,3 +182,17 @@ def test_windows_host_that_the_inventory_does_not_call_one(bench, module, argume
         "windows_unmarked",
         "win07 is reached as a Windows host, and its inventory does not say so. Set testbed_windows to true for it.",
     )
+
+
+def test_a_datastore_without_a_benchmark_file_is_a_layer_that_is_not_measured():
+    bare = {
+        "name": "ds4",
+        "letter": "T",
+        "label": "storlab-77aa",
+        "layer": "initiator-ds4",
+        "benchmark_bytes": 0,
+        "expected": {"path": "\\\\.\\PhysicalDrive6"},
+    }
+    [layer] = ntfs.layers_of([bare])
+    assert (layer["name"], layer["parent"]) == ("datastore-ds4", "initiator-ds4")
+    assert (layer["path"], layer["purpose"], layer["size_bytes"]) == (None, "data", None)
