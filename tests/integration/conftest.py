@@ -15,6 +15,7 @@ MACHINE_WIDE = {
     "test_device_guard",
     "test_device_instances",
     "test_examples",
+    "test_lost_records",
     "test_many_hosts",
     "test_observer_of_a_device",
     "test_page_cache_dropped",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import uuid
 from typing import Any
@@ -18,6 +19,8 @@ from .record import Record
 MIB = 1 << 20
 # Best first: brd is memory with a block layer; a loop device adds a worker thread; zram compresses and so depends on the data.
 PROVIDERS = ("brd", "tmpfs", "zram")
+# What the kernel puts behind the name of a file that is removed and still open.
+DELETED = " (deleted)"
 
 
 def check_disks(disks: list[Any]) -> dict[str, Any]:
@@ -30,6 +33,18 @@ def check_disks(disks: list[Any]) -> dict[str, Any]:
             raise bad_value(f"ramdisk_disks size_mib of {disk['name']}", disk["size_mib"], "Give at least 1 MiB.")
         wanted[disk["name"]] = disk["size_mib"] * MIB
     return wanted
+
+
+def _backing_file(loop: str) -> str:
+    """The file that a loop device stands on; also one whose name was removed, for the device keeps it."""
+    path = read_text(f"/sys/block/{loop}/loop/backing_file", default="").strip()
+    return path[: -len(DELETED)] if path.endswith(DELETED) else path
+
+
+def _loops() -> dict[str, str]:
+    """{loop device: its file}"""
+    names = sorted(os.path.basename(os.path.dirname(path)) for path in glob.glob("/sys/block/loop*/loop"))
+    return {name: _backing_file(name) for name in names}
 
 
 def choose(wanted: str, obstacles: dict[str, Any], current: str | None) -> tuple[Any, ...]:
@@ -116,7 +131,7 @@ class RamDisks:
         if disk["provider"] == "tmpfs":
             return (
                 bool(name)
-                and read_text(f"/sys/block/{name}/loop/backing_file", default="") == disk["file"]
+                and disk["file"] == _backing_file(name)
                 and block_device.size_bytes(name) == disk["size_bytes"]
             )
         return bool(name) and os.path.exists(disk["path"]) and block_device.size_bytes(name) == disk["size_bytes"]
@@ -288,15 +303,15 @@ class RamDisks:
 
     def _remove_tmpfs(self, disk: dict[str, Any]) -> None:
         # Found by its file, not by the recorded number: a run killed between losetup and the record left only the file's name.
-        for line in run(
-            ["losetup", "--list", "--noheadings", "--output", "NAME", "--associated", disk["file"]]
-        ).stdout.split():
-            run(["losetup", "--detach", line], what=f"{line} cannot be detached")
-            name = os.path.basename(line)
-            wait_for(lambda name=name: not read_text(f"/sys/block/{name}/loop/backing_file", default=""), timeout_s=10)
+        for name, file in _loops().items():
+            if file == disk["file"]:
+                run(["losetup", "--detach", f"/dev/{name}"], what=f"/dev/{name} cannot be detached")
+                wait_for(lambda name=name: not _backing_file(name), timeout_s=10)
         if os.path.exists(disk["file"]):
             os.unlink(disk["file"])
-        if self._mounted() and not os.listdir(self.folder):
+        # Files whose names were removed hold it, too.
+        held = any(os.path.dirname(file) == self.folder for file in _loops().values())
+        if self._mounted() and not held and not os.listdir(self.folder):
             run(["umount", self.folder], what=f"{self.folder} cannot be unmounted")
         if os.path.isdir(self.folder) and not self._mounted() and not os.listdir(self.folder):
             os.rmdir(self.folder)

@@ -7,7 +7,8 @@ A line has ``number`` (from 1), ``utc``, ``event``, what that event tells, and `
 or put in between breaks the chain. ``ledger.head`` ({number, sha256} of the last line) tells when the last lines are gone. A line is on the disk (fsync)
 before what it tells of is written: a controller that dies leaves at most a line of files that are not there yet, and they are collected again.
 
-Nothing is ever decided by the ledger: a teardown works from what is on the hosts, and a ledger that is lost begins anew.
+A teardown works from the records on the hosts. Only where one of these is lost, the last line ``claimed`` of the host tells which copy of it is to be
+believed. A ledger that is lost begins anew.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ...module_utils.core.files import write_json
 
 FILE = "ledger.jsonl"
 HEAD = "ledger.head"
-EVENTS = ("asked", "started", "collected", "noted", "fault", "built", "removed")
+EVENTS = ("asked", "started", "collected", "noted", "fault", "built", "claimed", "removed")
 _BLOCK_BYTES = 64 << 10
 
 
@@ -106,6 +107,12 @@ def of_run(lines: list[dict[str, Any]], run_id: str) -> dict[str, str | None]:
         if line.get("run") == run_id and isinstance(line.get("files"), dict):
             files.update(line["files"])
     return files
+
+
+def claimed(lines: list[dict[str, Any]], host: str) -> str:
+    """The SHA-256 of what the testbed claims on a host, by the last line about it; empty where none tells."""
+    mine = [line for line in lines if line.get("event") == "claimed" and line.get("host") == host]
+    return str(mine[-1].get("sha256") or "") if mine else ""
 
 
 def digests(files: dict[str, bytes | None]) -> dict[str, str | None]:

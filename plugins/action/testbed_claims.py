@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keeps and restores what a testbed claims on a host; documentation in plugins/modules/testbed_claims.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import ClassVar
+
+from ..module_utils.core.failure import Failure
+from ..module_utils.core.files import write_whole
+from ..module_utils.core.names import check_testbed_id
+from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.store import ledger
+
+HOST_MODULE = "storlab.testbed.testbed_claims_host"
+
+
+class ActionModule(CollectionAction):
+    SPEC: ClassVar[dict] = {
+        "state": {"type": "str", "choices": ["kept", "restored"], "required": True},
+        "testbed_id": {"type": "str", "required": True},
+        "state_dir": {"type": "path", "required": True},
+        "results_dir": {"type": "path", "required": True},
+    }
+
+    def perform(self, params: dict) -> dict:
+        self.testbed_id = check_testbed_id("testbed_id", params["testbed_id"])
+        self.host = self.task_vars["inventory_hostname"]
+        self.path = os.path.join(self._loader.path_dwim(params["state_dir"]), "claims", f"{self.host}.json")
+        self.ledger = os.path.join(self._loader.path_dwim(params["results_dir"]), self.testbed_id)
+        if params["state"] == "restored":
+            return self._restore()
+        return {"changed": False} if self._task.check_mode else self._keep()
+
+    def _restore(self) -> dict:
+        content = self._copy()
+        if content is None:
+            return {"changed": False, "restored": []}
+        if not self._believed(content):
+            text = f"{self.path} is not what the ledger in {self.ledger} tells of, or the ledger itself was changed"
+            remedy = f"Records that {self.host} may have lost are not restored from it."
+            return {"changed": False, "restored": [], "warnings": [f"{text}. {remedy}"]}
+        answer = self._on_host(claims=json.loads(content))
+        warnings = [
+            f"{self.host}: {', '.join(names)} ({area}) is not what the testbed made there; it stays."
+            for area, names in sorted(answer["doubtful"].items())
+        ]
+        if answer["restored"]:
+            lost = ", ".join(answer["restored"])
+            warnings.append(f"{self.host}: the testbed's records of {lost} were lost; they are taken from {self.path}.")
+        return {"changed": answer["changed"], "restored": answer["restored"], "warnings": warnings}
+
+    def _keep(self) -> dict:
+        claims = self._on_host()["claims"]
+        content = json.dumps(claims, indent=1, sort_keys=True).encode()
+        before = self._copy()
+        try:
+            if not claims["areas"]:
+                if before is not None:
+                    os.unlink(self.path)
+                    ledger.append(self.ledger, "claimed", host=self.host, sha256="", areas=[])
+            elif not self._believed(content):
+                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                # The line comes first: a copy that it does not tell of is not believed, and the next build makes both again.
+                sha256, areas = hashlib.sha256(content).hexdigest(), sorted(claims["areas"])
+                ledger.append(self.ledger, "claimed", host=self.host, sha256=sha256, areas=areas)
+                write_whole(self.path, content, mode=0o600)
+            elif before != content:
+                write_whole(self.path, content, mode=0o600)
+        except OSError as error:
+            # The records on the host are what counts, and they are there.
+            text = f"{error.filename} cannot be written: {error.strerror}."
+            return {
+                "changed": False,
+                "warnings": [f"{text} What the testbed made on {self.host} is on record there only."],
+            }
+        return {"changed": False}
+
+    def _copy(self) -> bytes | None:
+        try:
+            with open(self.path, "rb") as handle:
+                return handle.read()
+        except FileNotFoundError:
+            return None
+
+    def _believed(self, content: bytes) -> bool:
+        """Whether the ledger tells of this copy, and holds."""
+        lines, findings = ledger.read(self.ledger)
+        return not findings and ledger.claimed(lines, self.host) == hashlib.sha256(content).hexdigest()
+
+    def _on_host(self, **arguments: dict) -> dict:
+        answer = self._execute_module(
+            module_name=HOST_MODULE,
+            module_args={"testbed_id": self.testbed_id, **arguments},
+            task_vars=self.task_vars,
+        )
+        if answer.get("failed"):
+            raise Failure.of_result(answer)
+        return answer

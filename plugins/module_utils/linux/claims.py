@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a testbed claims on this host, for the controller to keep a second time: a teardown then finds its way where the records are lost.
+
+    {boot_id, areas: {area: {record, witnesses: {path: instance}}}}
+
+A record (record.py) is the only thing that makes an object the testbed's. One that comes back from the controller is older than what is there, so it claims
+nothing that cannot be told from what came after it under the same name. Most areas compare on their own: the UUID of a file system, the serial of a
+backstore, the command line and the start of a process. A RAM disk and a LIO target are known by their names only, so a witness tells which one was meant.
+"""
+
+from __future__ import annotations
+
+import copy
+import glob
+import os
+from typing import Any
+
+from ..core.failure import Failure
+from ..core.names import check_name
+from . import block_device
+from .host import read_text
+from .lio import CONFIGFS
+from .record import RUN_DIR, Record
+
+# Salted hashes and digests of secrets. A teardown needs none of them, and the controller's copy lies beside the results.
+SECRETS = ("accounts", "logins")
+
+
+def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, Any]:
+    """The claims of the testbed on this host as its records are now."""
+    folder, areas = os.path.join(run_dir, testbed_id), {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))):
+        area = os.path.basename(path)[: -len(".json")]
+        data = _read(testbed_id, area, run_dir)
+        if data:
+            record = {key: value for key, value in data.items() if key not in (*SECRETS, "boot_id")}
+            named = _named(area, record, configfs)
+            areas[area] = {"record": record, "witnesses": {place: _instance(place) for place in named.values()}}
+    return {"boot_id": _boot_id(), "areas": areas}
+
+
+def restore(
+    testbed_id: str,
+    claims: dict[str, Any],
+    check_mode: bool = False,
+    run_dir: str = RUN_DIR,
+    configfs: str = CONFIGFS,
+) -> dict[str, Any]:
+    """{restored: [area], doubtful: {area: [name]}}: records that are lost or damaged are written again, without what no witness speaks for.
+
+    A record that is there stays as it is. After a restart there is nothing to restore: what outlives one has a mark of its own.
+    """
+    restored: list[str] = []
+    doubtful: dict[str, list[str]] = {}
+    for area, claim in sorted(claims["areas"].items()) if claims["boot_id"] == _boot_id() else []:
+        check_name("area of a claim", area)
+        if _read(testbed_id, area, run_dir):
+            continue
+        data, lost = vouched(area, claim, configfs)
+        if lost:
+            doubtful[area] = lost
+        restored.append(area)
+        if not check_mode:
+            damaged = os.path.join(run_dir, testbed_id, f"{area}.json")
+            if os.path.lexists(damaged):
+                os.unlink(damaged)
+            record = Record(testbed_id, area, run_dir)
+            record.data = data
+            record.save()
+    return {"restored": restored, "doubtful": doubtful}
+
+
+def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple[dict[str, Any], list[str]]:
+    """(record without what is not the very thing that was claimed, names of these). What is not there any more cannot be taken for another."""
+    record = copy.deepcopy(claim["record"])
+    lost = []
+    for name, place in sorted(_named(area, record, configfs).items()):
+        witness = claim["witnesses"].get(place)
+        if os.path.exists(place) and (witness is None or _instance(place) != witness):
+            lost.append(name)
+    if area == "ramdisk":
+        record["disks"] = {name: disk for name, disk in record.get("disks", {}).items() if name not in lost}
+        record["order"] = [name for name in record.get("order", []) if name not in lost]
+    elif area == "lio_target":
+        record["targets"] = [name for name in record.get("targets", []) if name not in lost]
+    return record, lost
+
+
+def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
+    """{name: path} of what nothing but its name tells from others of this boot."""
+    if area == "ramdisk":
+        return {name: disk["path"] for name, disk in record.get("disks", {}).items() if disk["path"]}
+    if area == "lio_target":
+        return {name: os.path.join(configfs, "target/iscsi", name) for name in record.get("targets", [])}
+    return {}
+
+
+def _boot_id() -> str:
+    return read_text("/proc/sys/kernel/random/boot_id").strip()
+
+
+def _instance(path: str) -> str | None:
+    try:
+        return block_device.instance(path)
+    except OSError:  # not there
+        return None
+
+
+def _read(testbed_id: str, area: str, run_dir: str) -> dict[str, Any]:
+    try:
+        data: dict[str, Any] = Record(testbed_id, area, run_dir).data
+    except Failure:
+        return {}  # damaged, which is as good as lost
+    return data

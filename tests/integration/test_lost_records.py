@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host whose records are gone, with real loop devices on tmpfs and a real tgtd: nothing is found without them, and all of it with the controller's copy."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import actions
+import pytest
+from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, daemon, mounts, ramdisk, record, tgt
+from unchanged import differences, refused
+
+MIB = 1 << 20
+TESTBED, IQN, INITIATOR = "lost-records", "iqn.2026-11.test.storlab:lost-records:t1", "iqn.2026-11.test.storlab:i1"
+SECRET = "secret-of-this-test-1"
+
+
+def loops() -> dict:
+    """{file: [loop device]} of this machine, as the kernel shows them."""
+    result: dict = {}
+    for path in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
+        result.setdefault(path.read_text(encoding="utf-8").rstrip("\n"), []).append(path.parent.parent.name)
+    return result
+
+
+def seen() -> dict:
+    """What is there of targets and disks, asked of the kernel only."""
+    # tgtd is several processes of one command line.
+    commands = [daemon.read_cmdline(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
+    daemons = sorted({" ".join(command) for command in commands if command[:1] == ["tgtd"]})
+    return {
+        "loops": loops(),
+        "tgtd": daemons,
+        "tmpfs": sorted(line for line in Path("/proc/mounts").read_text().splitlines() if "storlab-" in line),
+        "sockets": sorted(map(str, Path(tgt.SOCKETS).glob("*"))) if os.path.isdir(tgt.SOCKETS) else None,
+    }
+
+
+class Lab:
+    """A RAM disk that a tgtd serves; the records in a folder of the test."""
+
+    def __init__(self, folder: Path):
+        self.run_dir, self.folder = folder / "run", folder
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.port = probe.getsockname()[1]
+        self.control = self.port % 32768
+
+    def disks(self) -> ramdisk.RamDisks:
+        return ramdisk.RamDisks(TESTBED)
+
+    def target(self) -> tgt.TgtTarget:
+        return tgt.TgtTarget(TESTBED, self.control)
+
+    def build(self) -> str:
+        sizes = {"bench": 3 * MIB, "ds1": 5 * MIB}
+        self.disks().apply(ramdisk.plan(self.disks().current(), {"provider": "tmpfs", "disks": sizes}), "tmpfs", sizes)
+        device = self.disks().record.data["disks"]["bench"]["path"]
+        target = {
+            "name": IQN,
+            "portals": [{"address": "127.0.0.1", "port": self.port}],
+            "luns": [{"lun": 1, "name": "bench", "device": device, "block_bytes": 512}],
+            "initiators": [{"iqn": INITIATOR, "luns": None, "chap_user": "u1", "chap_password": SECRET}],
+        }
+        server = self.target()
+        server.apply(tgt.plan(server.current(), [target], set(), TESTBED, False), [target], {"u1": SECRET})
+        return str(device)
+
+    def take_down(self) -> None:
+        """As the roles do: the targets first."""
+        if self.target().record.data:
+            self.target().remove_all()
+        if self.disks().record.data:
+            self.disks().remove_all()
+
+    def play(self, state: str) -> dict:
+        places = {"state_dir": str(self.folder / "state"), "results_dir": str(self.folder / "results")}
+        task = actions.make(action, {"state": state, "testbed_id": TESTBED, **places})
+        task._execute_module = self._module
+        return task.run(task_vars={"inventory_hostname": "t1"})
+
+    def _module(self, module_name: str, module_args: dict, task_vars: dict) -> dict:
+        given = json.loads(json.dumps(module_args))
+        if "claims" not in given:
+            return {"changed": False, "claims": claims.kept(TESTBED, str(self.run_dir))}
+        answer = claims.restore(TESTBED, given["claims"], run_dir=str(self.run_dir))
+        return {**answer, "changed": bool(answer["restored"])}
+
+    def written(self) -> str:
+        return "".join(
+            path.read_text(encoding="utf-8")
+            for name in ("state", "results")
+            for path in (self.folder / name).rglob("*.json*")
+        )
+
+
+@pytest.fixture
+def testbed(monkeypatch):
+    assert os.geteuid() == 0, "run the tests as root, as `make test` does"
+    # The path of a socket is short.
+    folder = Path(tempfile.mkdtemp(prefix="lost-"))
+    testbed, before = Lab(folder), seen()
+    for module in (ramdisk, tgt):
+        monkeypatch.setattr(module, "Record", lambda name, area: record.Record(name, area, str(testbed.run_dir)))
+    yield testbed
+    testbed.play("restored")
+    testbed.take_down()
+    assert differences(before, seen()) == []
+    shutil.rmtree(folder)
+
+
+def lose(testbed: Lab, how: str) -> None:
+    folder = testbed.run_dir / TESTBED
+    if how == "damaged":
+        for path in folder.glob("*.json"):
+            path.write_bytes(path.read_bytes()[:-7])
+    elif how == "records":
+        for path in folder.glob("*.json"):
+            path.unlink()
+    else:
+        # The folder is a mount point in part, which stays; the files of the disks go.
+        shutil.rmtree(folder, ignore_errors=True)
+        assert not list(folder.rglob("*.img"))
+
+
+@pytest.mark.parametrize("how", ["damaged", "records", "everything"])
+def test_what_a_host_has_lost_is_taken_down_from_the_controllers_copy(testbed, how):
+    before = seen()
+    device = testbed.build()
+    built = seen()
+    assert len(built["loops"]) == len(before["loops"]) + 2 and len(built["tgtd"]) == len(before["tgtd"]) + 1
+    assert testbed.play("kept") == {"changed": False}
+    lose(testbed, how)
+    if how != "damaged":
+        # Without the copy a teardown finds nothing to remove, which is why there is one.
+        there = seen()
+        testbed.take_down()
+        assert differences(there, seen()) == []
+    answer = testbed.play("restored")
+    assert answer["restored"] == ["ramdisk", "tgt_target"] and len(answer["warnings"]) == 1
+    # The disk is served still, so it is not the one that goes first.
+    with refused(seen) as caught:
+        testbed.disks().remove_all()
+    assert caught.value.code == "device_in_use" and device in str(caught.value)
+    testbed.take_down()
+    assert differences(before, seen()) == [] and not testbed.run_dir.exists()
+    # And it is claimed no more.
+    testbed.play("kept")
+    assert testbed.play("restored")["restored"] == []
+    assert SECRET not in testbed.written() and "salt" not in testbed.written()
+
+
+def test_a_disk_of_somebody_else_that_has_the_number_of_ours_stays(testbed, tmp_path):
+    device = testbed.build()
+    testbed.play("kept")
+    testbed.take_down()
+    file = tmp_path / "theirs.img"
+    file.write_bytes(bytes(3 * MIB))
+    subprocess.run(["losetup", device, str(file)], check=True)
+    try:
+        there = seen()
+        answer = testbed.play("restored")
+        assert "bench" in " ".join(answer["warnings"]) and "ds1" in " ".join(answer["warnings"])
+        testbed.take_down()
+        assert differences(there, seen()) == [] and loops()[str(file)] == [os.path.basename(device)]
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+        assert mounts.mounted_at(mounts.read(), str(testbed.run_dir / TESTBED / "ramdisk")) is None
