@@ -24,6 +24,7 @@ from ..store.database import is_database
 from ..store.load import Run, under
 from . import databases, environment
 from . import split as splitting
+from .beside import Beside, extremes
 
 ENOUGH_REPETITIONS = 4
 BEYOND = 10  # I/Os above a percentile that it needs to be told
@@ -116,6 +117,7 @@ class Report:
     networks: list[Any] = field(default_factory=list)  # lines of network.jsonl, each with used, by compare/networks.py
     unplayed: list[Any] = field(default_factory=list)  # {host, note}: which beats were not played, and why
     verified: str = ""  # what verify_results said of these results; empty when it was not asked
+    beside: Beside | None = None  # where no measured layer lies beneath another
 
 
 def build(run: Run, title: str | None = None) -> Report:
@@ -182,6 +184,9 @@ def build(run: Run, title: str | None = None) -> Report:
         engines=_engines([*measured, *(result for result in run.results if is_database(result))]),
         ios=sum(round((result.get("total") or {}).get("ios") or 0) for result in measured),
     )
+    report.beside = _beside(layers, waterfalls, measured)
+    if report.beside and not title:
+        report.title = f"Testbed {run.testbed_id}: {report.beside.most} beside {report.beside.least}"
     report.flags = _flags(report, run.environments)
     if run.verified and not run.verified["outdated"] and run.verified["verdict"] == "differs":
         report.flags.insert(0, {"level": "warning", "text": verify.sentence(run.verified)})
@@ -190,6 +195,17 @@ def build(run: Run, title: str | None = None) -> Report:
     report.trust = _trust(report)
     report.next_step = _next_step(report)
     return report
+
+
+def _beside(layers: list[dict[str, Any]], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:
+    """What can be told of a run whose layers are no chain: only if no workload has a step."""
+    steps = [step for waterfall in waterfalls for step in waterfall.steps if step.cell.kind != "ceiling"]
+    if any(step.below and step.relation != "ceiling" for step in steps) or {step.cell.kind for step in steps} == {
+        "imported"
+    }:
+        return None
+    names = {step.cell.layer for step in steps}
+    return extremes(measured, [layer["name"] for layer in layers if layer["name"] in names])
 
 
 def _unplayed(lines: list[Any]) -> list[dict[str, str]]:
@@ -802,6 +818,8 @@ def _next_step(report: Report) -> str:
         return "Find the cache that answers: measure a larger range with direct I/O, on an idle host."
     if report.repetitions[0] < ENOUGH_REPETITIONS:
         return f"Measure {ENOUGH_REPETITIONS} repetitions or more (benchmark_repetitions), so that small differences can be told from noise."
+    if report.beside:
+        return "Change one thing beneath one of them, measure again, and compare the two runs."
     step = report.headline.costliest
     if step is None and any(step.overlap for step in report.headline.steps):
         return "Measure more repetitions, or for longer, until the ranges of the layers part."
@@ -821,6 +839,8 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
         return (
             "These are imported results: nothing says what their I/O went through, so no layer is set against another."
         )
+    if report.beside:
+        return _beside_sentence(report.beside)
     measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
     if step is None and len(measured) == 1:
         return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
@@ -840,8 +860,30 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
     with_others = f" together with {' and '.join(step.holds)}" if step.holds else ""
     return (
         f"The most expensive step is {step_words(step.cell.kind, providers.get(step.cell.layer))}{with_others}: {below} → {step.cell.layer} adds "
-        f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}"
+        f"{units.latency(step.added_mean_ns)} to each I/O{share}.{often}{_open(step)}"
     )
+
+
+def _open(step: Step) -> str:
+    """What a careful reader asks of the headline: whether the repetitions tell the step from none."""
+    between = step.added_between_ns
+    if between is None or not between[0] <= 0 <= between[1]:
+        return ""
+    return (
+        " The repetitions do not tell it from none yet (95 %: "
+        f"{units.added_latency(between[0])} to {units.added_latency(between[1])})."
+    )
+
+
+def _beside_sentence(sides: Beside) -> str:
+    words = f"{sides.most} does {units.ratio(sides.ratio)} the IOPS of {sides.least}"
+    if sides.between:
+        words += f" (95 %: {units.ratio(sides.between[0])} to {units.ratio(sides.between[1])})"
+    if sides.workloads > 1:
+        low, high = (units.ratio(ratio) for ratio in sides.by_workload)
+        words += f" over {sides.workloads} workloads, {low} to {high} in single ones"
+    may_be_noise = sides.between and sides.between[0] <= 1 <= sides.between[1]
+    return f"{words}.{' The difference may be noise.' if may_be_noise else ''}"
 
 
 def workload_words(workload: dict[str, Any]) -> str:

@@ -796,9 +796,15 @@ def _tiles(report: Report) -> list[dict[str, Any]]:
                 }
             )
         cells = [step.cell for step in report.headline.steps if step.cell.kind != "ceiling"]
-        for label, cell in (
+        ends: list[tuple[str, Cell]] | tuple[tuple[str, Cell], ...] = (
             (("Top of the chain", cells[-1]), ("Bottom of the chain", cells[0])) if len(cells) > 1 else ()
-        ):
+        )
+        if report.beside:
+            # No layer is above another here.
+            by_name = {cell.layer: cell for cell in cells}
+            sides = [by_name[name] for name in (report.beside.most, report.beside.least) if name in by_name]
+            ends = list(zip(("One side", "The other side"), sides))
+        for label, cell in ends:
             tiles.append(
                 {
                     "label": label,
