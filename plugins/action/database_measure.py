@@ -12,9 +12,17 @@ from typing import ClassVar
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.names import check_name, check_testbed_id
 from ..module_utils.engines import pgbench
+from ..module_utils.result.result import without_none
 from ..module_utils.run import database as load
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import database, run_folder
+
+PUBLISHED = {
+    "metric": {"type": "str", "choices": ["tpm", "nopm"], "required": True},
+    "value": {"type": "float", "required": True},
+    **{key: {"type": "str", "required": True} for key in ("unit", "where")},
+    "note": {"type": "str"},
+}
 
 
 class ActionModule(CollectionAction):
@@ -25,6 +33,7 @@ class ActionModule(CollectionAction):
         "layer": {"type": "str", "required": True},
         "repetition": {"type": "int", "default": 1},
         "variant": {"type": "str"},
+        "published": {"type": "list", "elements": "dict", "default": [], "options": PUBLISHED},
     }
     UNWRITABLE = ("results_unwritable", "The results")
 
@@ -83,6 +92,7 @@ class ActionModule(CollectionAction):
         request = {
             "engine": pgbench.NAME,
             "workloads": [point["workload"]],
+            **({"published": [without_none(figure) for figure in args["published"]]} if args["published"] else {}),
             **({"variant": variant} if variant else {}),
         }
         run_folder.add_request(run_dir, {key: args[key] for key in ("testbed_id", "run_id")}, request, host)

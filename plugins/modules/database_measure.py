@@ -58,6 +58,32 @@ options:
     type: str
     choices: [read_committed, repeatable_read, serializable]
     default: read_committed
+  published:
+    description: Figures of such a load that others have published, which the run keeps for its report.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      metric:
+        description: Transactions of all kinds a minute, or New-Orders.
+        type: str
+        choices: [tpm, nopm]
+        required: true
+      value:
+        description: The figure.
+        type: float
+        required: true
+      unit:
+        description: Its unit.
+        type: str
+        required: true
+      where:
+        description: What it was measured on.
+        type: str
+        required: true
+      note:
+        description: What is to be known of it.
+        type: str
 extends_documentation_fragment:
   - storlab.testbed.attributes
 attributes:

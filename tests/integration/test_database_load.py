@@ -382,6 +382,54 @@ def test_the_role_stores_points_that_are_reported_compared_and_verified(loaded, 
     assert "why" not in rows["nopm"]
 
 
+def test_variants_take_turns_beneath_a_database_that_stays(loaded, tmp_path):
+    _point, layers, _made = loaded
+    noted = tmp_path / "noted"
+    (tmp_path / "turn.yml").write_text(
+        "- ansible.builtin.shell: echo {{ database_load_variant_vars.word | default('none') }} >> " + str(noted)
+    )
+    values = {
+        "testbed_id": "dbtest",
+        "layer": "datastore-ds1",
+        "shared_buffers_mib": 16,
+        "max_wal_mib": WAL_MIB,
+        "run_id": "turns",
+        "results_dir": str(tmp_path / "results"),
+        "virtual_users": 2,
+        "ramp_s": 0,
+        "runtime_s": 1,
+        "repetitions": 2,
+        "variants": [
+            {"name": "baseline", "tasks_file": "turn.yml", "vars": {"word": "slow"}},
+            {"name": "cached", "tasks_file": "turn.yml"},
+        ],
+        "published": [{"metric": "nopm", "value": 7845, "unit": "NOPM", "where": "lab without cache"}],
+    }
+    pid = postgres.Cluster("dbtest").pid()
+    role = {
+        "ansible.builtin.include_role": {"name": "storlab.testbed.database_load"},
+        "vars": {f"database_load_{name}": value for name, value in values.items()},
+    }
+    layer = {"storlab.testbed.layer": {"layers": list(layers.values())}}
+    results = play(tmp_path, {"block": [layer, role]})
+    assert not [result.get("msg") for result in results if result.get("failed")]
+    # Turned round in the second round, so that the growth of the database falls on both alike.
+    assert noted.read_text().split() == ["slow", "none", "none", "slow"]
+    assert postgres.Cluster("dbtest").pid() == pid
+    run = tmp_path / "results" / "dbtest" / "turns"
+    stored = [json.loads(path.read_text()) for path in run.glob("points/*/result.json")]
+    assert sorted((result["variant"], result["repetition"], result["status"]) for result in stored) == [
+        (variant, number, "measured") for variant in ("baseline", "cached") for number in (1, 2)
+    ]
+    begun = [result["variant"] for result in sorted(stored, key=lambda result: result["started_utc"])]
+    assert begun == ["baseline", "cached", "cached", "baseline"]
+    record = json.loads((run / "run.json").read_text())
+    assert record["variants"] == ["baseline", "cached"]
+    assert [request["published"] for request in record["requests"]] == [
+        [{"metric": "nopm", "value": 7845.0, "unit": "NOPM", "where": "lab without cache"}]
+    ] * 2
+
+
 def _children_named(name: str) -> list[int]:
     return [
         int(entry)

@@ -16,6 +16,7 @@ from .tables import Field, Table, cell, words
 
 # Of whose latencies the table tells: all, and the one that NOPM counts.
 KINDS = ("total", "new_order")
+RATES = ("tpm", "nopm")
 SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
 
 
@@ -33,7 +34,7 @@ def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _load(group: list[dict[str, Any]]) -> dict[str, Any]:
     rates = {}
-    for name in ("tpm", "nopm"):
+    for name in RATES:
         values = [result[name] for result in group]
         rates.update({name: statistics.median(values), f"{name}_low": min(values), f"{name}_high": max(values)})
     latency = {}
@@ -67,6 +68,21 @@ def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: statistics.fmean(values) for name, values in rates.items()}
 
 
+def published(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """[{where, note, and tpm, nopm where given}] of what the run's requests say that others have published of such a load, each once."""
+    places: dict[tuple[str, str], dict[str, Any]] = {}
+    for request in record.get("requests") or []:
+        for figure in (request.get("published") if isinstance(request, dict) else None) or []:
+            if (
+                isinstance(figure, dict)
+                and figure.get("metric") in RATES
+                and isinstance(figure.get("value"), (int, float))
+            ):
+                where, note = (str(figure.get(key) or "") for key in ("where", "note"))
+                places.setdefault((where, note), {"where": where, "note": note})[figure["metric"]] = figure["value"]
+    return list(places.values())
+
+
 def describe(workload: dict[str, Any]) -> str:
     isolation = str(workload["isolation"]).replace("_", " ")
     return f"{workload['warehouses']} warehouses, {workload['virtual_users']} virtual users, {isolation}"
@@ -76,7 +92,8 @@ def sentence(load: dict[str, Any]) -> str:
     return f"{load['layer']} does {load['tpm']:.0f} TPM and {load['nopm']:.0f} NOPM with {describe(load['workload'])}."
 
 
-def table(rows: list[dict[str, Any]]) -> Table | None:
+def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | None:
+    """figures: what others have published, below what was measured; None where there is nothing to stand beside."""
     head = [
         ("Layer", False),
         ("Load", False),
@@ -95,6 +112,12 @@ def table(rows: list[dict[str, Any]]) -> Table | None:
         ("Repetitions", True),
     ]
     fields = [("", row["layer"], [words(describe(row["workload"])), *_figures(row)]) for row in rows]
+    for figure in figures if rows else ():
+        values = [
+            cell(value, f"{value:.0f}") if (value := figure.get(name)) is not None else words("") for name in RATES
+        ]
+        described = words(f"published{'; ' if figure['note'] else ''}{figure['note']}")
+        fields.append(("", figure["where"], [described, *values, *[words("")] * (len(head) - 4)]))
     return Table("Loads of a database", head, fields) if fields else None
 
 

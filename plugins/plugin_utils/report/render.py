@@ -366,6 +366,7 @@ def markdown(report: Report) -> str:
         not_measured=not_measured,
         flushes=lambda waterfall: flushes(report, waterfall, choices),
         splits=views.splits,
+        published_loads=databases.published(report.record),
         lanes=_lanes_in_words(report),
         words=workload_words,
     )
@@ -407,6 +408,7 @@ def content(report: Report) -> dict[str, Any]:
     grouped = len(report.points) > views.POINTS_APART
     # The workload measured at the most layers is what the report is about; the others follow after what they say together.
     first = next((section for section in sections if section["waterfall"] is report.headline), None)
+    loads = databases.published(report.record)
     parts = {
         "first": first,
         "others": [section for section in sections if section is not first],
@@ -418,8 +420,9 @@ def content(report: Report) -> dict[str, Any]:
         "published": views.published(report, choices),
         "limits": any(figure.get("limit") for figure in views.figures_of(report)),
         "installations": _installations(report),
-        "databases": databases.table(report.databases),
+        "databases": databases.table(report.databases, loads),
         "overview": _overview(report),
+        "published_loads": loads,
     }
     return {
         **parts,

@@ -118,6 +118,35 @@ def test_variants_are_rows_of_their_own(tmp_path):
     ]
 
 
+def test_what_others_published_stands_below_what_was_measured(tmp_path):
+    figures = [
+        {"metric": "tpm", "value": 17790, "unit": "TPM", "where": "lab without cache", "note": "by HammerDB"},
+        {"metric": "nopm", "value": 7845, "unit": "NOPM", "where": "lab without cache", "note": "by HammerDB"},
+        {"metric": "nopm", "value": 12128, "unit": "NOPM", "where": "lab with cache"},
+        {"metric": "iops", "value": 99999, "unit": "IOPS", "where": "lab with cache"},
+    ]
+    folder = str(tmp_path / "lab" / "run1")
+    for variant in ("baseline", "cached"):
+        write(folder, VALUES[:2], variant=variant)
+    asked = {"requests": [{"variant": variant, "published": figures} for variant in ("baseline", "cached")]}
+    report = model.build(load.read_run(folder))
+    report.record = {**report.record, **asked}
+    made = render.render(report)
+    values = [float(value) for value in re.findall(r'<data value="([^"]+)"', section(made["index.html"]))]
+    # Each once, whatever the variants, and behind all that was measured.
+    assert values[-3:] == [17790, 7845, 12128] and 99999 not in values and len(values) == 2 * 13 + 3
+    assert "| lab without cache | published; by HammerDB | 17790 | 7845 |" in made["report.md"]
+    assert "| lab with cache | published |  | 12128 |" in made["report.md"]
+    assert "no mark to be reached" in section(made["index.html"])
+    report.databases = []
+    assert "17790" not in render.render(report)["index.html"]
+
+
+def test_a_run_without_published_figures_says_nothing_of_them(folder):
+    made = rendered(folder)
+    assert "published" not in section(made["index.html"]) and "published" not in made["report.md"]
+
+
 def test_pseudonyms_reach_it(folder):
     run = load.read_run(folder)
     names = scrub.Pseudonyms([run])
