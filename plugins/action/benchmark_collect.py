@@ -28,7 +28,7 @@ class ActionModule(CollectionAction):
         self.host = self.task_vars["inventory_hostname"]
         refuse_unmarked(self._connection, self.host)
         stopped = self._module({"action": "stop"}, params)
-        answer = {"changed": stopped["changed"], "taken": {}, "left": {}}
+        answer = {"changed": stopped["changed"], "taken": {}, "left": {}, "areas": stopped["areas"]}
         for run_id, number in sorted(stopped.get("uncollected", {}).items()):
             run_dir = os.path.join(self._loader.path_dwim(params["results_dir"]), params["testbed_id"], run_id)
             if not os.path.exists(os.path.join(run_dir, "run.json")):

@@ -58,6 +58,12 @@ left:
   returned: always
   type: dict
   sample: {}
+areas:
+  description: Which of V(bench) (runs), V(observer) and V(server) the testbed had on this host when the runs were ended.
+  returned: always
+  type: list
+  elements: str
+  sample: [bench]
 failure:
   description: Machine-readable cause.
   returned: failure

@@ -161,6 +161,12 @@ uncollected:
   returned: stop, when there are some
   type: dict
   sample: {20260301T101500Z: 3}
+areas:
+  description: Which of V(bench) (runs), V(observer) and V(server) the testbed has on this host after that.
+  returned: stop
+  type: list
+  elements: str
+  sample: []
 removed:
   description: Folders that were removed.
   returned: stop

@@ -14,12 +14,13 @@ description:
     those again that are lost or damaged on the host.
   - Only a copy that the ledger's last line about this host tells of is restored, only since the same start of the host, and without what has come later under
     the same name. A record that is there stays. A ledger that was changed is not believed.
+  - O(state=forgotten) is for a host whose roles have all ended with nothing left. It does not ask the host.
   - Secrets are not kept, nor anything derived from them.
 options:
   state:
     description: What to do.
     type: str
-    choices: [kept, restored]
+    choices: [kept, restored, forgotten]
     required: true
   testbed_id:
     description: The testbed.

@@ -226,6 +226,7 @@ def test_stop_ends_everything_and_keeps_what_was_measured(base):
         "changed": True,
         "stopped": [started["state_dir"]],
         "removed": [],
+        "areas": ["bench"],
         "uncollected": {"one": 1},
     }
     assert not engine_processes(started["state_dir"])

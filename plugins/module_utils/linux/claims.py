@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a testbed claims on this host, for the controller to keep a second time: a teardown then finds its way where the records are lost.
 
-    {boot_id, areas: {area: {record, witnesses: {path: instance}}}}
+    {boot_id, areas: {area: {record, witnesses: {path: instance}, sha256: of the record's file}}}
 
 A record (record.py) is the only thing that makes an object the testbed's. One that comes back from the controller is older than what is there, so it claims
 nothing that cannot be told from what came after it under the same name. Most areas compare on their own: the UUID of a file system, the serial of a
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import glob
+import hashlib
 import os
 from typing import Any
 
@@ -37,7 +38,10 @@ def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> d
         if data:
             record = {key: value for key, value in data.items() if key not in (*SECRETS, "boot_id")}
             named = _named(area, record, configfs)
-            areas[area] = {"record": record, "witnesses": {place: _instance(place) for place in named.values()}}
+            witnesses = {place: _instance(place) for place in named.values()}
+            with open(path, "rb") as handle:
+                sha256 = hashlib.sha256(handle.read()).hexdigest()
+            areas[area] = {"record": record, "witnesses": witnesses, "sha256": sha256}
     return {"boot_id": _boot_id(), "areas": areas}
 
 

@@ -70,6 +70,9 @@ SEEN_IN = ("point_id", "layer", "workload_id", "repetition")
 
 # ---------------------------------------------------------------- where
 
+# What a benchmark keeps on a host, each in a folder of the testbed: its runs, servers of fio, an observer.
+AREAS = ("bench", "observer", "server")
+
 
 def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
     return os.path.join(base or base_dir(), testbed_id, "bench", run_id)
@@ -145,7 +148,8 @@ def stop(
         if remove:
             remove_empty(above, os.path.dirname(above), os.path.dirname(os.path.dirname(above)))
     held = {} if remove else _held(folders)
-    return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed} | (
+    areas = [area for area in AREAS if os.path.isdir(os.path.join(os.path.dirname(above), area))]
+    return {"changed": bool(stopped or removed), "stopped": stopped, "removed": removed, "areas": areas} | (
         {"uncollected": held} if held else {}
     )
 

@@ -15,10 +15,12 @@ import subprocess
 import tarfile
 
 import actions
+import places
 import pytest
+import yaml
 from ansible_collections.storlab.testbed.plugins.action import benchmark_collect
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
+from ansible_collections.storlab.testbed.plugins.module_utils.run import fio_server, observer, runner
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark.keep import keep_of_others
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
@@ -143,3 +145,20 @@ def test_a_measured_point_is_never_written_over(host):
     with refused(host.run_dir / "points") as caught:
         keep_of_others(str(host.run_dir), "target01", asked, packed(POINTS[0]), other)
     assert caught.value.code == "run_exists"
+
+
+def test_the_answer_tells_what_else_there_is_to_end_on_the_host(host):
+    """The role asks the host for nothing that this answer tells to be missing: each question takes seconds on a slow machine."""
+    host.ask()
+    assert host.collect()["areas"] == ["bench"]
+    host.remove()
+    assert not (host.base / "embedded").exists() and host.collect()["areas"] == []
+    # Where each of the three keeps what it has; made as those make it.
+    places_of = {"server": fio_server.servers_dir, "observer": observer.observer_dir}
+    for number, (area, place) in enumerate(places_of.items(), start=1):
+        (host.base / "embedded").mkdir(parents=True, exist_ok=True)
+        (host.base / place("embedded", str(host.base))).mkdir()
+        assert area in host.collect()["areas"] and len(host.collect()["areas"]) == number
+    tasks = yaml.safe_load((places.ROOT / "roles/benchmark/tasks/absent.yml").read_text(encoding="utf-8"))
+    asked = {word for task in tasks for word in runner.AREAS if f"'{word}' in (" in str(task.get("when"))}
+    assert asked == set(runner.AREAS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import RUN_DIR, Record
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,8 +77,15 @@ class Host:
             "results_dir": str(self.results),
         }
         task = actions.make(action, arguments, check=check)
+        task._low_level_execute_command = self._command
         task._execute_module = lambda **given: self._module(check, **given["module_args"])
         return task.run(task_vars={"inventory_hostname": name})
+
+    def _command(self, text: str, sudoable: bool) -> dict:
+        done = subprocess.run(
+            ["sh", "-c", text.replace(RUN_DIR, self.run)], capture_output=True, text=True, check=False
+        )
+        return {"rc": done.returncode, "stdout": done.stdout.replace(self.run, RUN_DIR)}
 
     def _module(self, check: bool, testbed_id: str, **given) -> dict:
         # As it is when it comes from a host.
@@ -197,6 +205,31 @@ def test_a_record_that_is_there_stays_though_the_copy_is_older(host):
     host.record("raid", arrays={"r": {"uuid": "u-2"}})
     before = host.files()
     assert host.play("restored") == {"changed": False, "restored": [], "warnings": []} and host.files() == before
+
+
+def test_a_host_that_has_all_its_records_is_not_asked_further(host):
+    host.record("raid", arrays={"r": {"uuid": "u-1"}})
+    host.record("ramdisk", provider="zram", order=[], disks={})
+    host.play("kept")
+    seen, host._module = (
+        [],
+        lambda *given, **named: seen.append(named) or {"restored": [], "doubtful": {}, "changed": False},
+    )
+    assert host.play("restored") == {"changed": False, "restored": []} and seen == []
+    host.record("raid", arrays={"r": {"uuid": "u-2"}})
+    host.play("restored")
+    assert len(seen) == 1
+
+
+def test_what_is_forgotten_is_claimed_no_more_and_nobody_is_asked(host):
+    host.record("raid", arrays={"r": {"uuid": "u-1"}})
+    host.play("kept")
+    host._module = None
+    assert host.play("forgotten", check=True) == {"changed": False} and (host.state / "claims" / "t1.json").exists()
+    assert host.play("forgotten") == {"changed": False}
+    host.lose()
+    assert host.play("restored") == {"changed": False, "restored": []} and host.files() == {}
+    assert [line["areas"] for line in ledger.read(str(host.results / OURS))[0]] == [["raid"], []]
 
 
 def test_after_a_teardown_nothing_is_claimed_though_something_of_that_name_is_there_again(host):
