@@ -391,11 +391,30 @@ def strays(before: dict[str, Any], after: dict[str, Any], ignore: Any = ()) -> l
     """What differs, one sentence fragment each; empty when the states are equal.
 
     ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.
+
+    What came is no stray where nobody here can have made it: a loop device on a file outside of this collection's folders, and what is mounted from it.
+    What is gone always is one, because a teardown may have taken it.
     """
-    lines = []
+    lines, foreign = [], _foreign_loops(after)
     for section in sorted(set(before) | set(after)):
         old, new = Counter(before.get(section, ())), Counter(after.get(section, ()))
         title = section.replace("_", " ")
-        lines += [f"{title}: {line} (was not there before)" for line in sorted((new - old).elements())]
+        came = [line for line in sorted((new - old).elements()) if not _of_loop(section, line, foreign)]
+        lines += [f"{title}: {line} (was not there before)" for line in came]
         lines += [f"{title}: {line} (is gone)" for line in sorted((old - new).elements())]
     return [line for line in lines if not any(re.search(pattern, line) for pattern in ignore)]
+
+
+def _foreign_loops(state: dict[str, Any]) -> set[str]:
+    """The loop devices on files in none of the folders that this collection makes: the only ones it makes are RAM disks, with files in these."""
+    loops = [re.fullmatch(r"(loop\d+) \d+ bytes on (/.*)", line) for line in state.get("block_devices", ())]
+    ours = [re.compile(f"/{base.replace('[0-9]*', '[0-9].*')}(/.*)?") for base in OWN_FOLDERS]
+    return {loop[1] for loop in loops if loop and not any(folder.fullmatch(loop[2]) for folder in ours)}
+
+
+def _of_loop(section: str, line: str, loops: set[str]) -> bool:
+    """Whether the line is one of these loop devices, a partition of one, or a mount of either."""
+    name = (
+        re.match(r"(loop\d+)(p\d+)? ", line.removeprefix("/dev/")) if section in ("block_devices", "mounts") else None
+    )
+    return name is not None and name[1] in loops

@@ -115,7 +115,7 @@ def test_a_recorded_backstore_with_another_serial_is_somebody_elses(folders):
 THINGS = ("store", "target", "session", "mount", "disk", "loop", "array", "file")
 
 
-def put(root: Path, thing: str, testbed: str, number: int) -> str:
+def put(root: Path, thing: str, testbed: str, number: int, images: str = "/srv") -> str:
     """Put one thing there, and return what a line of the state says of it."""
     if thing == "store":
         write(
@@ -138,8 +138,8 @@ def put(root: Path, thing: str, testbed: str, number: int) -> str:
         return f"ram{number} 1048576 bytes"
     if thing == "loop":
         write(root, f"sys/block/loop{number}/size", "4096\n")
-        write(root, f"sys/block/loop{number}/loop/backing_file", f"/srv/{testbed}/a.img\n")
-        return f"loop{number} 2097152 bytes on /srv/{testbed}/a.img"
+        write(root, f"sys/block/loop{number}/loop/backing_file", f"{images}/{testbed}/a.img\n")
+        return f"loop{number} 2097152 bytes on {images}/{testbed}/a.img"
     if thing == "array":
         write(root, f"sys/block/md{number}/size", "8192\n")
         return f"md{number} 4194304 bytes"
@@ -187,12 +187,14 @@ def test_strays(folders, there, came, left):
         put(root, thing, testbed, number)
     before = gather(str(root), testbed_id=OURS)
     for number, (thing, testbed) in enumerate(came, start=30):
-        # Whoever keeps no record (a file or a loop device of somebody's) is told of, and may be ours.
-        if thing not in ("file", "loop") and not (thing == "session" and ("session", testbed) in there):
+        # Whoever keeps no record (a file of somebody's) is told of, and may be ours.
+        if thing != "file" and not (thing == "session" and ("session", testbed) in there):
             record(root, thing, testbed, number)
             put(root, thing, testbed, number)
     # Names of the testbeds that came are theirs from then on, so what was there under their names goes with them.
-    expected = sorted(put(root, thing, OURS, number) for number, thing in enumerate(left, start=60))
+    expected = sorted(
+        put(root, thing, OURS, number, images="/run/storlab") for number, thing in enumerate(left, start=60)
+    )
     found = strays(before, gather(str(root), testbed_id=OURS))
     lines = sorted(
         line.partition(": ")[2].removesuffix(" (was not there before)")

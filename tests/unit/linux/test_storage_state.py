@@ -84,7 +84,7 @@ def test_equal_states_have_no_strays(tmp_path):
 def test_strays_name_what_came_and_what_went(tmp_path):
     host(tmp_path)
     before = gather(str(tmp_path))
-    write(tmp_path, "sys/block/loop0/loop/backing_file", "/srv/x.img")
+    write(tmp_path, "sys/block/loop0/loop/backing_file", "/run/storlab/a/ramdisk/x.img")
     session(tmp_path, 4, "iqn.left-over", "storlab-mine")
     write(tmp_path, "sys/kernel/config/target/core/iblock_0/storlab-a-bench/udev_path", "/dev/ram0")
     write(tmp_path, "sys/kernel/config/target/iscsi/iqn.our-target/param", "")
@@ -92,7 +92,7 @@ def test_strays_name_what_came_and_what_went(tmp_path):
     write(tmp_path, "etc/iscsi/nodes/iqn.a/portal", "other secret")
     (tmp_path / "proc/77/comm").unlink()
     found = strays(before, gather(str(tmp_path)))
-    assert "block devices: loop0 0 bytes on /srv/x.img (was not there before)" in found
+    assert "block devices: loop0 0 bytes on /run/storlab/a/ramdisk/x.img (was not there before)" in found
     assert "iscsi sessions: iqn.left-over at 10.0.0.9:3261, session 4 (was not there before)" in found
     assert "targets: LIO backstore storlab-a-bench (was not there before)" in found
     assert "targets: LIO target iqn.our-target (was not there before)" in found
@@ -274,3 +274,33 @@ def test_a_multipath_device_of_another_testbed_is_left_out_and_ones_own_is_liste
     state = gather(str(tmp_path), testbed_id="mine")
     assert state["device_mapper"] == ["mpath-sdy"]
     assert [line for line in state["block_devices"] if "dm-" in line] == ["dm-4 1048576 bytes"]
+
+
+def test_a_loop_device_of_somebody_else_that_came_meanwhile_is_no_stray():
+    """On a controller that others work on, too; this collection's own are RAM disks with files in its own folders."""
+    before = {"block_devices": ["sda 4096 bytes"], "mounts": []}
+    foreign = {
+        "block_devices": ["loop3 8192 bytes on /home/alex/storlab/disk.img", "loop3p1 4096 bytes", "sda 4096 bytes"],
+        "mounts": ["/dev/loop3 on /mnt/alex type ext4", "/dev/loop3p1 on /mnt/run/storlab type xfs"],
+    }
+    assert strays(before, foreign) == []
+    # What is gone may have been taken by a teardown.
+    assert len(strays(foreign, before)) == 4
+    for path in ("/run/storlab/lab-7/ramdisk/a.img", "/var/tmp/storlab-9f/a.img", "/var/lib/storlab/x/b.img (deleted)"):
+        ours = {"block_devices": [f"loop4 512 bytes on {path}"], "mounts": ["/dev/loop4 on /mnt/x type ext4"]}
+        assert len(strays({}, ours)) == 2
+    # Neither a name that only begins alike, nor another section, nor a disk.
+    others = {"block_devices": ["loop31 512 bytes on /run/storlab/q/b.img"], "mounts": ["/dev/loop31 on /m type ext4"]}
+    assert (
+        len(
+            strays(
+                before,
+                {"block_devices": foreign["block_devices"] + others["block_devices"], "mounts": others["mounts"]},
+            )
+        )
+        == 2
+    )
+    assert strays({}, {**foreign, "swaps": ["/dev/loop3"]}) == [
+        "block devices: sda 4096 bytes (was not there before)",
+        "swaps: /dev/loop3 (was not there before)",
+    ]
