@@ -876,12 +876,13 @@ def _open(step: Step) -> str:
 
 
 def _beside_sentence(sides: Beside) -> str:
-    words = f"{sides.most} does {units.ratio(sides.ratio)} the IOPS of {sides.least}"
+    words = f"{sides.most} does {units.significant(sides.ratio, 3)} times the IOPS of {sides.least}"
     if sides.between:
-        words += f" (95 %: {units.ratio(sides.between[0])} to {units.ratio(sides.between[1])})"
+        low, high = (units.significant(ratio, 3) for ratio in sides.between)
+        words += f" (95 %: {low} to {high})"
     if sides.workloads > 1:
-        low, high = (units.ratio(ratio) for ratio in sides.by_workload)
-        words += f" over {sides.workloads} workloads, {low} to {high} in single ones"
+        low, high = (units.significant(ratio, 3) for ratio in sides.by_workload)
+        words += f" over {sides.workloads} workloads, {low} to {high} times in single ones"
     may_be_noise = sides.between and sides.between[0] <= 1 <= sides.between[1]
     return f"{words}.{' The difference may be noise.' if may_be_noise else ''}"
 

@@ -109,7 +109,7 @@ def beside_each_other(run, factor):
 
 def test_a_report_of_layers_beside_each_other_says_so_first(run):
     report = model.build(beside_each_other(run, 2.5))
-    assert report.verdict.startswith("guest-guest01 does 2.5× the IOPS of backing-bench (95 %: ")
+    assert report.verdict.startswith("guest-guest01 does 2.50 times the IOPS of backing-bench (95 %: ")
     assert "may be noise" not in report.verdict
     assert report.title == f"Testbed {run.testbed_id}: guest-guest01 beside backing-bench"
 
