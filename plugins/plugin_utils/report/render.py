@@ -204,9 +204,8 @@ def results_csv(report: Report) -> Iterator[str]:
     bounds = sorted(
         {
             (direction, key)
-            for point in report.points
             for direction in ("total", "read", "write")
-            for key in point.get(direction) or {}
+            for key in set().union(*(point.get(direction) or {} for point in report.points))
             if key.endswith(("_lower_ns", "_upper_ns"))
         }
     )
@@ -241,7 +240,7 @@ def results_csv(report: Report) -> Iterator[str]:
                 *map(point.get, fixed),
                 *map(engine.get, ("name", "version", "ioengine")),
                 *map(point["workload"].get, workload),
-                *(parts[direction].get(metric) for direction, metric in measures),
+                *(figure for part in parts.values() for figure in map(part.get, METRICS)),
                 *map(cpu.get, CPU),
                 *map(steady.get, STEADY),
                 *(
@@ -288,20 +287,7 @@ def results_json_pieces(report: Report) -> Iterator[str]:
                 "layers",
             )
         },
-        "workloads": [
-            {
-                "workload_id": waterfall.workload_id,
-                "workload": waterfall.workload,
-                "notes": waterfall.notes,
-                "missing": waterfall.missing,
-                "layers": [
-                    {**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)}
-                    for step in waterfall.steps
-                ],
-                **({"splits": [asdict(shares) for shares in waterfall.splits]} if waterfall.splits else {}),
-            }
-            for waterfall in report.waterfalls
-        ],
+        "workloads": map(_of_workload, report.waterfalls),
         "points": map(_without_histograms, report.points),
         "installations": report.installations,
         "databases": report.databases,
@@ -339,9 +325,26 @@ def _json_pieces(content: dict[str, Any]) -> Iterator[str]:
 _json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
 
 
+def _of_workload(waterfall: Waterfall) -> dict[str, Any]:
+    return {
+        "workload_id": waterfall.workload_id,
+        "workload": waterfall.workload,
+        "notes": waterfall.notes,
+        "missing": waterfall.missing,
+        "layers": [
+            {**_row(step), "flags": step.cell.flags, "points": step.cell.points, "figures": _figures(step.cell)}
+            for step in waterfall.steps
+        ],
+        **({"splits": [asdict(shares) for shares in waterfall.splits]} if waterfall.splits else {}),
+    }
+
+
 def _figures(cell: Cell) -> dict[str, Any]:
     return {
-        direction: {metric: vars(figure) for metric, figure in figures.items()}
+        direction: {
+            metric: {"value": figure.value, "low": figure.low, "high": figure.high}
+            for metric, figure in figures.items()
+        }
         for direction, figures in cell.figures.items()
     }
 
@@ -624,23 +627,21 @@ def _points_grouped(report: Report, choices: views.Choices) -> list[tuple[Any, .
     for point in report.points:
         groups.setdefault((point["workload_id"], point["layer"]), []).append(point)
     return [
-        (
-            choices.only(layer),
-            layer,
-            workload,
-            [
-                (
-                    point["point_id"] if point["point_id"] in linked else "",
-                    f"{point['repetition']}{'' if point['status'] == 'measured' else ' failed'}",
-                    quote(raw["path"]) if raw and raw["path"] else "",
-                    raw["state"] if raw else "matches",
-                )
-                for point in points
-                for raw in [point["files"].get("raw")]
-            ],
-        )
+        (choices.only(layer), layer, workload, _raw_files(points, linked))
         for (workload, layer), points in groups.items()
     ]
+
+
+def _raw_files(points: list[dict[str, Any]], linked: set[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Made while the page is written: those of all points at once take as much memory as the page."""
+    for point in points:
+        raw = point["files"].get("raw")
+        yield (
+            point["point_id"] if point["point_id"] in linked else "",
+            f"{point['repetition']}{'' if point['status'] == 'measured' else ' failed'}",
+            quote(raw["path"]) if raw and raw["path"] else "",
+            raw["state"] if raw else "matches",
+        )
 
 
 def _linked(report: Report) -> set[str]:

@@ -25,6 +25,8 @@ ESXI = ("gavg_ns", "kavg_ns", "davg_ns", "qavg_ns")
 class Figure:
     """One metric of one layer under one workload; low and high are the extremes of the repetitions."""
 
+    __slots__ = ("high", "low", "value")  # a report has some fifty thousand
+
     value: float
     low: float
     high: float

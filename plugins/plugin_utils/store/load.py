@@ -196,8 +196,13 @@ def _results(
             kind: dict(zip(FILE_KEYS, (path, *(once.setdefault(word, word) for word in (file, sha256, state)))))
             for kind, (path, file, sha256, state, _seen) in store.parse(files).items()
         }
-        if more["bins"]:
-            cells.setdefault(_cell(result), []).append((point, identity, more["bins"], result))
+        if bins := more["bins"]:
+            if all(isinstance(way, str) for way in bins.values()):
+                bins = once.setdefault(tuple(bins.items()), bins)
+            way = bins.get("total")
+            if isinstance(way, str) and way != "total" and result["total"] == result[way]:
+                result["total"] = result[way]  # in memory once, their bins are the same
+            cells.setdefault(_cell(result), []).append((point, identity, bins, result))
         results.append(result)
     _summed(index, points, cells, sums, fresh)
     index.save()
@@ -265,8 +270,6 @@ def _summed(
         for _point, _identity, bins, result in members:
             for direction, way in bins.items():
                 result[direction]["histogram"] = pooled[way] if isinstance(way, str) else way
-            if isinstance(way := bins.get("total"), str) and way != "total" and result["total"] == result[way]:
-                result["total"] = result[way]  # in memory once
     if added_up or not current.issuperset(stored):
         index.keep_sums(added_up, current)
 
@@ -425,7 +428,8 @@ def completed(result: dict[str, Any]) -> str | None:
         if not isinstance(result.get(key) or kind(), kind):
             return f"its {key} is a {type(result[key]).__name__}"
     for key, empty in OPTIONAL.items():
-        result[key] = result.get(key) or empty()
+        if not result.get(key) and (key not in result or result[key] != empty()):
+            result[key] = empty()
     return None
 
 

@@ -260,11 +260,15 @@ def parse(raw: bytes | str) -> Any:
     if orjson is not None:
         with contextlib.suppress(ValueError):  # it refuses what fio's words may hold: half a character
             return orjson.loads(raw)
-    return json.loads(raw, parse_constant=_not_json)
+    return _decode(raw.decode(json.detect_encoding(raw), "surrogatepass") if isinstance(raw, bytes) else raw)
 
 
 def _not_json(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number")
+
+
+# json.loads with an option makes a decoder each time.
+_decode = json.JSONDecoder(parse_constant=_not_json).decode
 
 
 def problem(content: Any) -> str | None:

@@ -218,3 +218,15 @@ def test_what_results_have_in_common_is_in_memory_once_and_nothing_changes(run):
     assert type(found[names[1]]["workload"]["direct"]) is int and first["workload"]["direct"] is True
     assert first["schema"] is third["schema"] and first["run_id"] is third["run_id"]
     assert all(one is other for one, other in zip(first, third)) and list(first) == list(third)
+
+
+def test_a_result_without_what_is_optional_has_it_empty(run):
+    """A ceiling has no path; each reader may ask for it all the same."""
+    name = sorted(path.name for path in (run / "points").iterdir())[0]
+    path = run / "points" / name / "result.json"
+    optional = {"path": None, "flags": [], "failures": [], "errors": {}, "finished_utc": ""}
+    result = {key: part for key, part in json.loads(path.read_text()).items() if key not in optional}
+    path.write_text(json.dumps(result))
+    for _time in ("from the file", "by the index"):
+        found = next(one for one in load.read_run(str(run)).results if one["point_id"] == name)
+        assert {key: found[key] for key in optional} == optional
