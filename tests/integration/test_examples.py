@@ -82,6 +82,15 @@ def test_examples_of_results_export_run(root, tmp_path):
     assert "# TYPE storlab_iops gauge\n" in (tmp_path / "storlab.prom").read_text()
 
 
+def test_examples_of_results_query_run(root, tmp_path):
+    sys.path.insert(0, str(root / "tests" / "unit"))
+    from fixtures.report import make_fixture
+
+    make_fixture.write_run(str(tmp_path / "results"), 1, 2)
+    shown = play(root, tmp_path, examples(root, "results_query"), "-v")
+    assert "block_size_bytes" in shown and '"matched": 0' not in shown
+
+
 def test_examples_of_compare_run(root, tmp_path):
     sys.path.insert(0, str(root / "tests" / "unit"))
     from fixtures.compare import make_runs

@@ -123,6 +123,15 @@ WORDS: dict[str, dict[str, Any]] = {
     "testbed_compare_fail_on": {**LIST, "description": "What makes compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},
     "testbed_compare_metrics": {**LIST, "description": "Metrics to compare."},
+    "testbed_results_where": {
+        "type": "dict",
+        "description": "Which stored points the playbook results summarises: the option where of storlab.testbed.results_query.",
+    },
+    "testbed_results_by": {**LIST, "description": "What the playbook results groups stored points by."},
+    "testbed_results_runs": {
+        **LIST,
+        "description": "Names of the runs that the playbook results reads. By default all.",
+    },
     "testbed_compare_scrub": {**BOOL, "description": "Pseudonyms in the place of names and addresses."},
 }
 

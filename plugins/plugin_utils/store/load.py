@@ -62,9 +62,8 @@ class Run:
 
 def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
     """The folder of a run; 'latest' is the one whose first point started last."""
+    _check_testbed(testbed_id)
     base = os.path.join(results_dir, testbed_id)
-    if os.path.dirname(testbed_id) or testbed_id in ("", ".", ".."):
-        raise bad_value("testbed_id", testbed_id, "Give the name of a testbed, not a path.")
     if os.path.dirname(run_id) or run_id in ("", ".", ".."):
         raise bad_value("run_id", run_id, "Give the name of a run or latest, not a path.")
     runs = sorted(
@@ -87,6 +86,31 @@ def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
         run_id=run_id,
         runs=runs,
     )
+
+
+def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> list[str]:
+    """The folders of these runs, each once; without names those of all runs of the testbed, without that of all testbeds."""
+    if testbed_id is None:
+        folders = store.runs(results_dir)
+    else:
+        _check_testbed(testbed_id)
+        folders = [find_run(results_dir, testbed_id, run_id) for run_id in run_ids] or store.runs(
+            results_dir, testbed_id
+        )
+    if not folders:
+        raise Failure(
+            "run_missing",
+            f"{results_dir} holds no run{f' of testbed {testbed_id}' if testbed_id else ''}.",
+            "Run benchmark first, or correct results_dir and testbed_id.",
+            results_dir=results_dir,
+            testbed_id=testbed_id,
+        )
+    return list(dict.fromkeys(folders))
+
+
+def _check_testbed(testbed_id: str) -> None:
+    if os.path.dirname(testbed_id) or testbed_id in ("", ".", ".."):
+        raise bad_value("testbed_id", testbed_id, "Give the name of a testbed, not a path.")
 
 
 def _first_start(folder: str) -> str:

@@ -16,22 +16,26 @@ import os
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.request import pathname2url
 
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
-SCHEMA = f"storlab.index/2 {sys.byteorder}"
+SCHEMA = f"storlab.index/3 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
-# rest, files: null until a report was made of them.
-NAMES = ("layer", "host", "workload_id", "variant", "status")
-FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "ios")
-COLUMNS = ("point", "identity", "reason", "elsewhere", *NAMES, *FIGURES, "row", "rest", "files")
+# measurement: what additions.py tells a measurement by. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
+NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
+SETTINGS = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers")  # of the workload
+FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
+SHORT = ("point", "identity", "reason", "elsewhere", *NAMES, "started_s", "flags", *SETTINGS, *FIGURES)
+COLUMNS = (*SHORT, "row", "rest", "files")
 TABLES = {
     "about": "CREATE TABLE about (schema)",
     "point": f"CREATE TABLE point ({', '.join(COLUMNS)}, PRIMARY KEY (point))",
+    # Whoever needs nothing long finds all of it here, and the long texts are never read.
+    "short": f"CREATE INDEX short ON point ({', '.join(SHORT)})",
     # of: what it is the sum of, so that it holds for exactly these files.
     "sums": "CREATE TABLE sums (of, direction, points, edges, counts, PRIMARY KEY (of, direction))",
 }
@@ -78,9 +82,10 @@ class Index:
         """{key of a point: identity of its result}."""
         return dict(self.db.execute("SELECT point, identity FROM point"))
 
-    def select(self, columns: str) -> Iterator[tuple[Any, ...]]:
-        """These columns of the points, by name."""
-        return iter(self.db.execute(f"SELECT {columns} FROM point ORDER BY point"))  # noqa: S608 (words of our own)
+    def select(self, columns: str, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """These columns of the points for which ``where`` holds, by name. values: of the question marks in it."""
+        statement = f"SELECT {columns} FROM point WHERE {where} ORDER BY point"  # noqa: S608 (words of our own)
+        return iter(self.db.execute(statement, values))
 
     def trusted(self, status: os.stat_result) -> str | None:
         """The identity of a file that was read after this status was taken; None when it could change without being seen."""

@@ -15,6 +15,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from ...module_utils.core import times
 from ...module_utils.core.failure import Failure
 from ...module_utils.result.result import PARTS, SCHEMA, without_none
 from . import additions, point_index
@@ -154,7 +155,8 @@ def open_run(folder: str) -> Store:
     return point_index.retried(folder, lambda index: _opened(index, folder, points))
 
 
-def _opened(index: point_index.Index, folder: str, points: str) -> Store:
+def refreshed(index: point_index.Index, points: str) -> list[str]:
+    """Bring the index up to date as far as rows need it, and keep it; the points that have no result."""
     missing = point_index.refresh(
         index,
         points,
@@ -162,6 +164,11 @@ def _opened(index: point_index.Index, folder: str, points: str) -> Store:
         lambda name, status: entry_of(index, name, status, *read_result(os.path.join(points, name, "result.json"))),
     )
     index.save()
+    return missing
+
+
+def _opened(index: point_index.Index, folder: str, points: str) -> Store:
+    missing = refreshed(index, points)
     added = additions.Additions(folder, parse)
     rows, reasons = [], dict.fromkeys(missing, "it is missing")
     for point, reason, text in index.select("point, coalesce(reason, elsewhere), row"):
@@ -206,10 +213,13 @@ def entry_of(
         return entry
     if content["point_id"] != name:
         entry["elsewhere"] = _clean(f"it is the result of point {content['point_id']!r}, and counts there")
-    total = directions_of(content).get("total", {})
+    total, names = directions_of(content).get("total", {}), {**content, "measurement": additions.measurement(content)}
     return {
         **entry,
-        **{column: point_index.key(str(content.get(column) or "")) for column in point_index.NAMES},
+        **{column: point_index.key(str(names.get(column) or "")) for column in point_index.NAMES},
+        "started_s": _started_s(content.get("started_utc")),
+        "flags": json.dumps(content["flags"], separators=(",", ":")) if content.get("flags") else None,
+        **{column: _setting(content["workload"].get(column)) for column in point_index.SETTINGS},
         **{column: _real(total.get(column)) for column in point_index.FIGURES},
         "row": json.dumps(row_of(content), separators=(",", ":")),
     }
@@ -224,6 +234,17 @@ def _real(number: Any) -> float | None:
     try:
         return None if number is None else float(number)
     except OverflowError:
+        return None
+
+
+def _setting(number: Any) -> float | None:
+    return _real(number) if _is_number(number) else None
+
+
+def _started_s(utc: Any) -> float | None:
+    try:
+        return times.unix_s(utc) if isinstance(utc, str) else None
+    except ValueError:
         return None
 
 

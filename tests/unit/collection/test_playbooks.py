@@ -47,7 +47,7 @@ CHANGING = {
     "teardown.yml": "teardown",
 }
 # For these a testbed need not be described.
-RESULTS_ONLY = ("report.yml", "compare.yml", "verify_results.yml")
+RESULTS_ONLY = ("report.yml", "compare.yml", "results.yml", "verify_results.yml")
 
 
 def plays(path: Path) -> list:
