@@ -17,6 +17,22 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, Va
 from itertools import accumulate, repeat
 from operator import add as plus
 
+# fio has less than two thousand bins, the same in every file.
+REMEMBERED = 1 << 14
+
+
+class _Numbers(dict[str, int]):
+    """The nanoseconds of a key. Looked up, those of fio take half the time that it takes to work them out."""
+
+    def __missing__(self, edge: str) -> int:
+        number = int(edge)
+        if len(self) < REMEMBERED:
+            self[edge] = number
+        return number
+
+
+number_of = _Numbers().__getitem__
+
 
 class Packed(Mapping[str, int]):
     """Bins that no longer change, ascending, mostly in 8 bytes each, where a dict takes 150."""
@@ -24,8 +40,8 @@ class Packed(Mapping[str, int]):
     __slots__ = ("counts", "edges")
 
     def __init__(self, bins: Mapping[str, int]):
-        ascending = sorted(bins, key=int)
-        self.edges = _whole(map(int, ascending))
+        ascending = sorted(bins, key=number_of)
+        self.edges = _whole(map(number_of, ascending))
         self.counts = _whole(map(bins.__getitem__, ascending))
 
     @classmethod
@@ -85,7 +101,7 @@ def merge(histograms: Iterable[dict[str, int]]) -> dict[str, int]:
     for bins in histograms:
         add(total, bins)
     # fio writes them in this order, and sorting what is sorted, or two such rows, costs little.
-    edges = sorted(total, key=int)
+    edges = sorted(total, key=number_of)
     return total if edges == list(total) else dict(zip(edges, map(total.__getitem__, edges)))
 
 
@@ -114,7 +130,7 @@ def percentiles(bins: Mapping[str, int], percents: Iterable[float], ordered: boo
     if isinstance(bins, Packed):
         edges, counts = bins.edges, bins.counts
     else:
-        edges = list(bins) if ordered else sorted(bins, key=int)
+        edges = list(bins) if ordered else sorted(bins, key=number_of)
         counts = bins.values() if ordered else map(bins.__getitem__, edges)
     values: dict[float, int | None] = dict.fromkeys(percents)
     cumulative = list(accumulate(counts))

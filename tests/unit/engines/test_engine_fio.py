@@ -338,3 +338,15 @@ def test_an_error_number_is_not_explained_by_another_system(ioengine, number, wo
     record = {"jobname": "e", "error": number, "job options": {"rw": "read", "ioengine": ioengine}, "read": part}
     (found,) = fio.results(json.dumps({"fio version": "fio-3.33", "jobs": [record]}))
     assert words in found["failures"][0]["message"]
+
+
+def test_a_bin_is_looked_through_however_many_were_before():
+    """Bins that were sound once are not looked through again; another among them is, each time."""
+    sound, damaged = ({"5": 3, edge: 2} for edge in ("6113", "06113"))
+    for bins in (sound, damaged, sound, damaged):
+        if bins is sound:
+            assert fio._bins(dict(bins), 1) == sound
+            continue
+        with pytest.raises(Failure, match="a key of bins") as caught:
+            fio._bins(dict(bins), 1)
+        assert caught.value.code == "fio_output_unreadable"

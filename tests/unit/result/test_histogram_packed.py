@@ -71,3 +71,11 @@ def test_adding_keeps_what_is_added_and_twice_itself_is_twice_as_much():
     assert total == bins and total is not bins
     histogram.add(total, total)
     assert total == {"900": 6, "70": 4} and bins == {"900": 3, "70": 2}
+
+
+def test_more_bins_than_are_remembered_are_in_order_all_the_same(monkeypatch):
+    monkeypatch.setattr(histogram, "REMEMBERED", 0)
+    numbers = [7_000_003, 9, 10_000_000_019, 1_000_000_007, 83]
+    bins = {str(number): place for place, number in enumerate(numbers, start=1)}
+    assert list(histogram.merge([bins])) == ["9", "83", "7000003", "1000000007", "10000000019"]
+    assert list(histogram.Packed(bins).edges) == sorted(numbers)
