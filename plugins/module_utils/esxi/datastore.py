@@ -232,7 +232,7 @@ def fits(volume: dict[str, Any], want: dict[str, Any]) -> bool:
     if want["type"] == "nfs":
         remote: str = volume["remote"]
         return remote == f"{want['server']}:{want['path']}"
-    return want["naa"] is None or want["naa"] in volume["naa"]
+    return volume["type"] == "VMFS" and (want["naa"] is None or want["naa"] in volume["naa"])
 
 
 def where(volume: dict[str, Any]) -> str:

@@ -1,13 +1,22 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Targets of others at the iSCSI adapter of an ESXi host, at the same address or of the same stem, stay; all of ours go, and the adapter only with the last."""
+"""Whatever else is on an ESXi host, however alike its names: targets at the same address, switches, port groups and interfaces, datastores, and the disks
+of machines. All of ours goes, and what is not ours is never in a plan of removal. 500 random mixtures of both each."""
 
 from __future__ import annotations
 
-from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter
+import copy
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, datastore, machine_plan, network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+CASES = settings(max_examples=500, deadline=None)
+# What begins, ends or goes on like ours.
+ALIKE = ("iscsi", "iscsi-a", "iscsi-a2", "iscsi-", "scsi-a", "ISCSI-A", "iscsi_a", "iscsi a")
 
 ENTRIES = st.tuples(
     st.sampled_from(("static", "send")),
@@ -28,7 +37,7 @@ def entry(one: tuple) -> dict:
     }
 
 
-@settings(max_examples=500, deadline=None)
+@CASES
 @given(ours=st.lists(ENTRIES, max_size=3), foreign=st.lists(ENTRIES, max_size=6), was_enabled=st.booleans())
 def test_targets(ours, foreign, was_enabled):
     mine = {adapter.entry_key(entry(one)): entry(one) for one in ours}
@@ -59,3 +68,256 @@ def test_targets(ours, foreign, was_enabled):
     assert {step["target"] for step in steps if step["op"] == "remove_target"} == set(mine)
     assert [step["target"] for step in steps if step["op"] == "unbind"] == ["vmk1"]
     assert any(step["op"] == "disable" for step in steps) == (not was_enabled and not others)
+
+
+def nothing_of(area: dict, names: set) -> dict:
+    return {name: value for name, value in area.items() if name not in names}
+
+
+@CASES
+@given(
+    groups=st.dictionaries(
+        st.sampled_from(ALIKE),
+        # (its switch, whose it is, whether it has an interface, and whose that is, whether our record was confirmed)
+        st.tuples(
+            st.sampled_from(ALIKE),
+            st.booleans(),
+            st.sampled_from((None, "ours", "theirs")),
+            st.booleans(),
+            st.booleans(),
+        ),
+        max_size=6,
+    ),
+    switches=st.sets(st.sampled_from(ALIKE)),
+    management=st.booleans(),
+)
+def test_networks(groups, switches, management):
+    state = {
+        "host": "esx7",
+        "management": ["vmk0"],
+        "bound": [],
+        "switches": {"vSwitch0": {"uplinks": ["vmnic0"], "mtu": 1500}},
+        "port_groups": {"Management Network": {"switch": "vSwitch0", "vlan": 0, "active": ["vmnic0"], "standby": []}},
+        "interfaces": {
+            "vmk0": {"port_group": "Management Network", "address": "10.7.0.2", "netmask": "255.0.0.0", "mtu": 1500}
+        },
+    }
+    record: dict = {"switches": {}, "port_groups": {}, "interfaces": {}}
+    ours: dict = {"switches": set(switches), "port_groups": set(), "interfaces": set()}
+    for name in sorted({*switches, *(group[0] for group in groups.values())}):
+        state["switches"][name] = {"uplinks": [f"nic-{name}"], "mtu": 9000}
+        if name in switches:
+            record["switches"][name] = {"made": True, **state["switches"][name]}
+    for number, (name, (switch, mine, interface, confirmed, same)) in enumerate(sorted(groups.items()), start=1):
+        state["port_groups"][name] = {"switch": switch, "vlan": number, "active": [f"nic-{switch}"], "standby": []}
+        if mine:
+            # What was not confirmed is ours only when it is exactly what was asked for.
+            vlan = number if confirmed or same else number + 100
+            record["port_groups"][name] = {"made": confirmed, **state["port_groups"][name], "vlan": vlan}
+            ours["port_groups"] |= {name} if confirmed or same else set()
+        if interface:
+            nic = {"port_group": name, "address": f"192.0.2.{number}", "netmask": "255.255.255.0", "mtu": 9000}
+            state["interfaces"][f"vmk{number}"] = nic
+            if interface == "ours":
+                record["interfaces"][name] = {"made": True, **nic}
+                ours["interfaces"].add(f"vmk{number}")
+    if management:
+        state["management"] = sorted(state["interfaces"])
+    before, kept = copy.deepcopy(state), copy.deepcopy(record)
+    by_group = {nic["port_group"]: device for device, nic in state["interfaces"].items()}
+    # What of others, or the management network, stands on something of ours.
+    held = {
+        group for group in ours["port_groups"] if by_group.get(group, "") in set(by_group.values()) - ours["interfaces"]
+    }
+    crowded = {each["switch"] for name, each in state["port_groups"].items() if name not in ours["port_groups"]} & ours[
+        "switches"
+    ]
+    try:
+        steps = network.absent_plan(state, record)
+    except Failure as failure:
+        assert failure.code in ("in_use", "management_network")
+        assert held or crowded or (management and ours["interfaces"])
+        steps = None
+    else:
+        assert not held and not crowded and not (management and ours["interfaces"])
+    assert (state, record) == (before, kept)
+    if steps is None:
+        return
+    gone: dict = {"switch": set(), "port_group": set(), "interface": set()}
+    for step in steps:
+        arguments = step["arguments"]
+        assert arguments["state"] == "absent"
+        key = {"switch": "switch", "port_group": "portgroup", "interface": "device"}[step["kind"]]
+        gone[step["kind"]].add(arguments[key])
+    assert gone == {"switch": ours["switches"], "port_group": ours["port_groups"], "interface": ours["interfaces"]}
+    # And what is left is a host that works: no port group without its switch, no interface without its port group.
+    left = {area: nothing_of(state[area], ours[area]) for area in ours}
+    assert {each["switch"] for each in left["port_groups"].values()} <= set(left["switches"])
+    assert {each["port_group"] for each in left["interfaces"].values()} <= set(left["port_groups"])
+
+
+NAAS = ("600140501", "6001405010", "60014050")
+VOLUMES = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(("ds1", "ds10", "ds", "DS1", "ds1 (1)", "ds-1")),
+        "type": st.sampled_from(("VMFS", "NFS")),
+        "uuid": st.sampled_from(("u-1", "u-10", "u")),
+        "naa": st.lists(st.sampled_from(NAAS), unique=True, min_size=1, max_size=2),
+        "remote": st.sampled_from(("10.0.0.5:/srv/ds1", "10.0.0.5:/srv/ds10", "10.0.0.50:/srv/ds1")),
+        "mounted": st.booleans(),
+        "accessible": st.booleans(),
+        "vms": st.sampled_from(([], ["vm1"])),
+        "reason": st.sampled_from(("", datastore.PERMANENT)),
+        "owner": st.sampled_from(("mine", "mine-2", "min", "MINE", None)),
+    }
+)
+
+
+@CASES
+@given(
+    there=st.lists(VOLUMES, max_size=5, unique_by=lambda volume: volume["name"]),
+    kind=st.sampled_from(("vmfs", "nfs")),
+    state=st.sampled_from(("absent", "unmounted")),
+    recorded=st.sets(st.sampled_from(("u-1", "u-10", "u"))),
+    answering=st.sets(st.sampled_from(NAAS)),
+    layered=st.booleans(),
+)
+def test_datastores(there, kind, state, recorded, answering, layered):
+    volumes = [
+        {
+            **volume,
+            "vms_here": volume["vms"],
+            "version": 6,
+            "size_bytes": 1 << 30,
+            "naa": volume["naa"] if volume["type"] == "VMFS" else [],
+            "remote": volume["remote"] if volume["type"] == "NFS" else None,
+        }
+        for volume in there
+    ]
+    disks = {
+        naa: {
+            "device": naa,
+            "size_bytes": 1 << 30,
+            "state": "ok",
+            "available": True,
+            "partitions": [],
+            "unresolved": None,
+        }
+        for naa in answering
+    }
+    want = {
+        "name": "ds1",
+        "type": kind,
+        # What is taken down need not name its LUN, whose layer may be forgotten.
+        "naa": NAAS[0] if kind == "vmfs" and layered else None,
+        "version": 6,
+        "server": "10.0.0.5" if kind == "nfs" else None,
+        "path": "/srv/ds1" if kind == "nfs" else None,
+        "state": state,
+        "testbed_id": "mine",
+        "layer": "initiator-ds1",
+        "allowed": False,
+        "check_mode": False,
+    }
+    owners = {volume["name"]: volume["owner"] for volume in there}
+    known = {uuid: {"name": "ds1", "naa": [NAAS[0]], "layer": "initiator-ds1"} for uuid in recorded}
+    asked: list = []
+    before = copy.deepcopy(volumes)
+    try:
+        steps = datastore.plan(
+            {"volumes": volumes, "disks": disks}, want, lambda name: asked.append(name) or owners[name], known
+        )
+    except Failure:
+        steps = []
+    assert volumes == before and set(asked) <= {"ds1"}
+    named = next((volume for volume in volumes if volume["name"] == "ds1"), None)
+    for step in steps:
+        # Of all that is there, only what is called so; and never with machines on it.
+        assert named and step["target"] == "ds1" and step.get("uuid", named["uuid"]) == named["uuid"]
+        assert not named["vms"]
+        if named["type"] == "NFS":
+            assert (kind, named["remote"]) == ("nfs", "10.0.0.5:/srv/ds1")
+        elif named["mounted"] and named["accessible"]:
+            assert owners["ds1"] == "mine"
+        elif step["op"] == "destroy":
+            # Mounting it reads the stamp, and takes the mount back when it is another's.
+            assert steps[0]["op"] == "mount"
+        elif step["op"] != "mount":
+            assert named["uuid"] in recorded and not named["accessible"]
+        assert step["op"] != "destroy" or named["type"] == "VMFS"
+    mine = named and named["type"] == "VMFS" and kind == "vmfs" and owners["ds1"] == "mine"
+    mine = mine and (not layered or NAAS[0] in named["naa"])
+    if mine and named["mounted"] and named["accessible"] and not named["vms"]:
+        assert [step["op"] for step in steps] == (["destroy"] if state == "absent" else ["unmount"])
+
+
+PLACES = st.sampled_from(
+    (
+        "[ds1] vm1/a.vmdk",
+        "[ds10] vm1/a.vmdk",
+        "[ds] vm1/a.vmdk",
+        "[ds1]vm1/a.vmdk",
+        "[ds1 ] vm1/a.vmdk",
+        "[other] [ds1] a.vmdk",
+    )
+)
+
+
+@CASES
+@given(
+    disks=st.lists(PLACES, max_size=5),
+    images=st.lists(st.one_of(st.none(), PLACES), max_size=2),
+    lost=st.sets(st.sampled_from(("ds1", "ds10", "ds", "ds1 ", "other"))),
+    owner=st.sampled_from(("mine", "mine-2", "min", None)),
+    accessible=st.booleans(),
+    power=st.sampled_from(("on", "off")),
+)
+def test_machines(disks, images, lost, owner, accessible, power):
+    state = {
+        "owner": owner,
+        "accessible": accessible,
+        "power": power,
+        "path": "[ds1] vm1/vm1.vmx",
+        "lost": sorted(lost),
+        "disks": [{"path": path, "key": 2000 + number} for number, path in enumerate(disks)],
+        "cdroms": [{"iso": path, "key": 3000 + number} for number, path in enumerate(images)],
+    }
+    want, before = {"name": "vm1", "testbed_id": "mine"}, copy.deepcopy(state)
+    released = machine_plan.released_plan(state, want)
+    try:
+        steps = machine_plan.absent_plan(state, want)
+    except Failure as failure:
+        assert failure.code == "vm_foreign" and owner != "mine"
+        assert released == [] and state == before
+        return
+    assert owner == "mine" and state == before
+    assert (steps[-1]["op"], steps[-1]["target"]) == ("destroy" if accessible else "unregister", "vm1")
+    # A disk lies where its path says, between the brackets: a disk on a datastore that works stays with its files.
+    away = {
+        2000 + number for number, path in enumerate(disks) if path[1 : path.index("] ") if "] " in path else 1] in lost
+    }
+    away |= {
+        3000 + number
+        for number, path in enumerate(images)
+        if path and path[1 : path.index("] ") if "] " in path else 1] in lost
+    }
+    assert {step["key"] for step in steps if "key" in step} == (away if accessible else set())
+    assert {step["key"] for step in released if "key" in step} == (away if accessible else set())
+
+
+def test_a_share_of_others_that_has_the_name_of_a_datastore_stays():
+    """Where the LUN's layer is forgotten nothing but the name is left to compare, and whether it is a VMFS at all."""
+    share = {
+        "name": "ds1",
+        "type": "NFS",
+        "uuid": "u",
+        "naa": [],
+        "remote": "10.0.0.9:/home",
+        "mounted": True,
+        "accessible": True,
+        "vms_here": [],
+    }
+    want = {"name": "ds1", "type": "vmfs", "naa": None, "state": "absent", "testbed_id": "mine", "layer": None}
+    with pytest.raises(Failure) as caught:
+        datastore.plan({"volumes": [share], "disks": {}}, want, lambda _name: None, {})
+    assert caught.value.code == "datastore_foreign" and "10.0.0.9:/home" in str(caught.value)
