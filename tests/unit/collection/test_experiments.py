@@ -171,14 +171,78 @@ def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down
     [
         ({}, "testbed_e4.origin is not set: name the slow disk of the target and the fast one before it"),
         ({"origin": E4["origin"]}, "testbed_e4.fast is not set: name the slow disk"),
-        ({**E4, "ranges": "4g"}, "testbed_e4.ranges is no word of this experiment: use block, fast, mode, origin"),
+        ({**E4, "ranges": "4g"}, "testbed_e4.ranges is no word of this experiment: use block, database, fast, mode"),
         ({**E4, "profiles": ["e4_max_ios"]}, "testbed_e4.profiles is ['e4_max_ios']: use some of e4_max_bandwidth"),
+        (
+            {**E4, "database": "yes"},
+            "testbed_e4.database is yes: use true or false, or a mapping with some of max_wal_mib",
+        ),
+        (
+            {**E4, "database": {"users": 3}},
+            "use true or false, or a mapping with some of max_wal_mib, ramp_s, runtime_s",
+        ),
+        ({**E4, "database": {}}, "testbed_e4.database is {}: use true or false, or a mapping with some of max_wal_mib"),
         ({**E4, "fast": E4["origin"]}, "testbed.disks[0].cache.fast.serial is 'Z1F0A7QK', which is the origin"),
     ],
 )
 def test_what_is_wrong_with_e4_is_said_before_anything_is_touched(shown, said, sentence):
     rc, result = shown("lab_local", "-e", json.dumps({"testbed_e4": said}), of="e4")
     assert rc == 2 and sentence in " ".join(result["msg"].split())
+
+
+def e4_afterwards(tmp_path: Path, said: dict) -> tuple:
+    """What show says of the disks after the raw device was measured, and the facts that the load of a database gets."""
+    plays = yaml.safe_load((BOOKS / "e4_server_side_cache.yml").read_text(encoding="utf-8"))
+    after = tmp_path / "after.yml"
+    after.write_text(yaml.safe_dump([play for play in plays if play["name"] == "The same disks with a file system"]))
+    book = tmp_path / "both.yml"
+    facts = {
+        "e4_on_files": {},
+        **{f"database_load_{name}": "" for name in ("ramp_s", "variants", "published", "warehouses")},
+    }
+    said_of_it = [{"ansible.builtin.debug": {"msg": {name: "{{ " + name + " }}" for name in facts}}}]
+    ask = tmp_path / "ask.yml"
+    ask.write_text(yaml.safe_dump([{"hosts": "target01", "gather_facts": False, "tasks": said_of_it}]))
+    names = (BOOKS / "e4_testbed.yml", after, ask, ROOT / "playbooks" / "show.yml")
+    book.write_text(yaml.safe_dump([{"import_playbook": str(name)} for name in names]), encoding="utf-8")
+    rc, document, _said = show_testbed.run(
+        ROOT / "inventories" / "lab_local", "-e", json.dumps({"testbed_e4": said}), playbook=str(book)
+    )
+    assert rc == 0
+    results = [
+        next(iter(task["hosts"].values())) for one in document["plays"] for task in one["tasks"] if task["hosts"]
+    ]
+    shown = next(one for one in results if "drawing" in one)
+    return shown, next(
+        one["msg"] for one in results if isinstance(one.get("msg"), dict) and "e4_on_files" in one["msg"]
+    )
+
+
+def test_e4_measures_a_database_on_a_file_system_of_the_same_disks_when_it_is_asked_for(tmp_path):
+    shown, facts = e4_afterwards(tmp_path, {**E4, "database": True})
+    assert shown["testbed_id"] == "e4"
+    variables = shown["hosts"]["target01"]["variables"]
+    (cache,) = variables["cache_tier_caches"]
+    assert (cache["origin"], cache["purpose"], cache["cached"]) == (E4["origin"], "data", False)
+    (store,) = variables["datastore_datastores"]
+    assert (store["name"], store["layer"]) == ("e4", "backing-e4")
+    assert [(entry["name"], entry["vars"]) for entry in facts["database_load_variants"]] == [
+        ("baseline", {"cached": False}),
+        ("cached", {"cached": True}),
+    ]
+    assert all(Path(entry["tasks_file"]).is_file() for entry in facts["database_load_variants"])
+    published = [(figure["metric"], figure["value"]) for figure in facts["database_load_published"]]
+    assert published == [("tpm", 17790), ("nopm", 7845), ("tpm", 31536), ("nopm", 12128)]
+    small, facts = e4_afterwards(tmp_path, {**E4, "database": {"warehouses": 3, "ramp_s": 7}})
+    assert small["testbed_id"] == "e4-scaled-down"
+    assert (facts["database_load_warehouses"], facts["database_load_ramp_s"]) == (3, 7)
+
+
+@pytest.mark.parametrize("said", [E4, {**E4, "database": False}])
+def test_e4_without_a_database_leaves_the_raw_device_alone(tmp_path, said):
+    shown, facts = e4_afterwards(tmp_path, said)
+    assert facts["e4_on_files"] == {} and shown["testbed_id"] == "e4"
+    assert [layer["name"] for layer in shown["layers"]] == ["backing-e4"]
 
 
 @pytest.mark.parametrize("inventory", sorted(path.parent.name for path in (ROOT / "inventories").glob("*/hosts.yml")))
