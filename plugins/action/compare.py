@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares two stored runs; documentation in plugins/modules/compare.py."""
+"""Compares stored runs; documentation in plugins/modules/compare.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from dataclasses import replace
 from ..module_utils.core.failure import Failure, bad_value
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.compare import comparison, gate, points
-from ..plugin_utils.report import compare_render, scrub
+from ..plugin_utils.compare import sides as several
+from ..plugin_utils.report import compare_render, scrub, sides_render
 from ..plugin_utils.report.pages import apply, plan, text_of
 from ..plugin_utils.store import load
 
@@ -34,7 +35,12 @@ SELECTOR = {
 LONGEST_LABEL = 80
 ARGUMENTS = {
     "baseline": SELECTOR,
-    "candidate": SELECTOR,
+    "candidate": {**SELECTOR, "required": False},
+    "candidates": {
+        "type": "list",
+        "elements": "dict",
+        "options": {"name": {"type": "str", "required": True}, **SELECTOR["options"]},
+    },
     "under_test": {"type": "list", "elements": "str", "default": []},
     "metrics": {"type": "list", "elements": "str"},
     "margin_percent": {"type": "float", "default": gate.MARGIN_PERCENT},
@@ -48,24 +54,48 @@ class ActionModule(CollectionAction):
     SPEC = ARGUMENTS
     UNWRITABLE = ("report_unwritable", "The comparison")
 
+    def arguments(self) -> dict:
+        arguments = super().arguments()
+        candidates = arguments.get("candidates")
+        if candidates is not None and not (
+            isinstance(candidates, list)
+            and candidates
+            and all(isinstance(one, dict) and "name" in one for one in candidates)
+        ):
+            raise bad_value(
+                "candidates",
+                candidates,
+                "Give each candidate a name, in testbed_candidates as {zram: [z1, z2, z3], file: [f1, f2, f3]}.",
+            )
+        return arguments
+
     def perform(self, args: dict) -> dict:
         # First what can be wrong without reading anything.
         rules = gate.rules(args["fail_on"], args["metrics"])
-        sides = [self._side(name, args[name]) for name in points.SIDES]
+        given = _candidates(args)
+        sides = [self._side("baseline", args["baseline"])]
+        sides += [self._side(f"candidates.{name}" if name else "candidate", one) for name, one in given]
         output_dir = self._output_dir(args, sides[1])
+        names = [name for name, _selector in given]
         if args["scrub"]:
-            names = scrub.Pseudonyms([run for side in sides for run in side["runs"]])
-            sides = [_scrubbed(side, names) for side in sides]
+            pseudonyms = scrub.Pseudonyms([run for side in sides for run in side["runs"]])
+            sides = [_scrubbed(side, pseudonyms) for side in sides]
             # What is named in the arguments has its pseudonym too.
-            args["under_test"] = [names.text(pattern) for pattern in args["under_test"]]
+            args["under_test"] = [pseudonyms.text(pattern) for pattern in args["under_test"]]
+            names = [name and pseudonyms.text(name) for name in names]
         if len({side["runs"][0].testbed_id for side in sides}) > 1:
             sides = [{**side, "label": f"{safe(side['runs'][0].testbed_id)}.{side['label']}"} for side in sides]
-        compared = comparison.compare_runs(
-            *sides, under_test=args["under_test"], metrics=args["metrics"], margin_percent=args["margin_percent"]
-        )
-        compared.update(fail_on=args["fail_on"], hits=gate.hits(compared, rules))
-        folder = os.path.join(output_dir, f"{sides[1]['label']}-vs-{sides[0]['label']}")
-        desired = compare_render.render(compared)
+        how = {key: args[key] for key in ("under_test", "metrics", "margin_percent")}
+        if args["candidates"] is None:
+            compared = comparison.compare_runs(*sides, **how)
+            compared.update(fail_on=args["fail_on"], hits=gate.hits(compared, rules))
+            desired, table, facts = compare_render.render(compared), compare_render.table(compared), _facts(compared)
+        else:
+            compared = several.compare_sides(sides[0], dict(zip(names, sides[1:])), **how)
+            compared.update(fail_on=args["fail_on"], hits=several.hits(compared, rules))
+            desired, table = sides_render.render(compared), sides_render.table(compared)
+            facts = {"sides": [{"name": side["name"], **_facts(side)} for side in compared["sides"]]}
+        folder = os.path.join(output_dir, f"{_joined([side['label'] for side in sides[1:]])}-vs-{sides[0]['label']}")
         steps = plan(folder, desired)
         answer = {
             "changed": bool(steps),
@@ -73,26 +103,9 @@ class ActionModule(CollectionAction):
             "compare_dir": folder,
             "index": os.path.join(folder, "index.html"),
             "files": {name: os.path.join(folder, name) for name in desired},
-            "table": compare_render.table(compared),
-            **{
-                key: compared[key]
-                for key in (
-                    "verdict",
-                    "headline",
-                    "counts",
-                    "design",
-                    "method",
-                    "machines",
-                    "rows",
-                    "unmatched",
-                    "damaged",
-                    "under_test_same",
-                    "hits",
-                )
-            },
-            # Not 'failed': a task that returns it has failed.
-            "failed_points": compared["failed"],
-            "differences": [entry for entry in compared["environment"] if entry["status"] != "ignored"],
+            "table": table,
+            **{key: compared[key] for key in ("verdict", "headline", "counts", "method", "under_test_same", "hits")},
+            **facts,
         }
         if self._task.diff:
             answer["diff"] = [
@@ -109,9 +122,10 @@ class ActionModule(CollectionAction):
             apply(folder, steps)
         if compared["hits"]:
             first = compared["hits"][0]
+            whose = dict.fromkeys(hit.get("side", sides[1]["label"]) for hit in compared["hits"])
             stop = Failure(
                 "regression",
-                f"{len(compared['hits'])} figures of {sides[1]['label']} meet fail_on, first {first['metric']} of {first['point']}: "
+                f"{len(compared['hits'])} figures of {', '.join(whose)} meet fail_on, first {first['metric']} of {first['point']}: "
                 f"{first['text']}.",
                 f"Read {answer['index']}, and repair it or raise the limit.",
                 hits=compared["hits"],
@@ -144,6 +158,54 @@ class ActionModule(CollectionAction):
             if args["output_dir"]
             else os.path.join(os.path.dirname(candidate["runs"][0].folder), "compare")
         )
+
+
+def _candidates(args: dict) -> list[tuple[str, dict]]:
+    """[(name, selector)] of what is judged; a single candidate has no name."""
+    if (args["candidate"] is None) == (args["candidates"] is None):
+        both = args["candidate"] is not None
+        raise Failure(
+            "bad_value",
+            f"candidate and candidates (testbed_candidate and testbed_candidates) are {'both given' if both else 'both missing'}.",
+            "Give candidate for one side, or candidates for several in one table.",
+            variable="candidates",
+        )
+    if args["candidates"] is None:
+        return [("", args["candidate"])]
+    names = [one["name"] for one in args["candidates"]]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise bad_value("candidates.name", twice[0], "It stands there twice; give each candidate a name of its own.")
+    return list(zip(names, args["candidates"]))
+
+
+def _facts(compared: dict) -> dict:
+    """What a task returns of a candidate."""
+    return {
+        **{
+            key: compared[key]
+            for key in (
+                "verdict",
+                "headline",
+                "counts",
+                "design",
+                "method",
+                "machines",
+                "rows",
+                "unmatched",
+                "damaged",
+                "under_test_same",
+            )
+        },
+        # Not 'failed': a task that returns it has failed.
+        "failed_points": compared["failed"],
+        "differences": [entry for entry in compared["environment"] if entry["status"] != "ignored"],
+    }
+
+
+def _joined(labels: list[str]) -> str:
+    names = "_".join(labels)
+    return names if len(labels) == 1 or len(names) <= LONGEST_LABEL else f"{labels[0]}_and_{len(labels) - 1}_more"
 
 
 def _label(runs: list, selector: dict) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: compare
-short_description: Says whether a change is real, from the stored results of two runs
+short_description: Says whether a change is real, from the stored results of two runs or more
 version_added: 0.2.0
 description:
   - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
@@ -60,10 +60,25 @@ options:
         description: Takes the workload of this C(workload_id) only. When the other side names another, the two are compared.
         type: str
   candidate:
-    description: What is judged, with the same keys as O(baseline).
+    description:
+      - What is judged, with the same keys as O(baseline).
+      - Either this or O(candidates).
     type: dict
-    required: true
     suboptions: *selector
+  candidates:
+    description:
+      - Several that are judged, each against the same baseline, in one table and one chart a figure.
+      - All figures of all of them are corrected together, so that one false alarm anywhere is no likelier than with one candidate. No candidate is
+        set against another.
+    version_added: 0.4.0
+    type: list
+    elements: dict
+    suboptions:
+      name:
+        description: What the table calls it, 40 characters at most.
+        type: str
+        required: true
+      <<: *selector
   under_test:
     description:
       - Names of facts that are meant to differ, as patterns in which C(*) stands for anything, for example
@@ -140,6 +155,16 @@ EXAMPLES = r"""
     baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [a1, a2, a3]}
     candidate: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [b1, b2, b3]}
     under_test: ["hosts.*.devices.*.queue.scheduler"]
+
+- name: Four kinds of RAM disk, variants of one run, in one table
+  storlab.testbed.compare:
+    baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: kinds, variant: brd}
+    candidates:
+      - {name: zram, results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: kinds, variant: zram}
+      - {name: tmpfs, results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: kinds, variant: tmpfs}
+      - {name: file, results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: kinds, variant: file}
+    under_test: ["layers.backing-bench.*", "hosts.*.devices.*"]
+    fail_on: [regression > 10 %]
 
 - name: What does the network cost? Two layers of one run
   storlab.testbed.compare:

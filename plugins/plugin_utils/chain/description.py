@@ -119,6 +119,10 @@ WORDS: dict[str, dict[str, Any]] = {
     },
     "testbed_baseline": {**ANY, "description": "The run that compare starts from, or a list of three or more."},
     "testbed_candidate": {**ANY, "description": "The run that compare judges, or a list of three or more."},
+    "testbed_candidates": {
+        **DICT,
+        "description": "In the place of testbed_candidate several of them by name, each against the same baseline in one table.",
+    },
     "testbed_under_test": {**LIST, "description": "Facts that are meant to differ between two runs."},
     "testbed_compare_fail_on": {**LIST, "description": "What makes compare fail."},
     "testbed_compare_margin_percent": {**ANY, "description": "Differences up to this do not matter."},

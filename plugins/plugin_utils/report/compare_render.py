@@ -112,7 +112,7 @@ def table(comparison: dict[str, Any]) -> list[str]:
                 value(row["metric"], row["baseline"]["value"]),
                 value(row["metric"], row["candidate"]["value"]),
                 signed(row["change_percent"]) if judged else units.ABSENT,
-                _interval(row) if judged else units.ABSENT,
+                interval(row) if judged else units.ABSENT,
                 probability(row["p_corrected"]) if judged else units.ABSENT,
                 wording.amount(row["visible_percent"]) if judged else units.ABSENT,
                 words(row, comparison["margin_percent"]),
@@ -128,7 +128,7 @@ def table(comparison: dict[str, Any]) -> list[str]:
     ]
 
 
-def _interval(row: dict[str, Any]) -> str:
+def interval(row: dict[str, Any]) -> str:
     return f"{signed(row['change_low_percent'])} … {signed(row['change_high_percent'])}"
 
 
@@ -139,9 +139,9 @@ def comparison_json(comparison: dict[str, Any]) -> str:
     return json.dumps(comparison, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def comparison_csv(comparison: dict[str, Any]) -> str:
-    """One row a figure, full precision, an empty cell where nothing was measured."""
-    plain_columns = ["layer", "workload_id", "variant", "metric", "better"]
+def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> str:
+    """One row a figure, full precision, an empty cell where nothing was measured. first: columns before all others."""
+    plain_columns = [*first, "layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
         f"{side}_{key}" for side in points.SIDES for key in ("value", "low", "high", "repetitions", "variation_percent")
     ]
@@ -168,6 +168,16 @@ def comparison_csv(comparison: dict[str, Any]) -> str:
 
 
 def junit(comparison: dict[str, Any]) -> str:
+    return suites([(f"{comparison['candidate']['label']} against {comparison['baseline']['label']}", comparison)])
+
+
+def suites(comparisons: list[tuple[str, dict[str, Any]]]) -> str:
+    """Each comparison a suite of this name."""
+    texts = "\n".join(_suite(name, comparison) for name, comparison in comparisons)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{texts}</testsuites>\n'
+
+
+def _suite(name: str, comparison: dict[str, Any]) -> str:
     """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
     objections: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for hit in comparison["hits"]:
@@ -190,22 +200,20 @@ def junit(comparison: dict[str, Any]) -> str:
     cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
     failures = sum(inner.startswith("<failure") for _place, inner in cases)
     skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
-    name = attribute(f"{comparison['candidate']['label']} against {comparison['baseline']['label']}")
     # How it was measured decides what a verdict is worth, so that it stands here too.
     properties = [
         f"<property name={attribute(key)} value={attribute(comparison[key])}/>"
         for key in ("design", "method", "headline")
     ]
     lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites><testsuite name={name} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">',
+        f'<testsuite name={attribute(name)} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">',
         f"<properties>{''.join(properties)}</properties>",
     ]
     lines += [
         f"<testcase classname={attribute(point)} name={attribute(metric or 'point')}>{inner}</testcase>"
         for (point, metric), inner in cases
     ]
-    return "\n".join([*lines, "</testsuite></testsuites>"]) + "\n"
+    return "\n".join([*lines, "</testsuite>"])
 
 
 def _objection(hits: list[dict[str, Any]]) -> str:
@@ -219,7 +227,7 @@ def _objection(hits: list[dict[str, Any]]) -> str:
 def markdown(comparison: dict[str, Any]) -> str:
     changed = [row for row in comparison["rows"] if row["verdict"] != "no_difference"]
     alike = [row for row in comparison["rows"] if row["verdict"] == "no_difference"]
-    return _filled(
+    return filled(
         "compare.md.j2",
         comparison=comparison,
         tables=[(changed, ""), (alike, f"{len(alike)} without a difference")],
@@ -231,15 +239,15 @@ def html(comparison: dict[str, Any]) -> str:
     matrix: dict[str, Any] = {}
     for row in comparison["rows"]:
         matrix.setdefault(row["point"], {})[row["metric"]] = row
-    return _filled(
+    return filled(
         "compare.html.j2",
         comparison=comparison,
-        sections=_sections(comparison),
+        sections=sections(comparison),
         matrix=matrix,
         left_out=left_out(comparison),
         tiles=[
             (verdict, VERDICT_TITLES[verdict], comparison["counts"][verdict])
-            for verdict in _shown(comparison["counts"])
+            for verdict in shown_verdicts(comparison["counts"])
         ],
         style=style((), "compare.css"),
         script=asset("script.js"),
@@ -257,7 +265,7 @@ def left_out(comparison: dict[str, Any]) -> str:
     return ", ".join(text for count, text in parts if count)
 
 
-def _shown(counts: dict[str, Any]) -> list[Any]:
+def shown_verdicts(counts: dict[str, Any]) -> list[Any]:
     return [
         verdict
         for verdict in ("worse", "better", "different", "no_difference", "cannot_tell", "no_verdict")
@@ -265,7 +273,7 @@ def _shown(counts: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _filled(name: str, **content: Any) -> str:
+def filled(name: str, **content: Any) -> str:
     """The template with what both forms of a comparison say alike."""
     return fill(
         name,
@@ -277,20 +285,20 @@ def _filled(name: str, **content: Any) -> str:
         margin=wording.margin_words,
         value=value,
         words=words,
-        interval=_interval,
+        interval=interval,
         absent=units.ABSENT,
     )
 
 
-def _sections(comparison: dict[str, Any]) -> list[dict[str, Any]]:
+def sections(comparison: dict[str, Any]) -> list[dict[str, Any]]:
     """One a metric, with an axis of its own that all its points share."""
-    sections = []
+    parts = []
     for index, metric in enumerate(dict.fromkeys(row["metric"] for row in comparison["rows"])):
         rows = [row for row in comparison["rows"] if row["metric"] == metric]
         ends = [row[key] for row in rows for key in ("change_low_percent", "change_high_percent") if key in row]
         margin = comparison["margin_percent"]
         span = 1.12 * max(abs(_log(percent)) for percent in [*ends, margin, -margin])
-        sections.append(
+        parts.append(
             {
                 "id": f"m{index + 1}",
                 "metric": metric,
@@ -302,7 +310,7 @@ def _sections(comparison: dict[str, Any]) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return sections
+    return parts
 
 
 def _log(percent: float) -> float:

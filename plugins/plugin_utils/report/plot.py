@@ -212,7 +212,7 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot(Chart):
-    """lines: what stretches; marks: what keeps its size; about: how wide it will be; upper: another stands below it that names their common axis.
+    """lines: what stretches; marks: what keeps its size; about, phone: how wide it will be; upper: another stands below it that names their common axis.
 
     ends: [(name, css, y position 0..1 from the bottom)], labels at the right edge, which make their own room.
     """
@@ -225,6 +225,7 @@ class Plot(Chart):
     ends: list[Any] = field(default_factory=list)
     about: int = PAIRED
     upper: bool = False
+    phone: int = PHONE
 
     @property
     def body(self) -> Markup:
@@ -251,7 +252,7 @@ class Plot(Chart):
     def ticks(self) -> list[Any]:
         """[(percent from the left, label, whether a phone has no room for it)] of the ticks of x."""
         kept = _thinned([(self.x.at(value), label) for value, label in self.x.ticks], self.about)
-        slim = _thinned(kept, PHONE)
+        slim = _thinned(kept, self.phone)
         return [(percent(at), label, (at, label) not in slim) for at, label in kept]
 
     @property
@@ -283,6 +284,7 @@ def frame(
     right: float = 16.0,
     about: int = PAIRED,
     upper: bool = False,
+    phone: int = PHONE,
 ) -> Plot:
     """The whole chart; right: pixels of room where no ends make their own."""
     if ends:
@@ -305,6 +307,7 @@ def frame(
         ends=ends or [],
         about=about,
         upper=upper,
+        phone=phone,
     )
 
 

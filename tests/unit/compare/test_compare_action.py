@@ -195,7 +195,7 @@ def test_axes_have_marks_on_both_sides_with_room_between(changes, least):
         {**base, "change_percent": one, "change_low_percent": one - 0.5, "change_high_percent": one + 0.5}
         for one in changes
     ]
-    ticks = compare_render._sections({"rows": rows, "margin_percent": 5.0})[0]["ticks"]
+    ticks = compare_render.sections({"rows": rows, "margin_percent": 5.0})[0]["ticks"]
     places = [place for place, _text in ticks]
     assert len(ticks) >= least and "0" in [text for _place, text in ticks]
     assert (

@@ -1,19 +1,31 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Several candidates against one baseline: who is judged with whom, what is refused, and how often it is wrong."""
+"""Several candidates against one baseline: who is judged with whom, what is refused, how often it is wrong, its files, the task and the playbook."""
 
 from __future__ import annotations
 
+import collections
+import csv
 import datetime
+import io
+import json
 import math
+import os
 import random
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
 
+import places
 import pytest
+import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate, sides, stats
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render, sides_render
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.load import Run
 from fixtures.compare import make_runs
+from test_compare_action import ansible, task
 
 SMALL, LARGE = make_runs.WORKLOADS
 MEDIANS = {("backing-a", SMALL): 20_000, ("backing-a", LARGE): 7_000}
@@ -251,3 +263,202 @@ def test_false_alarms_of_four_sides_without_a_difference(repetitions, method):
         each = [comparison.compare(given[0], given[place], ["iops"], 0.001) for place in range(1, 5)]
         alone += any(of["counts"]["better"] + of["counts"]["worse"] for of in each)
     assert alarms <= 0.07 * trials < alone
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def gated(rules: tuple = ("regression > 5 %",), **changes) -> dict:
+    compared = three(**changes)
+    return {**compared, "fail_on": list(rules), "hits": sides.hits(compared, gate.rules(list(rules)))}
+
+
+def test_the_page_has_a_cell_for_each_side_and_a_chart_of_each_figure():
+    compared = gated()
+    page = sides_render.html(compared)
+    cells = re.findall(r'data-label="(\w+)" data-side="\1" data-verdict="(\w+)">(.*?)</td>', page, re.S)
+    rows = {(mine["name"], row["row"], row["metric"]): row for mine in compared["sides"] for row in mine["rows"]}
+    assert len(cells) == len(rows) == 42
+    assert collections.Counter((name, verdict) for name, verdict, _text in cells) == collections.Counter(
+        (name, row["verdict"]) for (name, _row, _metric), row in rows.items()
+    )
+    for name, _verdict, text in cells[:3]:
+        row = rows[name, f"backing-a {SMALL}", "iops"]
+        values = [float(value) for value in re.findall(r'<data (?:class="change" )?value="([^"]+)"', text)]
+        assert values == [row["candidate"]["value"], row["change_percent"]]
+    charts = re.findall(r'<svg class="chart plot sides".*?</svg>(?=</figure>)', page, re.S)
+    assert len(charts) == 7
+    # Two points of four sides, in the first chart as in all others.
+    assert all(chart.count("<circle") == 8 for chart in charts)
+
+
+def test_dots_stand_where_the_figures_are():
+    compared = three()
+    lines = sides_render.lines_of(compared)["iops"]
+    chart = sides_render.chart("x", "iops", lines, ["zram", "file", "loop"])
+    dots = re.findall(r'<g class="(c\d)"><circle class="dot" cx="([\d.]+)%" cy="([\d.]+)"', str(chart.body))
+    iops = [20_000, 26_000, 20_000, 14_000, 7_000, 7_000, 7_000, 7_000]
+    assert [css for css, _x, _y in dots] == ["c5", "c0", "c1", "c2"] * 2
+    assert [float(x) for _css, x, _y in dots] == pytest.approx([100 * value / 30_000 for value in iops], abs=1.5)
+    downwards = [float(y) for _css, _x, y in dots]
+    assert downwards == sorted(downwards) and all(late - early > 15 for early, late in zip(downwards, downwards[1:]))
+
+
+def test_the_page_needs_nothing_from_elsewhere():
+    page = sides_render.html(gated())
+    assert not re.search(r'(?:src|href)="(?!#|data:,|comparison\.|report\.md|junit\.xml)', page)
+    assert set(re.findall(r"https?://[^'\"]+", page)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_other_forms_say_the_same():
+    compared = gated()
+    files = sides_render.render(compared)
+    assert tuple(files) == compare_render.FILES and files == sides_render.render(gated())
+    known = {(mine["name"], row["point"], row["metric"]): row for mine in compared["sides"] for row in mine["rows"]}
+    table = list(csv.DictReader(io.StringIO(files["comparison.csv"])))
+    assert len(table) == 42
+    for line in table:
+        row = known[line["side"], f"{line['layer']} {line['workload_id']}", line["metric"]]
+        assert (float(line["change_percent"]), line["verdict"]) == (row["change_percent"], row["verdict"])
+    suites = ET.fromstring(files["junit.xml"])  # noqa: S314 our own text
+    assert [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in suites] == [
+        ("zram against brd", "14", "0"),
+        ("file against brd", "14", "0"),
+        ("loop against brd", "14", "7"),
+    ]
+    assert json.loads(files["comparison.json"])["sides"][2]["rows"] == compared["sides"][2]["rows"]
+    first = next(line for line in files["report.md"].splitlines() if line.startswith("| backing-a 4k"))
+    assert [text.rsplit(", ", 1)[-1] for text in first.split(" | ")[2:]] == ["better", "no difference", "worse |"]
+    assert "loop: backing-a" in files["report.md"]
+    lines = sides_render.table(compared)
+    assert len(lines) == 15 and lines[0].split() == ["metric", "point", "baseline", "zram", "file", "loop"]
+    assert re.search(r"\+30 % \(.*better .*no difference .*worse$", lines[1])
+
+
+def test_what_a_side_lacks_is_a_dash_and_is_listed():
+    lost = [result for result in measured("file", place=2) if result["workload_id"] == SMALL]
+    zram = measured("zram", 1.3, place=1)
+    zram[4].update(status="failed", failures=[{"code": "io_errors", "message": "5 I/O errors."}])
+    brd = measured("brd")
+    brd[6].update(status="failed", failures=[{"code": "io_errors", "message": "7 I/O errors."}])
+    given = {"zram": side(zram), "file": side(lost)}
+    compared = {**sides.compare_sides(side(brd), given, []), "fail_on": [], "hits": []}
+    assert sides_render.left_out(compared) == [
+        ("Measured on one side only", [f"file lacks backing-a {LARGE}"]),
+        (
+            "Points that failed",
+            [f"baseline: backing-a.{SMALL}.r4: 7 I/O errors.", f"zram: backing-a.{SMALL}.r3: 5 I/O errors."],
+        ),
+    ]
+    page = sides_render.html(compared)
+    assert page.count('data-label="file"><span class="absent"') == 7 and f"file lacks backing-a {LARGE}" in page
+    missing = sides.hits(compared, gate.rules(["missing"]))
+    assert [(hit["side"], hit["point"]) for hit in missing] == [
+        ("zram", f"backing-a.{SMALL}.r3"),
+        ("file", f"backing-a {LARGE}"),
+    ]
+
+
+def test_text_from_files_stays_text():
+    evil = '<script>alert("x")</script>|*#\x07'
+    compared = gated()
+    compared["sides"][0].update(name=evil[:40])
+    compared["sides"][1]["damaged"] = [{"side": "candidate", "file": evil, "reason": evil}]
+    compared["sides"][1]["environment"] = [{"fact": evil, "baseline": evil, "status": "under_test"}]
+    compared["hits"] = [{"side": evil, "rule": "missing", "point": evil, "metric": "", "text": evil}]
+    for mine in compared["sides"]:
+        mine["rows"][0].update(row=evil, point=evil)
+    files = sides_render.render(compared)
+    assert "<script>alert" not in files["index.html"] and "&lt;script&gt;alert" in files["index.html"]
+    assert "<script>" not in re.sub(r"`[^`]*`", "", files["report.md"])
+    lines = [line.replace("\\|", "") for line in files["report.md"].splitlines() if line.startswith("| ")]
+    assert {line.count("|") for line in lines} == {6}
+    ET.fromstring(files["junit.xml"])  # noqa: S314 our own text
+
+
+# -- the task and the playbook ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path) -> dict:
+    """A baseline and three candidates as runs in a folder of results."""
+    for place, (name, factor) in enumerate((("brd", 1.0), ("zram", 1.3), ("file", 1.0), ("loop", 0.7))):
+        make_runs.write_run(tmp_path / "results", measured(name, factor, place=place))
+    return {"results_dir": str(tmp_path / "results"), "testbed_id": "synthetic"}
+
+
+def test_the_task_writes_one_folder_and_fails_where_a_side_is_worse(tmp_path, here):
+    given = {
+        "baseline": {**here, "run_id": "brd"},
+        "candidates": [{"name": f"kind {name}", **here, "run_id": name} for name in ("zram", "file", "loop")],
+    }
+    first = task(tmp_path, **given)
+    folder = Path(here["results_dir"], "synthetic", "compare", "zram_file_loop-vs-brd")
+    assert first["changed"] and first["compare_dir"] == str(folder)
+    assert sorted(os.listdir(folder)) == sorted(compare_render.FILES) and "rows" not in first
+    assert [(mine["name"], mine["verdict"]) for mine in first["sides"]] == [
+        ("kind zram", "better"),
+        ("kind file", "no_difference"),
+        ("kind loop", "worse"),
+    ]
+    assert json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["schema"] == "storlab.sides/1"
+    stopped = task(tmp_path, **given, fail_on=["iops regression"])
+    assert stopped["failed"] and stopped["failure"]["code"] == "regression"
+    assert stopped["msg"].startswith(
+        f"1 figures of kind loop meet fail_on, first iops of backing-a {SMALL}: worse, by "
+    )
+    again = task(tmp_path, **given)
+    assert again["changed"]  # The gate stands on the page.
+    assert not task(tmp_path, **given)["changed"]
+    scrubbed = task(tmp_path, **given, scrub=True, output_dir=str(tmp_path / "out"))
+    page = Path(scrubbed["index"]).read_text(encoding="utf-8")
+    assert "target01" not in page and "synthetic" not in page and "kind zram" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"candidate": {"run_dir": "/x"}}, "testbed_candidates) are both given. Give candidate for one side"),
+        ({"candidates": None}, "both missing"),
+        ({"candidates": []}, "candidates is []."),
+        ({"candidates": ["zram"]}, "candidates is ['zram']. Give each candidate a name"),
+        ({"candidates": [{"name": "a", "run_dir": "/x"}, {"name": "a", "run_dir": "/y"}]}, "name is 'a'. It stands"),
+        ({"candidates": [{"name": "a", "run_id": "x"}]}, "candidates.a is "),
+    ],
+)
+def test_candidates_that_cannot_be_are_refused(tmp_path, here, changes, words):
+    given = {"baseline": {**here, "run_id": "brd"}, "candidates": [{"name": "a", **here, "run_id": "zram"}], **changes}
+    refused = task(tmp_path, **{key: value for key, value in given.items() if value is not None})
+    assert refused["failed"] and refused["failure"]["code"] == "bad_value" and words in refused["msg"]
+    assert not Path(here["results_dir"], "synthetic", "compare").exists()
+
+
+def test_the_playbook_takes_candidates_by_name(tmp_path, here):
+    words = {
+        "testbed_id": "synthetic",
+        "testbed_results_dir": here["results_dir"],
+        "testbed_baseline": "brd",
+        "testbed_candidates": {
+            "zram": "zram",
+            "copy": {"run_dir": f"{here['results_dir']}/synthetic/file"},
+            "loop": {"run_id": "loop"},
+        },
+    }
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(
+        yaml.safe_dump(
+            {"controllers": {"hosts": {"localhost": {"ansible_connection": "local"}}, "vars": words}}, sort_keys=False
+        ),
+        encoding="utf-8",
+    )
+    book = places.ROOT / "playbooks" / "compare.yml"
+    code, steps = ansible(tmp_path, book, "-i", str(inventory))
+    lines = steps[-1]["msg"].splitlines()
+    assert code == 0 and lines[0].split() == ["metric", "point", "baseline", "zram", "copy", "loop"]
+    assert lines[-1].endswith("/synthetic/compare/zram_file_loop-vs-brd/index.html")
+    for more, text in (
+        ({"testbed_candidate": "file"}, "both given"),
+        ({"testbed_candidates": ["zram", "file"]}, "Give each candidate a name"),
+    ):
+        code, steps = ansible(tmp_path, book, "-i", str(inventory), "-e", json.dumps(more))
+        assert code == 2 and text in steps[0]["msg"]
