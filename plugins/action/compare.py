@@ -60,7 +60,7 @@ class ActionModule(CollectionAction):
         if candidates is not None and not (
             isinstance(candidates, list)
             and candidates
-            and all(isinstance(one, dict) and "name" in one for one in candidates)
+            and all(isinstance(selector, dict) and "name" in selector for selector in candidates)
         ):
             raise bad_value(
                 "candidates",
@@ -74,7 +74,7 @@ class ActionModule(CollectionAction):
         rules = gate.rules(args["fail_on"], args["metrics"])
         given = _candidates(args)
         sides = [self._side("baseline", args["baseline"])]
-        sides += [self._side(f"candidates.{name}" if name else "candidate", one) for name, one in given]
+        sides += [self._side(f"candidates.{name}" if name else "candidate", selector) for name, selector in given]
         output_dir = self._output_dir(args, sides[1])
         names = [name for name, _selector in given]
         if args["scrub"]:
@@ -172,7 +172,7 @@ def _candidates(args: dict) -> list[tuple[str, dict]]:
         )
     if args["candidates"] is None:
         return [("", args["candidate"])]
-    names = [one["name"] for one in args["candidates"]]
+    names = [selector["name"] for selector in args["candidates"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise bad_value("candidates.name", twice[0], "It stands there twice; give each candidate a name of its own.")

@@ -214,11 +214,31 @@ counts:
       returned: always
       type: int
       sample: 0
+sides:
+  description:
+    - Of each of O(candidates), in that order, C(name) and what is returned of a single candidate, C(verdict), C(headline), C(counts), C(design), C(method),
+      C(machines), C(rows), C(unmatched), C(damaged), C(under_test_same), C(failed_points) and C(differences), all corrected for the others.
+    - A row has C(row) besides, what of its point is the same on all sides. Networks are in C(comparison.json).
+  returned: success, with O(candidates)
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: The candidate.
+      returned: always
+      type: str
+      sample: zram
+    verdict:
+      description: Over its figures, as V(verdict) over all.
+      returned: always
+      type: str
+      sample: better
+  sample: [{name: zram, verdict: better}, {name: file, verdict: worse}]
 design:
   description:
     - How the sides lie in time, by their start times. V(interleaved) when their repetitions took turns, V(alternating) when whole runs
       did, V(blocks) when one was measured after the other, V(unknown) when no start times are recorded.
-  returned: success
+  returned: success, with O(candidate)
   type: str
   sample: interleaved
 method:
@@ -228,7 +248,7 @@ method:
   sample: pairs
 rows:
   description: One row a point and metric. What could not be said is absent.
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   sample:
@@ -245,7 +265,7 @@ table:
   sample: ["| layer | IOPS |", "| backing-bench | 6958 |"]
 differences:
   description: Facts in which the two sides differ and that are under test, each with C(fact), C(baseline), C(candidate) and C(status).
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   contains:
@@ -279,13 +299,13 @@ machines:
   description:
     - Hosts that were themselves slower or faster on the candidate's side, by their reference beats, the greatest change first. Each has C(host),
       C(figure) (V(null_iops) or V(memory_copy_bytes_s)), C(change_percent) and C(p).
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   sample: [{host: hypervisor01, figure: null_iops, change_percent: -12.1, p: 0.0004}]
 networks:
   description: What the network alone carried on each side, before its points were measured.
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   contains:
@@ -301,24 +321,24 @@ networks:
       sample: "hypervisor01 to target01 (10.0.5.10): the network alone carried 9.41 Gbit/s there and 9.38 Gbit/s back, in 81.0 µs there and back."
 unmatched:
   description: Points and metrics that only one side has measured.
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   sample: [{point: guest-guest01 4k, metric: iops}]
 failed_points:
   description: Points that failed in either run and count in no figure.
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   sample: [{point: guest-guest01 4k, repetition: 2}]
 damaged:
   description: Files of the runs that could not be used.
-  returned: success
+  returned: success, with O(candidate)
   type: list
   elements: dict
   sample: [{file: points/x/result.json, reason: it is no JSON}]
 hits:
-  description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text).
+  description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text), and with O(candidates) C(side).
   returned: success
   type: list
   elements: dict

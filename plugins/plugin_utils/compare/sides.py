@@ -136,7 +136,7 @@ def _chosen(
     if unlike:
         first = next(iter(unlike.values()))
         raise Failure(
-            first.code,
+            "unlike_runs",
             " ".join(failure.what for failure in unlike.values()),
             first.remedy,
             sides={name: failure.details["differences"] for name, failure in unlike.items()},
