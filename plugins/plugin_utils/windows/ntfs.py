@@ -220,6 +220,16 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents:
         if disk is None or disk["style"] == "RAW":
             continue
         refuse_disk(disk, f"Datastore {name}", unique_id=unique_id)
+        parts = [part for part in disk["partitions"] if part["type"] != RESERVED]
+        if len(parts) > 1 and not discard_contents:
+            # One is the datastore. What is in those without a drive letter nobody can say.
+            raise Failure(
+                "datastore_not_empty",
+                f"Disk {disk['number']} of datastore {name} has {len(parts)} partitions, and this testbed made one.",
+                "Remove those that are not its own, or set datastore_discard_contents to true.",
+                number=disk["number"],
+                entries=[f"partition {part['number']}" for part in parts],
+            )
         for part in disk["partitions"]:
             volume = volume_of(state, part["letter"].upper()) if part["letter"] else None
             if volume and volume["filesystem"] and volume["label"] != memory["labels"][name]:

@@ -1,11 +1,15 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Targets, virtual disks, files and sessions of others on a Windows host, however alike their names and marks, are in no plan of removal; all of ours are."""
+"""Targets, virtual disks, files, sessions, disks and volumes of others on a Windows host, however alike their names and marks, are in no plan of removal;
+all of ours are."""
 
 from __future__ import annotations
 
-from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ramdisk, session, target
+import copy
+
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import ntfs, ramdisk, session, target
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows.host import (
     INITIATOR_SERVICE,
     TARGET_SERVICE,
@@ -127,3 +131,117 @@ def test_sessions(ours, foreign, was_stopped, lost):
     assert ended == ([] if lost else [{"Iqn": iqn, "Id": known} for iqn, known in own.items()])
     # A service that others use goes on.
     assert any(step["script"] == "service_stop" for step in steps) == (was_stopped and not foreign)
+
+
+LABELS = st.sampled_from(
+    (
+        "storlab-id-ds1",
+        "storlab-id-ds1",
+        "storlab-id-ds1",
+        "storlab-id-ds10",
+        "STORLAB-ID-DS1",
+        "storlab-id2-ds1",
+        "",
+        "Data",
+    )
+)
+PARTITIONS = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(("Basic", "Reserved")),
+        "letter": st.booleans(),
+        "label": LABELS,
+        "filesystem": st.sampled_from(("NTFS", "")),
+        "entries": st.sets(
+            st.sampled_from(
+                ("storlab-benchmark.dat", "System Volume Information", "notes.txt", "storlab-benchmark.dat.old")
+            )
+        ),
+    }
+)
+
+
+@CASES
+@given(
+    own=st.tuples(
+        st.just("60003FF4AA"), st.sampled_from(("GPT", "RAW")), st.none(), st.lists(PARTITIONS, min_size=1, max_size=3)
+    ),
+    foreign=st.lists(
+        st.tuples(
+            st.sampled_from(("60003FF4AA0", "60003FF4A", "60003ff4aa", "")),
+            st.sampled_from(("RAW", "GPT", "MBR")),
+            st.sampled_from((None, "boot", "system", "clustered", "page_file")),
+            st.lists(PARTITIONS, max_size=3),
+        ),
+        max_size=3,
+        unique_by=lambda disk: disk[0],
+    ),
+    first=st.booleans(),
+    kind=st.sampled_from((None, None, None, "boot", "clustered")),
+    built=st.sampled_from((True, True, False)),
+    discard=st.booleans(),
+)
+def test_datastores(own, foreign, first, kind, built, discard):
+    """The disk that was made to carry one, by its whole unique id, and only while it carries that one alone."""
+    own = (*own[:2], kind, own[3])
+    there = [own, *foreign] if first else [*foreign, own]
+    letters, disks, volumes = iter("DEFGHIJKLMNOPQRSTUVWXYZ"), [], []
+    for number, (unique_id, style, kind, parts) in enumerate(there):
+        partitions = []
+        for place, part in enumerate(parts if style != "RAW" else [], start=1):
+            letter = next(letters) if part["letter"] and part["type"] == "Basic" else ""
+            partitions.append(
+                {"number": place, "type": part["type"], "size_bytes": 1 << 20, "letter": letter, "folders": []}
+            )
+            if letter:
+                entries = [{"name": name, "size_bytes": 1} for name in sorted(part["entries"])]
+                volumes.append(
+                    {
+                        "letter": letter,
+                        "label": part["label"],
+                        "filesystem": part["filesystem"],
+                        "size_bytes": 1 << 20,
+                        "entries": entries,
+                    }
+                )
+        flags = {name: name == kind for name in ("boot", "system", "clustered", "page_file")}
+        disks.append(
+            {
+                "number": number,
+                "unique_id": unique_id,
+                "style": style,
+                "size_bytes": 64 << 20,
+                "offline": False,
+                "offline_reason": "",
+                "read_only": False,
+                "partitions": partitions,
+                **flags,
+            }
+        )
+    state = {"disks": disks, "volumes": volumes}
+    memory = {"disks": {"ds1": "60003FF4AA"}, "labels": {"ds1": "storlab-id-ds1"}} if built else {}
+    before = copy.deepcopy(state)
+    mine = [
+        (number, disk) for number, disk in enumerate(there) if disk[0] == "60003FF4AA" and disk[1] != "RAW" and built
+    ]
+    basic = [part for _number, disk in mine for part in disk[3] if part["type"] == "Basic"]
+    seen = [part for part in basic if part["letter"]]
+    labelled = all(part["label"] == "storlab-id-ds1" for part in seen if part["filesystem"])
+    empty = not any(part["entries"] & {"notes.txt", "storlab-benchmark.dat.old"} for part in seen)
+    allowed = labelled and not any(disk[2] for _number, disk in mine) and (discard or (empty and len(basic) <= 1))
+    try:
+        steps = ntfs.absent_plan(state, memory, discard)
+    except Failure as failure:
+        assert mine and not allowed
+        assert failure.code in (
+            "datastore_foreign",
+            "datastore_not_empty",
+            "disk_boot",
+            "disk_system",
+            "disk_clustered",
+            "disk_page_file",
+        )
+        steps = []
+    else:
+        assert allowed or not mine
+        assert [step["parameters"] for step in steps] == [{"Number": number} for number, _disk in mine]
+    assert state == before
