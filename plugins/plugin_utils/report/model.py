@@ -13,6 +13,7 @@ from typing import Any
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS, down
+from ...module_utils.lab import links
 from ...module_utils.result import histogram
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
@@ -691,6 +692,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
                 }
             )
     flags += _backing_flags(report.layers)
+    flags += _link_flags(environments)
     flags += [
         {"level": "warning", "text": beats.moved_words(move)}
         for move in report.beats
@@ -768,6 +770,17 @@ def _backing_flags(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
             flags.append({"level": "warning", "text": text})
         if array.get("resync") == "skipped":
             text = f"{layer['name']}: the members of the RAID array were taken for equal, and never made so."
+            flags.append({"level": "note", "text": text})
+    return flags
+
+
+def _link_flags(environments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Whose network was made slower on purpose."""
+    flags = []
+    for host, fingerprint in sorted(environments.items()):
+        shaped = links.in_words(str(((fingerprint or {}).get("kernel") or {}).get("command_line") or ""))
+        if shaped:
+            text = f"{host}: what it sends was shaped on purpose: {shaped}."
             flags.append({"level": "note", "text": text})
     return flags
 
