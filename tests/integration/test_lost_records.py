@@ -15,8 +15,11 @@ from pathlib import Path
 
 import actions
 import pytest
+import show_testbed
+import yaml
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, daemon, mounts, ramdisk, record, tgt
+from places import ROOT
 from unchanged import differences, refused
 
 MIB = 1 << 20
@@ -180,3 +183,53 @@ def test_a_disk_of_somebody_else_that_has_the_number_of_ours_stays(testbed, tmp_
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
         assert mounts.mounted_at(mounts.read(), str(testbed.run_dir / TESTBED / "ramdisk")) is None
+
+
+@pytest.fixture
+def claimed():
+    """A record that nothing stands behind, of a testbed of this test alone."""
+    kept = record.Record(f"claims-{os.getpid()}", "raid")
+    kept.data = {"arrays": {"r": {"uuid": "u-1"}}}
+    kept.save()
+    yield kept
+    kept.remove()
+
+
+def test_the_playbooks_part_keeps_restores_and_forgets(claimed, tmp_path):
+    """As teardown asks for it: after all of it nothing is claimed any more, after a part of it the rest is."""
+    local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+    lab = {
+        "testbed_id": os.path.basename(claimed.folder),
+        "testbed": {"disks": [{"name": "one", "size": "1MiB"}]},
+        "testbed_state_dir": str(tmp_path / "state"),
+        "testbed_results_dir": str(tmp_path / "results"),
+    }
+    hosts = {"targets": {"hosts": {"t1": {"testbed_address": "127.0.0.1"}}}, "clients": {"hosts": {"c1": None}}}
+    inventory = tmp_path / "lab.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"vars": {**local, **lab}, "children": hosts}}), encoding="utf-8")
+    teardown = yaml.safe_load((ROOT / "playbooks" / "teardown.yml").read_text(encoding="utf-8"))
+    asked = [
+        entry["vars"]["claims_state"]
+        for entry in teardown
+        if entry.get("ansible.builtin.import_playbook") == "claims.yml"
+    ]
+    assert asked[0] == "restored" and len(asked) == 2
+    book = tmp_path / "book.yml"
+
+    def play(state: str, *options: str) -> str:
+        parts = [{"import_playbook": str(ROOT / "playbooks" / f"{name}.yml")} for name in ("check", "claims")]
+        book.write_text(yaml.safe_dump([parts[0], {**parts[1], "vars": {"claims_state": state}}]), encoding="utf-8")
+        returned, document, errors = show_testbed.run(inventory, *options, playbook=str(book))
+        assert returned == 0, (document, errors)
+        return json.dumps(document)
+
+    copies = [tmp_path / "state" / "claims" / f"{host}.json" for host in ("c1", "t1")]
+    play("kept")
+    assert all(path.is_file() for path in copies)
+    os.unlink(claimed.path)
+    # Both hosts are this machine, so the first one that comes finds that it is lost.
+    assert '"restored": ["raid"]' in play("restored") and os.path.exists(claimed.path)
+    play(asked[1], "--tags", "target")
+    assert all(path.is_file() for path in copies)
+    play(asked[1])
+    assert not any(path.exists() for path in copies)
