@@ -101,11 +101,19 @@ def test_examples_of_compare_run(root, tmp_path):
         results = make_runs.results(5, rates, seed=seed, run_id=run_id, start=3600 * (1 + seed))
         folder = make_runs.write_run(tmp_path / "made", results)
         shutil.copytree(folder, tmp_path / "results" / "embedded" / run_id)
+    kinds = [
+        {**result, "variant": variant, "point_id": f"{result['point_id']}.{variant}"}
+        for variant, rate in (("brd", 9100), ("zram", 9900), ("tmpfs", 9500), ("file", 9300))
+        for result in make_runs.results(5, {("target-bench", workload): rate}, run_id="kinds")
+    ]
+    folder = make_runs.write_run(tmp_path / "made", kinds)
+    shutil.copytree(folder, tmp_path / "results" / "embedded" / "kinds")
     play(root, tmp_path, examples(root, "compare"))
     assert sorted(path.name for path in (tmp_path / "results" / "embedded" / "compare").iterdir()) == [
         "after-vs-before",
         "after.initiator-bench-vs-after.target-bench",
         "b1_b2_b3-vs-a1_a2_a3",
+        "kinds.zram_kinds.tmpfs_kinds.file-vs-kinds.brd",
     ]
 
 
