@@ -35,28 +35,34 @@ class Beside(NamedTuple):
 def extremes(results: Sequence[dict[str, Any]], names: Sequence[str]) -> Beside | None:
     """The layer with the most IOPS against the one with the least, of these; None when fewer than two did the same workload.
 
-    results: measured ones. With more than two layers the interval is of these two as if no others had been measured, so it is left out.
+    results: measured ones. Layers that share no workload with the others are left out: the largest group that shares some is taken. With more than two
+    layers the interval is of these two as if no others had been measured, so it is left out.
     """
     rates: dict[str, dict[str, dict[int, float]]] = {name: defaultdict(dict) for name in names}
     for result in results:
         iops = (result.get("total") or {}).get("iops")
         if result["layer"] in rates and isinstance(iops, (int, float)) and iops > 0:
             rates[result["layer"]][result["workload_id"]][result["repetition"]] = math.log(iops)
-    common = set.intersection(*(set(of_layer) for of_layer in rates.values())) if rates else set()
-    if len(names) < 2 or not common:
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for workload in sorted({workload for of_layer in rates.values() for workload in of_layer}):
+        groups.setdefault(tuple(name for name in names if workload in rates[name]), []).append(workload)
+    together = max(groups, key=lambda group: (len(group), len(groups[group])), default=())
+    if len(together) < 2:
         return None
+    common = groups[together]
+    rates = {name: rates[name] for name in together}
     means = {
-        name: statistics.fmean(statistics.fmean(of_layer[workload].values()) for workload in sorted(common))
+        name: statistics.fmean(statistics.fmean(of_layer[workload].values()) for workload in common)
         for name, of_layer in rates.items()
     }
-    least, most = min(names, key=lambda name: means[name]), max(reversed(names), key=lambda name: means[name])
-    by_workload = [_differences(rates[most][workload], rates[least][workload]) for workload in sorted(common)]
+    least, most = min(together, key=lambda name: means[name]), max(reversed(together), key=lambda name: means[name])
+    by_workload = [_differences(rates[most][workload], rates[least][workload]) for workload in common]
     middles = [statistics.fmean(differences) for differences in by_workload]
     return Beside(
         most,
         least,
         math.exp(statistics.fmean(middles)),
-        _interval(by_workload) if len(names) == 2 else None,
+        _interval(by_workload) if len(together) == 2 else None,
         (math.exp(min(middles)), math.exp(max(middles))),
         len(common),
     )

@@ -853,7 +853,8 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
             "These are imported results: nothing says what their I/O went through, so no layer is set against another."
         )
     if report.beside:
-        return _beside_sentence(report.beside)
+        single = " With one repetition nothing says whether that is noise." if report.repetitions[1] == 1 else ""
+        return f"{_beside_sentence(report.beside)}{single}"
     measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
     if step is None and len(measured) == 1:
         return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."

@@ -80,6 +80,13 @@ def test_a_single_repetition_has_no_interval_and_three_layers_none_either():
     assert (sides.most, sides.least, sides.between) == ("b", "a", None)
 
 
+def test_a_layer_that_did_other_workloads_is_left_out():
+    rates = {"surface": {"4k": [7]}, "2 drives": {"128k": [11], "1m": [3]}, "4 drives": {"128k": [22], "1m": [12]}}
+    sides = extremes(points(rates), list(rates))
+    assert (sides.most, sides.least, sides.workloads) == ("4 drives", "2 drives", 2)
+    assert sides.ratio == pytest.approx(math.sqrt(8))
+
+
 def test_no_common_workload_or_one_layer_says_nothing():
     assert extremes(points({"a": {"4k": [10]}, "b": {"64k": [30]}}), ["a", "b"]) is None
     assert extremes(points({"a": {"4k": [10]}}), ["a"]) is None
