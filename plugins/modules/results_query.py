@@ -13,7 +13,7 @@ description:
     summarises them in groups.
   - Uses the index of each run, a cache that is brought up to date first. What changed is read again, an index that is missing or damaged is made anew, so
     the figures are those of the files.
-  - A group may hold different workloads, and RV(groups.workloads) says how many. It is a summary and no verdict; M(storlab.testbed.compare) judges.
+  - A group may hold different workloads, and RV(groups[].workloads) says how many. It is a summary and no verdict; M(storlab.testbed.compare) judges.
   - Runs on the controller. No host of the testbed is needed.
 options:
   run_dir:
