@@ -58,7 +58,8 @@ def test_counters_find_the_delay_below_the_initiators_disk(report):
     )
     above, below = shares["parts"]
     assert above["layers"] == ["datastore-ds1"] and below["layers"][0] == "initiator-ds1"
-    assert below["own_ns"] >= DELAY_MS * 1e6 and below["share"] > 0.5
+    # By the requests that the disk was given in the counted seconds: the engine's own rate is of the whole run, and may have faltered in these.
+    assert below["at_ns"] / below["ios_per_io"] >= DELAY_MS * 1e6 and below["own_ns"] > (above["own_ns"] or 0)
     assert above["own_ns"] is None or above["own_ns"] < DELAY_MS * 1e6
 
 
