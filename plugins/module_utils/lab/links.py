@@ -15,12 +15,8 @@ from typing import Any
 from ..core.failure import bad_value
 
 WORD = "storlab.link="
-# word of the variable: (most, unit for a person, how netem names it)
-LIMITS = {
-    "rate_mbit": (100_000.0, "Mbit/s", "rate"),
-    "delay_ms": (10_000.0, "ms", "delay"),
-    "loss_percent": (50.0, "%", "loss"),
-}
+# word of the variable: (most, unit)
+LIMITS = {"rate_mbit": (100_000.0, "Mbit/s"), "delay_ms": (10_000.0, "ms"), "loss_percent": (50.0, "%")}
 
 
 def check(links: Any, machines: Sequence[str]) -> None:
@@ -38,7 +34,7 @@ def check(links: Any, machines: Sequence[str]) -> None:
         seen.add(name)
         if not set(link) & set(LIMITS):
             raise bad_value(variable, link, f"Say at least one of {', '.join(LIMITS)}.")
-        for key, (most, unit, _netem) in LIMITS.items():
+        for key, (most, unit) in LIMITS.items():
             _number(f"{variable} {key}", link.get(key, 0), most, unit, key == "rate_mbit" and key in link)
 
 
@@ -66,7 +62,7 @@ def kernel_word(links: Any, machines: Sequence[str], name: str) -> str:
 
 
 def in_words(command_line: str) -> str:
-    """'1 ms later, 2 % lost, 100 Mbit/s' of a kernel command line; empty of one that shapes nothing."""
+    """'1 ms later, 2 % lost, at most 100 Mbit/s' of a kernel command line; empty of one that shapes nothing."""
     for word in command_line.split():
         if word.startswith(WORD):
             words = dict(zip(*[iter(word[len(WORD) :].split(","))] * 2))

@@ -25,7 +25,7 @@ from .host import read_text
 from .lio import CONFIGFS
 from .record import RUN_DIR, Record
 
-# Salted hashes and digests of secrets. A teardown needs none of them, and the controller's copy lies beside the results.
+# Salted hashes and digests of secrets. A teardown needs none of them, so the controller keeps none.
 SECRETS = ("accounts", "logins")
 
 
