@@ -16,6 +16,7 @@ import glob
 import ipaddress
 import os
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -184,7 +185,11 @@ def parse_states(text: str) -> set[str]:
 
 
 def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | None, text: str | None) -> list[Any]:
-    """Steps for all exports. current: {threads, versions, started: as recorded or None, file, etab, ours: {(path, client)}}"""
+    """Steps for all exports.
+
+    current: {threads, versions, started: as recorded or None, file, etab, ours: {(path, client)}, others: {(path, client)} that came since the server
+    was started and that no testbed claims}.
+    """
     steps: list[Any] = []
 
     def add(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
@@ -211,6 +216,15 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
                 versions=sorted(current["versions"]),
             )
     changed = bool(server and started and runs and started != server)
+    stops = bool(started and (changed or not server))
+    if stops and current["others"]:
+        shared = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
+        raise Failure(
+            "nfs_server_shared",
+            f"The NFS server that this testbed started would be stopped, but somebody else exports {shared} by it.",
+            "Withdraw that export first (exportfs -u), or leave the server as it is.",
+            exports=[{"path": path, "client": client} for path, client in sorted(current["others"])],
+        )
     for path, client in sorted(current["ours"] - set(described)):
         if (path, client) in current["etab"]:
             add(
@@ -222,7 +236,7 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
             )
     if current["file"] != text:
         add("write_file" if text else "remove_file", "file of exports", current["file"], text)
-    if started and (changed or not server):
+    if stops:
         add("stop_server", "NFS server", _server_text(started), None)
     if server and (changed or not runs):
         add("start_server", "NFS server", None, _server_text(server))
@@ -268,14 +282,23 @@ class Exports:
         return {(path, client) for path, clients in self.record.data.get("exports", {}).items() for client in clients}
 
     def current(self) -> dict[str, Any]:
+        etab = parse_etab(read_text(ETAB, default=""))
         return {
             "threads": int(read_text(f"{NFSD}/threads", default="0") or 0),
             "versions": parse_versions(read_text(f"{NFSD}/versions", default="")),
             "started": self.record.data.get("server"),
             "file": read_file(self.file),
-            "etab": parse_etab(read_text(ETAB, default="")),
+            "etab": etab,
             "ours": self.ours,
+            "others": self._others(etab),
         }
+
+    def _others(self, etab: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+        """What is announced that no testbed claims, without what was when the server was started: nobody relied on that."""
+        if self.record.has_heirs():
+            return set()
+        before = self.record.data.get("announced_before", [])
+        return {key for key in set(etab) - self.ours if argument(*key) not in before}
 
     # -- refuse
 
@@ -378,6 +401,8 @@ class Exports:
     def _start(self, server: dict[str, Any]) -> None:
         before = loaded_modules()
         self.record.data["server"] = server
+        announced = set(parse_etab(read_text(ETAB, default="")))
+        self.record.data["announced_before"] = sorted(argument(*key) for key in announced - self.ours)
         self.record.save()
         try:
             load_module("nfsd", provides=NFSD)
@@ -420,7 +445,7 @@ class Exports:
 
     def _stop(self) -> None:
         """Stop what was started; what other testbeds still use becomes theirs to stop."""
-        kept = {key: self.record.data[key] for key in ("server", "daemons", "mounted") if self.record.data.get(key)}
+        kept = {key: self.record.data[key] for key in ("server", "daemons", "mounted", "announced_before") if self.record.data.get(key)}
         if self.record.has_heirs():
             self.record.bequeath(**kept)
         else:

@@ -37,7 +37,7 @@ def wanted(*clients, layer=None, **change) -> list:
 
 
 def current(**change) -> dict:
-    bare = {"threads": 0, "versions": set(), "started": None, "file": None, "etab": {}, "ours": set()}
+    bare = {"threads": 0, "versions": set(), "started": None, "file": None, "etab": {}, "ours": set(), "others": set()}
     return {**bare, **change}
 
 
@@ -282,6 +282,7 @@ def params(testbed_id="lab", state="present", **change) -> dict:
 
 def test_what_was_made_goes_exactly(host, tmp_path):
     said, ended, _started = host
+    (tmp_path / "etab").write_text("".join(ETAB.splitlines(keepends=True)[1:]), encoding="utf-8")
     made = nfs_export.ensure(params(), check_mode=False)
     assert made["changed"] and [layer["name"] for layer in made["layers"]] == ["target-share"]
     assert made["layers"][0]["path"] is None and made["layers"][0]["parent"] == "datastore-ds1"
@@ -321,6 +322,36 @@ def test_the_last_testbed_stops_the_server(host, tmp_path):
     assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010]
 
 
+ANNOUNCED = "/home\t192.168.7.0/24(ro,sync)\n"
+
+
+@pytest.mark.parametrize("change", [{"state": "absent"}, {"versions": ["3", "4.2"]}], ids=["stop", "restart"])
+def test_a_server_that_somebody_else_exports_by_is_not_stopped(host, tmp_path, change):
+    said, ended, _started = host
+    nfs_export.ensure(params(), check_mode=False)
+    (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
+    (tmp_path / "nfsd" / "versions").write_text("-2 -3 +4 +4.1 +4.2\n", encoding="utf-8")
+    (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
+    del said[:]
+    for check_mode in (True, False):
+        with refused(tmp_path, said, ended, match=r"/home to 192\.168\.7\.0/24") as caught:
+            nfs_export.ensure(params(**change), check_mode=check_mode)
+        assert caught.value.code == "nfs_server_shared"
+    assert not said and not ended
+    (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n", encoding="utf-8")
+    nfs_export.ensure(params(state="absent"), check_mode=False)
+    assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010]
+
+
+def test_what_was_announced_before_the_server_was_started_does_not_hold_it(host, tmp_path):
+    said, ended, _started = host
+    (tmp_path / "etab").write_text(ANNOUNCED, encoding="utf-8")
+    nfs_export.ensure(params(), check_mode=False)
+    (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
+    nfs_export.ensure(params(state="absent"), check_mode=False)
+    assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010] and not (tmp_path / "run").exists()
+
+
 def test_a_daemon_that_ran_already_is_left_alone(host):
     said, ended, started = host
     started["rpc.mountd"] = [17]
@@ -332,7 +363,7 @@ def test_a_daemon_that_ran_already_is_left_alone(host):
 
 def test_what_a_client_has_open_is_not_withdrawn(host, tmp_path, monkeypatch):
     nfs_export.ensure(params(), check_mode=False)
-    (tmp_path / "etab").write_text(ETAB, encoding="utf-8")
+    (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n", encoding="utf-8")
     monkeypatch.setattr(nfs_export.mounts, "read", lambda: [{"mount_point": PATH, "numbers": "1:31"}])
     monkeypatch.setattr(nfs_export, "open_on", lambda client: {"1:31"} if client == "10.0.5.21" else set())
     monkeypatch.setattr(nfs_export.Exports.refuse_used, "__defaults__", (0,))
