@@ -445,7 +445,11 @@ class Exports:
 
     def _stop(self) -> None:
         """Stop what was started; what other testbeds still use becomes theirs to stop."""
-        kept = {key: self.record.data[key] for key in ("server", "daemons", "mounted", "announced_before") if self.record.data.get(key)}
+        kept = {
+            key: self.record.data[key]
+            for key in ("server", "daemons", "mounted", "announced_before")
+            if self.record.data.get(key)
+        }
         if self.record.has_heirs():
             self.record.bequeath(**kept)
         else:
