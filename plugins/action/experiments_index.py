@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+from collections.abc import Iterator
 from typing import ClassVar
 from urllib.parse import quote
 
@@ -17,6 +19,13 @@ from ..plugin_utils.report.pages import apply, plan, text_of
 from ..plugin_utils.store import load
 
 FOLDER = "experiments"
+PUBLISHED = {
+    "metric": {"type": "str", "choices": ["tpm", "nopm"], "required": True},
+    "value": {"type": "float", "required": True},
+    "unit": {"type": "str", "required": True},
+    "where": {"type": "str", "required": True},
+    "note": {"type": "str"},
+}
 
 
 class ActionModule(CollectionAction):
@@ -35,6 +44,7 @@ class ActionModule(CollectionAction):
                 "started_utc": {"type": "str", "required": True},
                 "finished_utc": {"type": "str", "required": True},
                 "words": {"type": "dict", "default": {}},
+                "published": {"type": "list", "elements": "dict", "default": [], "options": PUBLISHED},
                 "log": {"type": "path", "required": True},
             },
         },
@@ -72,8 +82,23 @@ def _outcome(results_dir: str, folder: str, experiment: dict) -> experiments.Out
             report = model.build(load.read_run(run_dir))
             page = os.path.join(run_dir, "report", "index.html")
             # What was measured before an experiment failed may have no report of its own.
-            return experiments.Outcome(report, _href(page, folder) if os.path.exists(page) else "", testbed_id)
+            href = _href(page, folder) if os.path.exists(page) else ""
+            return experiments.Outcome(report, href, testbed_id, tuple(_comparisons(run_dir, folder)))
     return None
+
+
+def _comparisons(run_dir: str, folder: str) -> Iterator[dict[str, str]]:
+    """{headline, href} of what was compared within this run: layers or variants, not other runs."""
+    compared_in = os.path.join(os.path.dirname(run_dir), "compare")
+    for name in sorted(os.listdir(compared_in)) if os.path.isdir(compared_in) else ():
+        page = os.path.join(compared_in, name, "index.html")
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(os.path.join(compared_in, name, "comparison.json"), encoding="utf-8") as handle:
+                compared = json.load(handle)
+            candidates = [side["candidate"] for side in compared.get("sides", [compared])]
+            runs = {side["run_id"] for side in (compared["baseline"], *candidates)}
+            if runs == {os.path.basename(run_dir)} and os.path.isfile(page):
+                yield {"headline": str(compared["headline"]), "href": _href(page, folder)}
 
 
 def _href(path: str, folder: str) -> str:

@@ -10,7 +10,7 @@ short_description: Writes one page of several experiments, those that failed amo
 version_added: 0.4.0
 description:
   - Says of each experiment what it is, when it ran, how many points were measured and how many failed, whether it was scaled down, on what machines it
-    ran, what its report says first, and what was published beside what was measured.
+    ran, what its report says first, what was compared within its run, and what was published beside what was measured.
   - An experiment that failed is on the page with the messages of the tasks that failed, read from the output of C(ansible-playbook). What was measured
     before is there, too.
   - The page is C(experiments/index.html) in the folder of the results, one self-contained HTML file that links the reports, with C(index.json) beside it.
@@ -61,6 +61,34 @@ options:
         description: What the inventory says of it, shown where it was scaled down.
         type: dict
         default: {}
+      published:
+        description:
+          - Figures of the load of a database that were published of it. They stand on the page beside what was measured, or with the words that nothing was.
+          - The figures of its I/O, and of a load that it did measure, the run itself knows.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          metric:
+            description: Transactions of all kinds a minute, or New-Orders.
+            type: str
+            choices: [tpm, nopm]
+            required: true
+          value:
+            description: The figure.
+            type: float
+            required: true
+          unit:
+            description: Its unit.
+            type: str
+            required: true
+          where:
+            description: What it was measured on.
+            type: str
+            required: true
+          note:
+            description: What is to be known of it.
+            type: str
       log:
         description: File with what C(ansible-playbook) said, written with C(callback_result_format=json).
         type: path

@@ -27,6 +27,14 @@ LEAST = {
     "e5": {"backing-e5": 12},
 }
 
+# What each compares within its run: the names of the sides that are set against a baseline. Of two sides one has no name.
+COMPARED = {
+    "e1": ["datastore on the RAM disk", "RAM disk"],
+    "e2": ["over iSCSI", "over NFS"],
+    "e4": [None],
+    "e5": ["3 drives"],
+}
+
 
 def read(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
@@ -78,6 +86,18 @@ def test_measured_figures_stand_beside_published_ones(run):
     rows = page.partition('sortable published"')[2].partition("</table>")[0].split("<tr")[2:]
     # Published, and at least one that was measured.
     assert any(len(re.findall(r'value="[0-9.]+"', row)) >= 1 for row in rows)
+
+
+def test_what_it_compares_is_on_the_page_and_has_all_that_both_sides_measured(run):
+    (row,) = read(RESULTS / "experiments/index.json")["experiments"]
+    pages = [(RESULTS / "experiments" / comparison["href"]).resolve() for comparison in row.get("comparisons", [])]
+    assert len(pages) == (NAME in COMPARED) and all(page.is_file() for page in pages)
+    for page in pages:
+        compared = read(page.with_name("comparison.json"))
+        sides = compared.get("sides", [compared])
+        assert [side.get("name") for side in sides] == COMPARED[NAME]
+        for side in sides:
+            assert side["rows"] and not side["failed"] and not side["unmatched"] and not side["under_test_same"]
 
 
 def test_no_machine_and_no_state_of_it_is_left(host):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from typing import Any
 
 from ...module_utils.core import units
@@ -68,18 +69,19 @@ def _device(group: list[dict[str, Any]]) -> dict[str, Any]:
     return {name: statistics.fmean(values) for name, values in rates.items()}
 
 
-def published(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """[{where, note, and tpm, nopm where given}] of what the run's requests say that others have published of such a load, each once."""
-    places: dict[tuple[str, str], dict[str, Any]] = {}
+def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[str, Any]]:
+    """[{where, note, and tpm, nopm where given}] of what others have published of such a load, each once.
+
+    record: of a run, whose requests say it. known: what is known beside it, as a request says it.
+    """
+    figures = list(known)
     for request in record.get("requests") or []:
-        for figure in (request.get("published") if isinstance(request, dict) else None) or []:
-            if (
-                isinstance(figure, dict)
-                and figure.get("metric") in RATES
-                and isinstance(figure.get("value"), (int, float))
-            ):
-                where, note = (str(figure.get(key) or "") for key in ("where", "note"))
-                places.setdefault((where, note), {"where": where, "note": note})[figure["metric"]] = figure["value"]
+        figures += (request.get("published") if isinstance(request, dict) else None) or []
+    places: dict[tuple[str, str], dict[str, Any]] = {}
+    for figure in figures:
+        if isinstance(figure, dict) and figure.get("metric") in RATES and isinstance(figure.get("value"), (int, float)):
+            where, note = (str(figure.get(key) or "") for key in ("where", "note"))
+            places.setdefault((where, note), {"where": where, "note": note})[figure["metric"]] = figure["value"]
     return list(places.values())
 
 
@@ -119,6 +121,31 @@ def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | 
         described = words(f"published{'; ' if figure['note'] else ''}{figure['note']}")
         fields.append(("", figure["where"], [described, *values, *[words("")] * (len(head) - 4)]))
     return Table("Loads of a database", head, fields) if fields else None
+
+
+def beside(figures: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Table | None:
+    """What others have published, a figure a row, beside what was measured of it; None where nothing was published.
+
+    figures: as published makes them. rows: [{layer, workload_id, tpm, nopm}], empty where no load was measured.
+    """
+    layers = [row["layer"] for row in rows]
+    columns = [
+        row["layer"] if layers.count(row["layer"]) == 1 else f"{row['layer']}, {row['workload_id']}" for row in rows
+    ]
+    head = [
+        ("Metric", False),
+        ("What", False),
+        ("Where", False),
+        ("Published", True),
+        *((column, True) for column in columns or ["Measured"]),
+    ]
+    fields = []
+    for figure in figures:
+        for name in (name for name in RATES if name in figure):
+            values = [words(figure["note"]), words(figure["where"]), cell(figure[name], f"{figure[name]:.0f}")]
+            values += [cell(row[name], f"{row[name]:.0f}") for row in rows] or [words("not measured", "n absent")]
+            fields.append(("", name.upper(), values))
+    return Table("Published loads of a database", head, fields, "published") if fields else None
 
 
 def _figures(row: dict[str, Any]) -> list[Field]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ...module_utils.core import units
-from . import render, views
+from . import databases, render, views
 from .markup import asset, fill, style
 from .model import Report
 
@@ -36,11 +36,13 @@ OF_ITEMS = ("One or more items failed", "All items failed")
 
 
 class Outcome(NamedTuple):
-    """What an experiment has left: its results, where the page of them lies (empty: there is none), and the testbed that it was measured on."""
+    """What an experiment has left: its results, where the page of them lies (empty: there is none), the testbed that it was measured on, and what was
+    compared within its run, each {headline, href}."""
 
     report: Report
     href: str
     testbed_id: str
+    comparisons: tuple[dict[str, str], ...] = ()
 
 
 # -- what failed -----------------------------------------------------------------------------------------------------
@@ -95,8 +97,9 @@ def _message(result: str) -> str:
 def build(experiments: list[dict[str, Any]], outcomes: dict[str, Outcome]) -> dict[str, Any]:
     """The content of index.json: {schema, experiments}.
 
-    experiments, in their order: {name, title, run_id, rc, attempts, started_utc, finished_utc, words (what the inventory says of it), log (text),
-    log_href}. outcomes: name -> what it has left, absent where it has left no readable result. What is not known of an experiment is absent.
+    experiments, in their order: {name, title, run_id, rc, attempts, started_utc, finished_utc, words (what the inventory says of it), published (loads
+    of a database, of which a run that measured none does not know; may be absent), log (text), log_href}. outcomes: name -> what it has left, absent
+    where it has left no readable result. What is not known of an experiment is absent.
     """
     return {
         "schema": SCHEMA,
@@ -128,8 +131,20 @@ def _row(experiment: dict[str, Any], outcome: Outcome | None) -> dict[str, Any]:
             mind=[flag["text"] for flag in report.flags if flag["level"] == "warning"],
             notes=[flag["text"] for flag in report.flags if flag["level"] != "warning"],
             **({"report": outcome.href} if outcome.href else {}),
+            **({"comparisons": list(outcome.comparisons)} if outcome.comparisons else {}),
+            **_database(report, experiment.get("published") or []),
         )
     return row
+
+
+def _database(report: Report, known: list[dict[str, Any]]) -> dict[str, Any]:
+    """{database: {published, measured}} where a load of a database was published; measured is empty where the run has none."""
+    published = databases.published(report.record, known)
+    measured = [
+        {key: load[key] for key in ("layer", "workload_id", "repetitions", *databases.RATES)}
+        for load in report.databases
+    ]
+    return {"database": {"published": published, "measured": measured}} if published else {}
 
 
 def _between(started: str, finished: str) -> int:
@@ -163,10 +178,16 @@ def html(index: dict[str, Any], outcomes: dict[str, Outcome]) -> str:
     published = {
         name: views.published(outcome.report, views.Choices(outcome.report)) for name, outcome in outcomes.items()
     }
+    loads = {
+        row["name"]: databases.beside(row["database"]["published"], row["database"]["measured"])
+        for row in index["experiments"]
+        if "database" in row
+    }
     return fill(
         "experiments.html.j2",
         experiments=index["experiments"],
         published=published,
+        loads=loads,
         verdict=verdict(index),
         shown=FAILURES_SHOWN,
         minutes=minutes,

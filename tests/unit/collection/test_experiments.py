@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import show_testbed
 import yaml
+from fixtures.compare import make_runs
 
 ROOT = Path(__file__).resolve().parents[3]
 BOOKS = ROOT / "playbooks" / "experiments"
@@ -233,6 +235,20 @@ def test_e4_measures_a_database_on_a_file_system_of_the_same_disks_when_it_is_as
     assert all(Path(entry["tasks_file"]).is_file() for entry in facts["database_load_variants"])
     published = [(figure["metric"], figure["value"]) for figure in facts["database_load_published"]]
     assert published == [("tpm", 17790), ("nopm", 7845), ("tpm", 31536), ("nopm", 12128)]
+    # The page of all experiments has the same figures, for runs without a database.
+    (play,) = [one for one in yaml.safe_load((BOOKS / "all.yml").read_text(encoding="utf-8")) if "tasks" in one]
+    listed = {one["name"]: one.get("published") for one in play["vars"]["__experiments"]}
+    shared = yaml.safe_load((BOOKS / "vars" / "published.yml").read_text(encoding="utf-8"))
+    assert listed.pop("e4") == "{{ __e4_published_loads }}" and set(listed.values()) == {None}
+    assert shared == {"__e4_published_loads": facts["database_load_published"]}
+    # A name that nothing has would be taken for nothing that was published.
+    play["tasks"] = [{"ansible.builtin.debug": {"msg": "{{ __experiments | selectattr('published', 'defined') }}"}}]
+    play["vars_files"] = [str(BOOKS / path) for path in play["vars_files"]]
+    book = tmp_path / "page.yml"
+    book.write_text(yaml.safe_dump([play]), encoding="utf-8")
+    _rc, document, _said = show_testbed.run(ROOT / "inventories" / "lab_local", playbook=str(book))
+    (of_e4,) = document["plays"][0]["tasks"][0]["hosts"]["localhost"]["msg"]
+    assert of_e4["published"] == facts["database_load_published"]
     small, facts = e4_afterwards(tmp_path, {**E4, "database": {"warehouses": 3, "ramp_s": 7}})
     assert small["testbed_id"] == "e4-scaled-down"
     assert (facts["database_load_warehouses"], facts["database_load_ramp_s"]) == (3, 7)
@@ -274,7 +290,220 @@ def test_an_experiment_ends_in_a_report_after_everything_was_taken_down(experime
         if "ansible.builtin.import_playbook" in entry
     ]
     assert imported[:2] == [f"{experiment[:2]}_testbed.yml", "../build.yml"]
-    assert imported[-3:] == ["../teardown.yml", "../verify_clean.yml", "../report.yml"]
+    # What is compared needs no host, so nothing that goes wrong with it leaves anything built or unreported.
+    compared = [] if experiment == "e3_vmfs_rdm" else ["../compare.yml"]
+    end = ["../teardown.yml", "../verify_clean.yml", "../report.yml", *compared]
+    assert imported[-len(end) :] == end and imported.count("../compare.yml") == len(compared)
+
+
+# -- what is compared in the end ---------------------------------------------------------------------------------------
+
+SMALL, LARGE = make_runs.WORKLOADS
+WHEN = datetime.datetime(2026, 11, 21, tzinfo=datetime.timezone.utc)
+
+
+def measured(sides: list, run_id: str = "run1", repetitions: int = 8) -> list:
+    """Results of sides [(IOPS over those of the first, what each of its results has)] that took turns, forwards and back."""
+    results = []
+    for place, (factor, has) in enumerate(sides):
+        medians = {(has["layer"], SMALL): 20_000 * factor, (has["layer"], LARGE): 7_000 * factor}
+        for index, result in enumerate(make_runs.results(repetitions, medians, seed=place, run_id=run_id)):
+            turn = place if result["repetition"] % 2 else len(sides) - 1 - place
+            moment = WHEN + datetime.timedelta(seconds=200 * index + 10 * turn)
+            variant = f"{has['variant']}." if "variant" in has else ""
+            point_id = f"{has['layer']}.{result['workload_id']}.{variant}r{result['repetition']}"
+            engine = {**result["engine"], **has.get("engine", {})}
+            utc = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+            results.append({**result, **has, "engine": engine, "point_id": point_id, "started_utc": utc})
+    return results
+
+
+def keep(results_dir: Path, testbed_id: str, results: list, layers: dict, variants: dict | None = None) -> None:
+    """A stored run of these results. variants: what each has of the devices of the host."""
+    folder = results_dir / testbed_id / results[0]["run_id"]
+    for result in results:
+        (folder / "points" / result["point_id"]).mkdir(parents=True)
+        (folder / "points" / result["point_id"] / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (folder / "hosts").mkdir()
+    for host in {result["host"] for result in results}:
+        plain = {**make_runs.environment(), "host": host, "devices": {}}
+        under = {name: {**plain, "devices": devices} for name, devices in (variants or {}).items()}
+        known = json.dumps({**plain, **({"variants": under} if under else {})})
+        (folder / "hosts" / f"{host}.json").write_text(known, encoding="utf-8")
+    (folder / "layers.json").write_text(json.dumps(layers), encoding="utf-8")
+
+
+def layer(name: str, host: str = "target01", **more) -> dict:
+    kind = name.partition("-")[0]
+    return {"name": name, "kind": kind, "host": host, "parent": None, "size_bytes": 1 << 27, **more}
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """compared(experiment, *options) -> (rc, what its comparison returned, None where it was left out), of the runs kept in tmp_path / "results"."""
+
+    def ask(experiment: str, *options: str, inventory: str = "embedded") -> tuple:
+        last = yaml.safe_load((BOOKS / f"{experiment}.yml").read_text(encoding="utf-8"))[-1]
+        assert last.pop("ansible.builtin.import_playbook") == "../compare.yml"
+        described = {"import_playbook": str(BOOKS / f"{experiment[:2]}_testbed.yml")}
+        book = tmp_path / "book.yml"
+        book.write_text(
+            yaml.safe_dump([described, {**last, "import_playbook": str(ROOT / "playbooks" / "compare.yml")}]),
+            encoding="utf-8",
+        )
+        rc, document, _said = show_testbed.run(
+            ROOT / "inventories" / inventory,
+            *("-e", f"testbed_results_dir={tmp_path / 'results'}", *options),
+            playbook=str(book),
+        )
+        tasks = [
+            task["hosts"].get("localhost", {})
+            for play in document["plays"]
+            for task in play["tasks"]
+            if task["task"]["name"] == "Is the change real?"
+        ]
+        return rc, next((result for result in tasks if not result.get("skipped")), None)
+
+    return ask
+
+
+def changes(result: dict) -> dict:
+    """What the comparison says of the IOPS of the smaller workload, by side: the verdict and the change in tens of percent."""
+    rows = {
+        side["name"]: next(row for row in side["rows"] if (row["metric"], row["workload_id"]) == ("iops", SMALL))
+        for side in result["sides"]
+    }
+    return {name: (row["verdict"], round(row["change_percent"], -1)) for name, row in rows.items()}
+
+
+def over_the_network(**of_client) -> tuple:
+    """Sides and layers of an E2 whose client has fio of another version."""
+    client = {"host": "hypervisor01", "engine": {"version": "3.36"}, **of_client}
+    sides = [
+        (1.0, {"layer": "datastore-e2"}),
+        (0.5, {"layer": "datastore-e2-iscsi", **client}),
+        (0.3, {"layer": "datastore-e2-nfs", **client}),
+    ]
+    return sides, {has["layer"]: layer(has["layer"], has.get("host", "target01")) for _factor, has in sides}
+
+
+def test_e2_sets_both_ways_over_the_network_against_local_in_one_table(tmp_path, compared):
+    sides, layers = over_the_network()
+    keep(tmp_path / "results", "e2-scaled-down", measured(sides), layers)
+    rc, result = compared("e2_ram_disk")
+    assert rc == 0 and changes(result) == {"over iSCSI": ("worse", -50), "over NFS": ("worse", -70)}
+    assert result["under_test_same"] == [] and result["method"] == "pairs"
+    text = Path(result["files"]["comparison.json"]).read_text(encoding="utf-8")
+    assert json.loads(text)["schema"] == "storlab.sides/1"
+    assert json.loads(text)["baseline"]["layer"] == "datastore-e2"
+
+
+def test_another_engine_at_the_client_of_e2_is_no_part_of_the_network(tmp_path, compared):
+    sides, layers = over_the_network(engine={"ioengine": "psync"})
+    keep(tmp_path / "results", "e2-scaled-down", measured(sides), layers)
+    rc, result = compared("e2_ram_disk")
+    assert rc == 2 and result["failure"]["code"] == "unlike_runs" and "engine.compared.ioengine" in result["msg"]
+
+
+def test_e2_without_a_client_has_nothing_to_compare(tmp_path, compared):
+    keep(tmp_path / "results", "e2", measured([(1.0, {"layer": "datastore-e2"})]), {})
+    assert compared("e2_ram_disk", inventory="lab_local") == (0, None)
+
+
+def test_the_run_that_is_compared_is_the_one_that_went_on(tmp_path, compared):
+    """Of a run that is named and finished later there may be a newer one."""
+    sides, layers = over_the_network()
+    for run_id, factor in (("older", 1), ("newer", 2)):
+        results = measured(
+            [(share * (factor if place else 1), has) for place, (share, has) in enumerate(sides)], run_id
+        )
+        late = [{**result, "started_utc": result["started_utc"].replace("11-21", "11-22")} for result in results]
+        keep(tmp_path / "results", "e2-scaled-down", late if run_id == "newer" else results, layers)
+    assert changes(compared("e2_ram_disk")[1])["over iSCSI"] == ("no_difference", 0)
+    _rc, result = compared("e2_ram_disk", "-e", "testbed_run_id=older")
+    assert changes(result) == {"over iSCSI": ("worse", -50), "over NFS": ("worse", -70)}
+
+
+E1_SIDES = [
+    (1.0, {"layer": "datastore-e1-raid10", "host": "hypervisor01"}),
+    (2.0, {"layer": "datastore-e1-ram", "host": "hypervisor01"}),
+    (5.0, {"layer": "backing-e1-raw", "layer_kind": "backing", "engine": {"version": "3.36"}}),
+]
+
+
+def test_e1_sets_both_ram_disks_against_the_raid10(tmp_path, compared):
+    layers = {has["layer"]: layer(has["layer"], has.get("host", "target01")) for _factor, has in E1_SIDES}
+    keep(tmp_path / "results", "e1-scaled-down", measured(E1_SIDES), layers)
+    rc, result = compared("e1_two_datastores")
+    assert rc == 0
+    assert changes(result) == {"datastore on the RAM disk": ("better", 100), "RAM disk": ("better", 400)}
+    assert result["under_test_same"] == []
+
+
+def test_e1_on_one_host_and_on_esxi_is_compared_as_far_as_it_is_measured(tmp_path, compared):
+    said = ("-e", json.dumps({"testbed_e1": {"members": DISKS}, "vault_esxi_password": "x"}))
+    here = [(factor, {"layer": has["layer"]}) for factor, has in E1_SIDES]
+    keep(tmp_path / "results", "e1", measured(here), {has["layer"]: layer(has["layer"]) for _factor, has in here})
+    rc, result = compared("e1_two_datastores", *said, inventory="lab_local")
+    assert rc == 0 and len(result["sides"]) == 2 and result["under_test_same"] == []
+    assert compared("e1_two_datastores", *said, inventory="lab_linux_esxi") == (0, None)
+
+
+def drives_of_e5(*numbers: int) -> tuple:
+    """Results, layers and the devices of each variant of an E5 with so many drives, whose arrays are new ones each time."""
+    sides = [(number / numbers[0], {"layer": "backing-e5", "variant": f"{number}-drives"}) for number in numbers]
+    under = {
+        f"{number}-drives": layer(
+            "backing-e5",
+            size_bytes=number << 25,
+            identity={"uuid": f"array-{number}"},
+            detail={"raid": {"level": 0, "members": [{"serial": f"d{place}"} for place in range(number)]}},
+        )
+        for number in numbers
+    }
+    devices = {
+        name: {"backing-e5": {"size_bytes": of["size_bytes"], "queue": {"optimal_io_size": of["size_bytes"]}}}
+        for name, of in under.items()
+    }
+    # Searches and surfaces of the same run have no variant.
+    others = measured([(9.0, {"layer": "backing-e5"})])
+    return measured(sides) + others, {"backing-e5": {**under[f"{numbers[-1]}-drives"], "variants": under}}, devices
+
+
+def test_e5_sets_more_drives_against_the_least(tmp_path, compared):
+    results, layers, devices = drives_of_e5(2, 3, 4, 12)
+    keep(tmp_path / "results", "e5-scaled-down", results, layers, devices)
+    said = {"emulated": {"count": 12, "size": "32MiB"}, "drives": [12, 2, 4, 3]}
+    rc, result = compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said}))
+    assert rc == 0 and list(changes(result).items()) == [
+        ("3 drives", ("better", 50)),
+        ("4 drives", ("better", 100)),
+        ("12 drives", ("better", 500)),
+    ]
+    assert result["under_test_same"] == []
+
+
+def test_e5_with_one_number_of_drives_has_nothing_to_compare(tmp_path, compared):
+    results, layers, devices = drives_of_e5(2)
+    keep(tmp_path / "results", "e5-scaled-down", results, layers, devices)
+    said = {"emulated": {"count": 2, "size": "32MiB"}, "drives": [2]}
+    assert compared("e5_raid0_surfaces", "-e", json.dumps({"testbed_e5": said})) == (0, None)
+
+
+def test_e4_sets_cached_against_baseline(tmp_path, compared):
+    names = {"baseline": 1.0, "cached": 3.0}
+    sides = [(factor, {"layer": "backing-e4", "variant": name}) for name, factor in names.items()]
+    under = {name: layer("backing-e4", detail={"cache_tier": {"cached": name == "cached"}}) for name in names}
+    keep(
+        tmp_path / "results",
+        "e4-scaled-down",
+        measured(sides),
+        {"backing-e4": {**under["cached"], "variants": under}},
+        {name: {} for name in names},
+    )
+    rc, result = compared("e4_server_side_cache")
+    rows = [row for row in result["rows"] if row["metric"] == "iops"]
+    assert rc == 0 and [row["verdict"] for row in rows] == ["better", "better"] and result["under_test_same"] == []
 
 
 def test_every_experiment_has_a_page_and_readers_find_it():

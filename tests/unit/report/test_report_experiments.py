@@ -17,6 +17,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from fixtures.report import make_fixture
 from plays import play
 from report_page import Page
+from test_report_databases import VALUES, write
 
 HOSTILE = "<img src=x onerror=alert(1)> & {{ 7 * 7 }} \"'"
 # As ansible-core 2.19 writes it with callback_result_format=json.
@@ -174,12 +175,103 @@ def test_an_experiment_without_published_figures_has_no_table_of_them(tmp_path):
     assert "as published" in Page(html).text
 
 
+LOADS = [
+    {"metric": "tpm", "value": 17790, "unit": "TPM", "where": "lab without cache", "note": "by HammerDB"},
+    {"metric": "nopm", "value": 7845, "unit": "NOPM", "where": "lab without cache", "note": "by HammerDB"},
+    {"metric": "tpm", "value": 31536, "unit": "TPM", "where": "lab with cache", "note": "by HammerDB"},
+    {"metric": "nopm", "value": 12128, "unit": "NOPM", "where": "lab with cache", "note": "by HammerDB"},
+]
+
+
+def outcome_of(folder: str) -> experiments.Outcome:
+    return experiments.Outcome(model.build(load.read_run(folder)), "r.html", "e4-scaled-down")
+
+
+def loads_table(html: str) -> tuple:
+    """(the words of the table of a database's load, [what each of its figures is for programs])."""
+    table = html.partition('aria-label="Published loads of a database"')[2].partition("</table>")[0]
+    assert table
+    return Page(table.partition(">")[2]).text, [float(value) for value in re.findall(r'<data value="([^"]+)"', table)]
+
+
+def test_published_loads_of_a_database_stand_beside_those_that_were_measured(tmp_path):
+    folder = synthetic_run.write_run(str(tmp_path), "small", 1)
+    write(folder, VALUES[:2], variant="baseline")
+    write(folder, VALUES[2:4], variant="cached")
+    (row,), html = page_of([told("e4", published=LOADS)], {"e4": outcome_of(folder)})
+    assert row["database"]["published"] == [
+        {"where": "lab without cache", "note": "by HammerDB", "tpm": 17790, "nopm": 7845},
+        {"where": "lab with cache", "note": "by HammerDB", "tpm": 31536, "nopm": 12128},
+    ]
+    # Medians of two: (300 + 290, 310 + 280) and (400 + 270, 320 + 260) transactions a minute.
+    assert [(part["layer"], part["tpm"], part["nopm"]) for part in row["database"]["measured"]] == [
+        ("datastore-ds1 (baseline)", 590, 305),
+        ("datastore-ds1 (cached)", 625, 360),
+    ]
+    text, values = loads_table(html)
+    assert values == [17790, 590, 625, 7845, 305, 360, 31536, 590, 625, 12128, 305, 360]
+    assert text.count("by HammerDB") == 4 and "lab without cache" in text and "not measured" not in text
+    assert "datastore-ds1 (baseline)" in text and "datastore-ds1 (cached)" in text
+
+
+def test_published_loads_of_a_database_that_was_not_measured_say_so(found):
+    (row,), html = page_of([told("e4", published=LOADS)], {"e4": found})
+    text, values = loads_table(html)
+    assert values == [17790, 7845, 31536, 12128] and text.count("not measured") == 4
+    assert row["database"]["measured"] == [] and len(row["database"]["published"]) == 2
+    # The figures of its I/O stay.
+    assert "80000" in html
+
+
+def test_a_load_that_failed_is_not_taken_for_a_measured_one(tmp_path):
+    folder = synthetic_run.write_run(str(tmp_path), "small", 1)
+    write(folder, VALUES[4:], variant="cached")
+    (row,), html = page_of([told("e4", published=LOADS)], {"e4": outcome_of(folder)})
+    assert row["database"]["measured"] == [] and loads_table(html)[0].count("not measured") == 4
+
+
+def test_what_a_run_itself_knows_as_published_is_not_there_twice(tmp_path):
+    folder = synthetic_run.write_run(str(tmp_path), "small", 1)
+    write(folder, VALUES[:1])
+    left = outcome_of(folder)
+    left.report.record = {"requests": [{"published": [*LOADS[:2], {**LOADS[0], "where": "elsewhere", "value": 5}]}]}
+    (row,), _html = page_of([told("e4", published=LOADS)], {"e4": left})
+    assert [part["where"] for part in row["database"]["published"]] == [
+        "lab without cache",
+        "lab with cache",
+        "elsewhere",
+    ]
+
+
+def test_loads_at_one_layer_have_columns_of_their_own(tmp_path):
+    folder = synthetic_run.write_run(str(tmp_path), "small", 1)
+    write(folder, VALUES[:1])
+    left = outcome_of(folder)
+    other = {**left.report.databases[0], "workload_id": "tproc_c-w9-vu9", "tpm": 7}
+    left.report.databases = [*left.report.databases, other]
+    text, values = loads_table(page_of([told("e4", published=LOADS[:1])], {"e4": left})[1])
+    assert values == [17790, 590, 7]
+    assert "datastore-ds1, tproc_c-w3-vu5" in text and "datastore-ds1, tproc_c-w9-vu9" in text
+
+
+@pytest.mark.parametrize("published", [[], [{"metric": "iops", "value": 5, "unit": "IOPS", "where": "x"}]])
+def test_an_experiment_without_a_published_load_of_a_database_says_nothing_of_one(tmp_path, published):
+    folder = synthetic_run.write_run(str(tmp_path), "small", 1)
+    write(folder, VALUES[:1])
+    (row,), html = page_of([told("e2", published=published)], {"e2": outcome_of(folder)})
+    assert "database" not in row and "loads of a database" not in html
+
+
 def test_hostile_text_stays_text(found):
     log = f"TASK [{HOSTILE}] ***\nfatal: [t1]: FAILED! => {json.dumps({'msg': HOSTILE})}\n"
-    ran = [told("e2", 1, log, title=HOSTILE, words={"disk": HOSTILE}, log_href='"><b>'), told("e3", 1, HOSTILE)]
+    loads = [{**LOADS[0], "where": HOSTILE, "note": HOSTILE}]
+    ran = [
+        told("e2", 1, log, title=HOSTILE, words={"disk": HOSTILE}, log_href='"><b>', published=loads),
+        told("e3", 1, HOSTILE),
+    ]
     _rows, html = page_of(ran, {"e2": found._replace(href='javascript"onclick="x')})
     assert "<img" not in html and "<b>" not in html and 'onclick="x' not in html and "49" not in html
-    assert Page(html).text.count(HOSTILE) >= 4
+    assert Page(html).text.count(HOSTILE) >= 6
 
 
 def test_the_page_is_one_file_that_asks_nothing_of_anybody(found):
@@ -217,6 +309,34 @@ def test_the_page_lies_in_the_folder_of_the_results_and_is_written_once(tmp_path
     assert os.path.isfile(os.path.join(os.path.dirname(again["index"]), link))
 
 
+def test_what_was_compared_within_the_run_is_linked_and_nothing_else(tmp_path):
+    results = tmp_path / "results"
+    run_id = Path(synthetic_run.write_run(str(results), "small", 1)).name
+    compared = results / "synthetic" / "compare"
+    here, other = {"run_id": run_id}, {"run_id": "another"}
+    for name, content in {
+        "one": {"headline": "one against one", "baseline": here, "candidate": here},
+        "several": {"headline": "2 sides <b>", "baseline": here, "sides": [{"candidate": here}, {"candidate": here}]},
+        "runs": {"headline": "of two runs", "baseline": other, "candidate": here},
+        "mixed": {"headline": "of some runs", "baseline": here, "sides": [{"candidate": here}, {"candidate": other}]},
+        "lists": {"headline": "of a list", "baseline": [], "sides": 5},
+    }.items():
+        (compared / name).mkdir(parents=True)
+        (compared / name / "index.html").write_text("", encoding="utf-8")
+        (compared / name / "comparison.json").write_text(json.dumps(content), encoding="utf-8")
+    (compared / "broken").mkdir()
+    (compared / "broken" / "comparison.json").write_text("{", encoding="utf-8")
+    answer = task(tmp_path)
+    (row,) = json.loads(Path(answer["index"]).with_name("index.json").read_text(encoding="utf-8"))["experiments"]
+    assert row["comparisons"] == [
+        {"headline": "one against one", "href": "../synthetic/compare/one/index.html"},
+        {"headline": "2 sides <b>", "href": "../synthetic/compare/several/index.html"},
+    ]
+    page = Path(answer["index"]).read_text(encoding="utf-8")
+    assert "<b>" not in page and "one against one" in Page(page).text and "2 sides <b>" in Page(page).text
+    assert page.count('/compare/several/index.html"') == 1 and "of two runs" not in page and "of some" not in page
+
+
 def test_words_of_an_inventory_are_shown_as_they_may_stand_there(tmp_path):
     """Ansible hands them over in types of its own."""
     run = Path(synthetic_run.write_run(str(tmp_path / "results"), "small", 1))
@@ -224,6 +344,14 @@ def test_words_of_an_inventory_are_shown_as_they_may_stand_there(tmp_path):
     words = {"disk": "192MiB", "block_sizes": ["4k", "1m"], "workload": {"ramp_s": 0}}
     page = Path(task(tmp_path, name="e2", words=words)["index"]).read_text(encoding="utf-8")
     assert "testbed_e2: {block_sizes: [4k, 1m], disk: 192MiB, workload: {ramp_s: 0}}" in Page(page).text
+
+
+def test_published_loads_are_handed_to_the_page(tmp_path):
+    synthetic_run.write_run(str(tmp_path / "results"), "small", 1)
+    page = Path(task(tmp_path, published=LOADS)["index"]).read_text(encoding="utf-8")
+    assert loads_table(page)[1] == [17790, 7845, 31536, 12128]
+    answer = task(tmp_path, published=[{**LOADS[0], "metric": "iops"}])
+    assert answer["failed"] and "iops" in answer["msg"]
 
 
 def test_a_run_of_another_experiment_or_time_is_not_taken_for_this_one(tmp_path):
