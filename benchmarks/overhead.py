@@ -97,7 +97,10 @@ def bare(folder: Path, round_number: int, points: list) -> tuple:
     for point in points:
         job = folder / "overhead" / f"round{round_number}" / "points" / point / "job.fio"
         subprocess.run(
-            ["fio", "--output-format=json+", f"--output={folder}/bare.json", str(job)], check=True, capture_output=True
+            ["fio", "--output-format=json+", f"--output={folder}/bare.json", str(job)],
+            cwd=folder,
+            check=True,
+            capture_output=True,
         )
         record = json.loads(Path(folder, "bare.json").read_text(encoding="utf-8"))["jobs"][0]
         figures[point] = record["read"]["iops"] + record["write"]["iops"]
