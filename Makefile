@@ -41,14 +41,14 @@ demo-down: setup ## Take the embedded testbed down, prove that nothing is left, 
 experiments: setup ## Repeat the published experiments scaled down, each taken down again; ends with a page that links their reports
 	@$(PLAY) playbooks/experiments/all.yml
 
-# What tells most in the least time comes first: a lint or unit failure shows within minutes.
+# What tells most in the least time comes first: a lint or unit failure shows within minutes. They compute, the tests that have this machine's devices for themselves
+# mostly wait, so these run beside them; what each says is printed when it ends.
 .PHONY: test
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
 	@rm -rf $(TESTS)
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target lint unit integration-alone
 	@$(MAKE) --no-print-directory powershell
-	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory integration-shared
 	@$(MAKE) --no-print-directory molecule SCENARIO=--all
 	@python tests/count_passed.py $(TESTS)
 
@@ -84,9 +84,17 @@ random: setup-tools ## The property tests on other examples than `make test` tak
 interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
 	nice python tests/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
-.PHONY: integration
-integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
+.PHONY: integration integration-shared integration-alone
+integration: ## The tests with real devices, programs, browsers and processes on this machine
+	@$(MAKE) --no-print-directory integration-shared
+	@$(MAKE) --no-print-directory integration-alone
+
+# Two files at a time.
+integration-shared: setup-test
 	$(AS_ROOT) pytest -n $(JOBS) --dist loadfile -m "not machine_wide" tests/integration --junit-xml=$(TESTS)/integration.xml
+
+# One after another.
+integration-alone: setup-test
 	$(AS_ROOT) pytest -m machine_wide tests/integration --junit-xml=$(TESTS)/machine_wide.xml
 
 .PHONY: powershell

@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which tests must run alone: those that measure on this machine, or use its loop devices or page cache. `make integration` runs them one after
-another, and of the others two files at a time; the tests of one file share what they start."""
+"""Which tests must have this machine's devices for themselves: those that measure on it, or use its loop devices or page cache. `make integration-alone`
+runs them one after another, `make test` beside lint and unit tests, which use no device. `make integration-shared` runs two files of the others at a time;
+the tests of one file share what they start."""
 
 from __future__ import annotations
 
