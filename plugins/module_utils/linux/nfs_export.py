@@ -295,9 +295,9 @@ class Exports:
 
     def _others(self, etab: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """What is announced that no testbed claims, without what was when the server was started: nobody relied on that."""
-        if self.record.has_heirs():
+        before = self.record.data.get("announced_before")
+        if before is None or self.record.has_heirs():
             return set()
-        before = self.record.data.get("announced_before", [])
         return {key for key in set(etab) - self.ours if argument(*key) not in before}
 
     # -- refuse
