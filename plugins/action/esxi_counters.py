@@ -8,8 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from typing import NamedTuple
 
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json, write_whole
@@ -21,6 +23,16 @@ from ..plugin_utils.store import run_folder
 MODULE = "storlab.testbed.esxi_counters"
 LOST = "Restore it from a copy, or remove it; its samples are lost then."
 RESTART_FLAG = "restart_pending"
+display = Display()
+
+
+class Added(NamedTuple):
+    """points: those that got figures; flagged: those that were only flagged; missed: {point: why it got none}; failed: {point: why the host failed it}."""
+
+    points: list
+    flagged: list
+    missed: dict
+    failed: dict
 
 
 class ActionModule(ActionBase):
@@ -67,7 +79,7 @@ class ActionModule(ActionBase):
         if not os.path.isdir(run_dir):
             # Nothing was measured yet that figures could be added to.
             if self._task.check_mode:
-                return {"changed": False, "added": [], "missed": {}}
+                return {"changed": False, "added": [], "missed": {}, "failed_points": {}}
             raise Failure(
                 "run_missing",
                 f"run_dir {run_dir} is no folder.",
@@ -80,18 +92,21 @@ class ActionModule(ActionBase):
         pending = flag_pending(run_dir, host, self._task.check_mode)
         points, missed = waiting(run_dir, host)
         if not points:
-            return {"changed": bool(pending), "added": [], "missed": missed}
+            return {"changed": bool(pending), "added": [], "missed": missed, "failed_points": {}}
         starts, ends = zip(*(span for span, _clock, _path in points.values()))
         args = {**args, "started_utc": utc(min(starts)), "finished_utc": utc(max(ends))}
         collected = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         if collected.get("failed"):
             return collected
         samples = esxi_counters.merge(read_json(kept, LOST), collected["samples"])
-        added, flagged, unseen = add(run_dir, host, samples, points, self._task.check_mode)
+        added = add(run_dir, host, samples, points, self._task.check_mode)
+        for name, why in added.failed.items():
+            display.warning(f"{name} counts as failed: {why}")
         return {
-            "changed": bool(added or flagged or pending),
-            "added": added,
-            "missed": {**missed, **unseen},
+            "changed": bool(added.points or added.flagged or pending),
+            "added": added.points,
+            "missed": {**missed, **added.missed},
+            "failed_points": added.failed,
             "clock": collected["clock"],
         }
 
@@ -155,8 +170,8 @@ def flag_pending(run_dir: str, host: str, dry_run: bool) -> list:
     return sorted(flagged)
 
 
-def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> tuple:
-    """Give the points of ``waiting`` their figures. Returns ([points that got them], [points that were only flagged], {point_id: why it got none})."""
+def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> Added:
+    """Give the points of ``waiting`` their figures."""
     fresh, flagged, missed = {}, {}, {}
     results = {name: result for name, result in run_folder.results(run_dir) if name in points}
     for name, (span, clock, path) in points.items():
@@ -187,4 +202,9 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             run_folder.write_host(run_dir, host, esxi_counters.environment(samples))
         if fresh:
             run_folder.remember_clock(run_dir, host, samples["clock"])
-    return list(fresh), list(flagged), missed
+    failed = {
+        name: " ".join(failure["message"] for failure in addition["failures"])
+        for name, addition in fresh.items()
+        if "failures" in addition
+    }
+    return Added(list(fresh), list(flagged), missed, failed)

@@ -14,6 +14,7 @@ description:
     arises, GAVG = KAVG + DAVG. See C(docs/counters.md).
   - With O(run_dir) every point of that run whose I/O passes this host gets C(counters.esxi) and C(counters.hosts.<host>), with the MHz that an IOPS costs.
     The samples are kept beside the point. Points that have them are left as they are, so this may run again.
+  - A point while whose device had commands aborted, or its bus reset, becomes a failed one; the next benchmark of that run measures it again.
   - ESXi keeps real-time samples for an hour. When a benchmark takes longer, run O(state=recorded) meanwhile, at least once an hour.
   - The clocks of the host and of what was measured may differ; both are compared with the controller's.
 options:
@@ -154,6 +155,11 @@ missed:
   returned: with O(run_dir) and O(state=collected)
   type: dict
   sample: {initiator-bench.4k.r2: nothing was counted at that time}
+failed_points:
+  description: Why points have become failed ones, by point.
+  returned: with O(run_dir) and O(state=collected)
+  type: dict
+  sample: {initiator-bench.4k.r3: esxi01 aborted 3 commands to naa.6001405a77a1836191159e1a847ae920 while this point was measured.}
 """
 
 import time

@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,9 +133,9 @@ type order struct {
 	Method  string  `json:"method"`  // SOAP method, * for all
 	Fault   string  `json:"fault"`   // a name of faults below
 	Skip    int     `json:"skip"`    // calls that pass before it strikes
-	Times   int     `json:"times"`   // how often it strikes; 0 is for ever
+	Times   int     `json:"times"`   // how often it strikes; 0 is for ever. Of trouble: what each sample counts
 	Seconds float64 `json:"seconds"` // of cut (connections refused), hang, slow and late (a task begins)
-	Name    string  `json:"name"`    // of a virtual machine
+	Name    string  `json:"name"`    // of a virtual machine, or of a device
 	Host    string  `json:"host"`    // where it goes, or what is restarted
 }
 
@@ -203,6 +204,16 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.slow[asked.Method] = time.Duration(asked.Seconds * float64(time.Second))
 		world.mu.Unlock()
 		return "slow", nil
+	})
+	// The counter that is named as the method goes on counting so much in each sample of the device.
+	handle("/trouble", func(asked order) (any, error) {
+		if !slices.Contains(troubles, asked.Method) {
+			return nil, fmt.Errorf("%q is no counter of trouble", asked.Method)
+		}
+		world.mu.Lock()
+		world.troubled[asked.Method+" "+asked.Name] = int64(asked.Times)
+		world.mu.Unlock()
+		return "troubled", nil
 	})
 	// The task is there, and has not begun: what it works on is not yet known.
 	handle("/late", func(asked order) (any, error) {

@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,11 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 			series := &types.PerfMetricIntSeries{PerfMetricSeries: types.PerfMetricSeries{Id: id}}
 			for _, sample := range metrics.SampleInfo {
 				value := p.world.madeUp(names[id.CounterId], query.Entity.Value+id.Instance, sample.Timestamp.Unix()/interval)
-				if _, name, _ := strings.Cut(names[id.CounterId], "."); strings.HasPrefix(name, "number") {
+				_, name, _ := strings.Cut(names[id.CounterId], ".")
+				if slices.Contains(troubles, name) {
+					value = p.world.trouble(name, id.Instance)
+				}
+				if strings.HasPrefix(name, "number") {
 					value += p.world.busy(query.Entity.Value, id.Instance, sample.Timestamp)
 				}
 				series.Value = append(series.Value, value)
@@ -66,6 +71,16 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 		}
 	}
 	return body
+}
+
+// troubles are counters that a host counts nothing in while all is well.
+var troubles = []string{"commandsAborted", "busResets"}
+
+// trouble is what every sample of a device says once a test has asked for it.
+func (w *world) trouble(counter, device string) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.troubled[counter+" "+device]
 }
 
 func asText(metrics *types.PerfEntityMetric) *types.PerfEntityMetricCSV {

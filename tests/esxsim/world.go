@@ -34,6 +34,7 @@ type world struct {
 	calls      map[string]int
 	clones     map[string]*types.CloneVM_Task // asked for and not yet there, by name
 	courses    map[types.ManagedObjectReference]*course
+	troubled   map[string]int64 // what a sample counts of "counter device", 0 unless a test says so
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
 }
@@ -60,7 +61,7 @@ type host struct {
 
 func newWorld(model *simulator.Model, home string, strict map[string]bool) *world {
 	w := &world{model: model, home: home, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
-		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, destroyed: map[string]bool{}, answered: make(chan struct{})}
+		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, troubled: map[string]int64{}, destroyed: map[string]bool{}, answered: make(chan struct{})}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })

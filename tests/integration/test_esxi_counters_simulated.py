@@ -232,6 +232,12 @@ class Lab:
         ]
         return sum(value * share for value, share in zip(told.value[0].value, shares)) / sum(shares)
 
+    def trouble(self, counter: str, device: str, times: int) -> None:
+        order = json.dumps({"method": counter, "name": device, "times": times}).encode()
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://{self.ready['control']}/trouble", data=order, method="POST")
+        ).close()
+
     def contents(self) -> dict:
         return {
             str(path.relative_to(self.run_dir)): path.read_bytes()
@@ -313,6 +319,35 @@ def test_latencies_below_a_millisecond_are_said_to_be_that_and_are_never_0(tmp_p
         # Virtual disks are counted in microseconds.
         assert 0 < esxi["virtual_disk"]["read_latency_mean_ns"] < 1_000_000
         Disconnect(fast.instance)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "codes"),
+    [
+        ({}, []),
+        ({"commandsAborted": 3}, ["commands_aborted"]),
+        ({"commandsAborted": 1, "busResets": 2}, ["commands_aborted", "bus_resets"]),
+    ],
+)
+def test_a_point_whose_lun_had_commands_aborted_is_failed(tmp_path, trouble, codes):
+    with esxsim_process.running(tmp_path / "home", PASSWORD, "esx") as ready:
+        host = Lab("esx", tmp_path, ready)
+        for counter, times in trouble.items():
+            host.trouble(counter, host.disk, times)
+        # What another device has is not the point's.
+        host.trouble("commandsAborted", "naa.other", 9)
+        done = host.task(run_dir=str(host.run_dir))
+        point = dict(run_folder.results(str(host.run_dir)))["long"]
+        Disconnect(host.instance)
+    esxi = point["counters"]["esxi"]
+    # The 100 s share time with five or six samples.
+    samples = esxi["samples"] + esxi["partial_samples"]
+    assert esxi["commands_aborted"] == samples * trouble.get("commandsAborted", 0)
+    assert esxi["bus_resets"] == samples * trouble.get("busResets", 0)
+    assert [failure["code"] for failure in point["failures"]] == codes
+    assert point["status"] == ("failed" if codes else "measured")
+    assert list(done["failed_points"]) == (["long"] if codes else []) and done["added"] == ["long"]
+    jsonschema.Draft202012Validator(SCHEMA).validate(point)
 
 
 def test_the_report_of_the_run_shows_it_as_simulated(lab):

@@ -37,6 +37,9 @@ _RATES = {
     "write.average": ("write_bandwidth_bytes_s", _KIB),
 }
 _COMMANDS = {"commandsAveraged.average": ("iops", 1)}
+# What a host counts when an I/O did not come back in time. They are sums of a sample, of devices alone: {counter: key}.
+_TROUBLE = {"commandsAborted.summation": "commands_aborted", "busResets.summation": "bus_resets"}
+_DEVICES = "disk"
 # (counter, key, ns in its unit, the counter that its mean is weighted by); of several with one key the first that says something is taken.
 _SIDES = (
     ("totalReadLatency.average", "read_latency_mean_ns", _MS, "numberReadAveraged.average"),
@@ -45,7 +48,7 @@ _SIDES = (
 # section: (group of counters, rates, latencies)
 _HOST = {
     "devices": (
-        "disk",
+        _DEVICES,
         {**_COMMANDS, **_RATES},
         tuple(
             (f"{name}Latency.average", key, _MS, "commandsAveraged.average")
@@ -106,7 +109,7 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
         wanted = [(name, "") for name in cpu] + [
             (f"{group}.{counter}", "*")
             for group, rates, latencies in sections.values()
-            for counter in [*rates, *(latency[0] for latency in latencies)]
+            for counter in [*rates, *(latency[0] for latency in latencies), *(_TROUBLE if group == _DEVICES else ())]
         ]
         ids = [
             vim.PerformanceManager.MetricId(counterId=counters[name], instance=instance)
@@ -406,7 +409,11 @@ def _sections(sections: dict[str, Any], columns: dict[tuple[str, str], list[tupl
                 for counter, (key, factor) in rates.items()
                 if (value := _mean(mine.get(counter))) is not None
             }
-            by_instance[instance] = {**values, **_latencies(mine, latencies)}
+            by_instance[instance] = {
+                **values,
+                **_latencies(mine, latencies),
+                **{key: count for counter, key in _TROUBLE.items() if (count := _sum(mine.get(counter))) is not None},
+            }
         by_instance = {instance: values for instance, values in by_instance.items() if values}
         if by_instance:
             by_section[section] = by_instance
@@ -436,6 +443,13 @@ def _mean(pairs: list[Any] | None) -> float | None:
         return None
     whole = sum(weight for _value, weight in pairs)
     return sum(value * weight for value, weight in pairs) / whole if whole else None
+
+
+def _sum(pairs: list[Any] | None) -> int | None:
+    """Of whole samples, because nobody knows where in a sample it was; the least that it can be where some are missing, None when that is nothing."""
+    known = [value for value, _seconds in pairs or () if value is not None]
+    total, missing = sum(known), len(known) < len(pairs or ())
+    return None if not known or (missing and not total) else total
 
 
 # ---------------------------------------------------------------- results, pure
@@ -519,7 +533,7 @@ def addition(
     clock: dict[str, Any],
     path: dict[str, Any],
 ) -> dict[str, Any]:
-    """counters.esxi and counters.hosts.<host> as an addition to the result, see docs/results.md.
+    """counters.esxi and counters.hosts.<host> as an addition to the result, and failures where commands did not come back; see docs/results.md.
 
     told: the figures of samples, which are cut to the point and kept as the file that raw ({file, sha256}) names.
     clock: {clock_offset_s, clock_uncertain_s} between the host's clock and that of the result's host.
@@ -558,7 +572,22 @@ def addition(
     if iops and used:
         cpu["vm_mhz_per_iops"] = float(f"{used / iops:.4g}")
     hosts = {host: {"interval_s": counted["interval_s"], **clock, **simulated, "cpu": cpu}}
-    return {"counters": {"hosts": hosts, "esxi": esxi}}
+    failures = _failures(host, device, esxi)
+    return {"counters": {"hosts": hosts, "esxi": esxi}, **({"failures": failures} if failures else {})}
+
+
+def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[dict[str, str]]:
+    """Why what was measured is no measurement of the device: a command that was given up, or a bus that was reset, holds all others up for seconds."""
+    failures = []
+    if count := esxi.get("commands_aborted"):
+        commands = "1 command" if count == 1 else f"{count} commands"
+        message = f"{host} aborted {commands} to {device} while this point was measured."
+        failures.append({"code": "commands_aborted", "message": message})
+    if count := esxi.get("bus_resets"):
+        times = "once" if count == 1 else f"{count} times"
+        message = f"{host} reset the bus of {device} {times} while this point was measured."
+        failures.append({"code": "bus_resets", "message": message})
+    return failures
 
 
 def environment(samples: dict[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ A result.json is written once. What other hosts and the ESXi host counted meanwh
 kept by its source, and every reader merges it into the result::
 
     <run>/added/<source>.json: {"schema": "storlab.additions/1", "points": {point_id: addition}}
-    addition: {of, counters: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name]}, all but ``of`` optional
+    addition: {of, counters: {…}, checks: [{name, …}], flags: [name], replaced_flags: [name], failures: [{code, message}]}, all but ``of`` optional
 
-``of`` says which measurement of the point it belongs to, so that it does not pass to another one of the same name.
+``of`` says which measurement of the point it belongs to, so that it does not pass to another one of the same name. A point with failures is a failed one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def measurement(result: dict[str, Any]) -> str | None:
 
 
 def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str, Any]:
-    """The result with these additions, in their order: counters by host, checks by name, flags once."""
+    """The result with these additions, in their order: counters by host, checks by name, flags and failures once."""
     for addition in additions:
         if addition.get("of") != measurement(result):
             continue
@@ -48,6 +48,10 @@ def merged(result: dict[str, Any], additions: list[dict[str, Any]]) -> dict[str,
             replaced = addition.get("replaced_flags", ())
             flags = [flag for flag in result.get("flags") or [] if flag not in replaced]
             result["flags"] = list(dict.fromkeys([*flags, *addition.get("flags", ())]))
+        if addition.get("failures"):
+            known = result.get("failures") or []
+            result["failures"] = [*known, *(failure for failure in addition["failures"] if failure not in known)]
+            result["status"] = "failed"
     return result
 
 
@@ -58,12 +62,20 @@ def problem(content: Any) -> str | None:
     for name, addition in content["points"].items():
         if not isinstance(addition, dict) or not all(
             isinstance(addition.get(key, kind()), kind)
-            for key, kind in (("counters", dict), ("checks", list), ("flags", list), ("replaced_flags", list))
+            for key, kind in (
+                ("counters", dict),
+                ("checks", list),
+                ("flags", list),
+                ("replaced_flags", list),
+                ("failures", list),
+            )
         ):
             return f"what it adds to {name} is of another shape"
         if not isinstance(addition.get("counters", {}).get("hosts", {}), dict) or not all(
             isinstance(check, dict) and "name" in check for check in addition.get("checks", ())
         ):
+            return f"what it adds to {name} is of another shape"
+        if not all(isinstance(failure, dict) for failure in addition.get("failures", ())):
             return f"what it adds to {name} is of another shape"
     return None
 
@@ -94,6 +106,10 @@ class Additions:
     def to(self, result: dict[str, Any]) -> dict[str, Any]:
         """The result with what was added to it."""
         return merged(result, self.by_point.get(result.get("point_id"), []))
+
+    def fail(self) -> bool:
+        """Whether something was added that fails a point."""
+        return any(addition.get("failures") for added in self.by_point.values() for addition in added)
 
     def refuse_damaged(self) -> None:
         """Failure 'run_damaged' where something cannot be read, for those who are about to add."""

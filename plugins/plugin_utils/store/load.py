@@ -195,7 +195,9 @@ def _results(
         seen = {kind: status and index.trusted(status) for kind, (_file, status) in files.items()}
         entry["files"] = json.dumps({kind: [*file.values(), seen[kind]] for kind, (file, _status) in files.items()})
         kept = {key: content[key] for key in store.NOT_IN_ROWS if key in content}
-        bins = sums.take(content) if completed(content) is None else {}
+        # The bins of a point that was failed later are in no sum.
+        taking = sums if added.to(content)["status"] == content["status"] else _Sums()
+        bins = taking.take(content) if completed(content) is None else {}
         entry["rest"] = json.dumps({"kept": kept, "bins": bins}, separators=(",", ":"))
         return entry
 
@@ -220,7 +222,7 @@ def _results(
             kind: dict(zip(FILE_KEYS, (path, *(once.setdefault(word, word) for word in (file, sha256, state)))))
             for kind, (path, file, sha256, state, _seen) in store.parse(files).items()
         }
-        if bins := more["bins"]:
+        if (bins := more["bins"]) and result["status"] == "measured":
             if all(isinstance(way, str) for way in bins.values()):
                 bins = once.setdefault(tuple(bins.items()), bins)
             way = bins.get("total")

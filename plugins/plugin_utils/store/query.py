@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Points of many runs, filtered and summarised by the runs' indexes: what did not change since it was indexed is not read again.
 
-The index is brought up to date first, so what is told is what the files say. Flags that were added later (additions.py) count as the result's own.
+The index is brought up to date first, so what is told is what the files say. Flags and failures that were added later (additions.py) count as the result's own.
 """
 
 from __future__ import annotations
@@ -98,8 +98,11 @@ def _chosen(
     """([(row, flags)] by name, [{file, reason}] of what cannot be read)."""
     points = store.points_of(folder)
     added = additions.Additions(folder, store.parse)
-    condition, values = _condition(where)
-    columns = ", ".join((*COLUMNS, *(name for name in by if name not in PLACES)))
+    # The index knows how a point was measured, and not what failed it later.
+    changed = added.fail()
+    condition, values = _condition({name: value for name, value in where.items() if not (changed and name == "status")})
+    names = (*COLUMNS, *(name for name in by if name not in PLACES))
+    columns = ", ".join(names)
 
     def use(index: point_index.Index) -> tuple[list[tuple[Row, list[str]]], dict[str, str]]:
         reasons = dict.fromkeys(store.refreshed(index, points), "it is missing")
@@ -110,6 +113,10 @@ def _chosen(
         return [(row, _flags(row, added)) for row in index.select(columns, condition, values)], reasons
 
     rows, reasons = point_index.retried(folder, use)
+    if changed:
+        rows = [(_failed(row, names, added), flags) for row, flags in rows]
+        if "status" in where:
+            rows = [(row, flags) for row, flags in rows if _plain(row[AT["status"]]) in where["status"]]
     if "flagged" in where:
         rows = [(row, flags) for row, flags in rows if bool(flags) == where["flagged"]]
     if "flags" in where:
@@ -138,11 +145,21 @@ def _condition(where: dict[str, Any]) -> tuple[str, list[Any]]:
 def _flags(row: Row, added: additions.Additions) -> list[str]:
     text = row[AT["flags"]]
     flags = json.loads(text) if text else []
-    if added.by_point and (name := point_index.name_of(row[AT["point"]])) in added.by_point:
-        # As much of the result as says whether an addition is of this measurement, and what it changes.
-        part = {"point_id": name, "raw": {"sha256": _plain(row[AT["measurement"]])}, "flags": flags}
-        flags = added.to(part)["flags"]
+    if added.by_point and point_index.name_of(row[AT["point"]]) in added.by_point:
+        flags = added.to({**_part(row), "flags": flags})["flags"]
     return [str(flag) for flag in flags]
+
+
+def _failed(row: Row, names: tuple[str, ...], added: additions.Additions) -> Row:
+    """The row, whose values have these names, with the status that the additions give it."""
+    if not added.to(_part(row)).get("failures"):
+        return row
+    return tuple(point_index.key("failed") if name == "status" else value for name, value in zip(names, row))
+
+
+def _part(row: Row) -> dict[str, Any]:
+    """As much of the result as says whether an addition is of this measurement."""
+    return {"point_id": point_index.name_of(row[AT["point"]]), "raw": {"sha256": _plain(row[AT["measurement"]])}}
 
 
 def _distinct(folder: str, column: str) -> list[Any]:

@@ -46,7 +46,7 @@ def stored(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
         path = os.path.join(run_dir, "points", point["point_id"], "result.json")
         if not os.path.exists(path):
             continue
-        result = schema.load(path)
+        result = added.to(schema.load(path))
         if result["status"] != "measured":
             continue
         if result.get("fingerprint") != point["fingerprint"]:
@@ -56,17 +56,17 @@ def stored(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
                 "Choose another run_id, or set force to replace it.",
                 path=path,
             )
-        results[point["point_id"]] = added.to(result)
+        results[point["point_id"]] = result
     return results
 
 
 def failed(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     """{point_id: result} of these points that failed when they were last measured."""
-    results = {}
+    results, added = {}, additions.Additions(run_dir, json.loads)
     for point in points:
         path = os.path.join(run_dir, "points", point["point_id"], "result.json")
         if os.path.exists(path):
-            result = schema.load(path)
+            result = added.to(schema.load(path))
             if (result["status"], result.get("fingerprint")) == ("failed", point["fingerprint"]):
                 results[point["point_id"]] = result
     return results

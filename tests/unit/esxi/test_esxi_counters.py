@@ -239,6 +239,22 @@ def test_samples_that_were_kept_and_read_again_are_one():
     assert esxi_counters.merge(None, late) is late
 
 
+def test_aborted_commands_and_resets_are_counted_in_every_sample_that_touches_the_time():
+    host = {
+        **HOST,
+        ("disk.commandsAborted.summation", DEVICE): (50, 0, 2, 1, 50),
+        ("disk.busResets.summation", DEVICE): (50, 0, 0, 0, 50),
+        ("disk.commandsAborted.summation", "naa.other"): (0, 9, 9, 9, 0),
+        # What is not known of a sample may have been some: what is known is the least.
+        ("disk.busResets.summation", "naa.other"): (0, None, 4, 0, 0),
+        ("disk.busResets.summation", "naa.third"): (0, None, 0, 0, 0),
+    }
+    devices = esxi_counters.figures(sampled(host_samples=table(host)), *SPAN)["devices"]
+    assert (devices[DEVICE]["commands_aborted"], devices[DEVICE]["bus_resets"]) == (3, 0)
+    assert (devices["naa.other"]["commands_aborted"], devices["naa.other"]["bus_resets"]) == (9 * 3, 4)
+    assert "naa.third" not in devices and "commands_aborted" not in esxi_counters.figures(sampled(), *SPAN)["devices"]
+
+
 # ---------------------------------------------------------------- into results
 
 LAYERS = {
@@ -352,9 +368,42 @@ def test_a_result_gets_what_was_counted_on_its_way_and_holds_against_the_schema(
 
 
 @pytest.mark.parametrize(
+    ("aborted", "resets", "codes", "words"),
+    [
+        ((0, 2, 1), (0, 0, 0), ["commands_aborted"], "aborted 3 commands to " + DEVICE),
+        ((0, 0, 0), (0, 0, 1), ["bus_resets"], "reset the bus of " + DEVICE + " once"),
+        ((1, 0, 0), (1, 2, 0), ["commands_aborted", "bus_resets"], "3 times"),
+        ((0, 0, 0), (0, 0, 0), [], None),
+        ((None, None, None), (None, None, None), [], None),
+    ],
+)
+def test_a_point_whose_lun_had_commands_aborted_or_its_bus_reset_is_failed(aborted, resets, codes, words):
+    host = {
+        **HOST,
+        ("disk.commandsAborted.summation", DEVICE): (9, *aborted, 9),
+        ("disk.busResets.summation", DEVICE): (9, *resets, 9),
+        # Those of another LUN are not the point's.
+        ("disk.commandsAborted.summation", "naa.other"): (9, 9, 9, 9, 9),
+    }
+    own = esxi_counters.cut(sampled(host_samples=table(host)), *SPAN, PATH)
+    raw = {"file": "esxi.esxi01.json", "sha256": "ab" * 32}
+    fresh = esxi_counters.addition(result(), "esxi01", esxi_counters.figures(own, *SPAN), own, raw, {}, PATH)
+    found = additions.merged(result(), [{"of": additions.measurement(result()), **fresh}])
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert [failure["code"] for failure in found["failures"]] == codes
+    assert found["status"] == ("failed" if codes else "measured")
+    if words:
+        assert words in " ".join(failure["message"] for failure in found["failures"])
+        assert "esxi01" in found["failures"][0]["message"]
+    assert result()["status"] == "measured" and found["total"] == result()["total"]
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("gavg_ns", None),
+        ("commands_aborted", 0.5),
+        ("bus_resets", -1),
         ("kavg_ns", -1),
         ("samples", 0),
         ("raw", {"file": "x"}),
@@ -460,9 +509,9 @@ def test_points_get_their_figures_once_and_by_the_clocks_of_all(run_dir):
         and contents(run_dir) == before
     )
     measured = {path: content for path, content in before.items() if path.endswith("result.json")}
-    added, flagged, unseen = action.add(str(run_dir), "esxi01", samples, points, False)
+    added, flagged, unseen, failed = action.add(str(run_dir), "esxi01", samples, points, False)
     assert {path: contents(run_dir)[path] for path in measured} == measured
-    assert (added, flagged, set(unseen)) == (["good"], ["short"], {"short", "late", "vague"})
+    assert (added, flagged, set(unseen), failed) == (["good"], ["short"], {"short", "late", "vague"}, {})
     assert "0.82 s" in unseen["vague"]
     found = dict(run_folder.results(str(run_dir)))
     esxi, host = found["good"]["counters"]["esxi"], found["good"]["counters"]["hosts"]["esxi01"]
@@ -485,6 +534,20 @@ def test_points_get_their_figures_once_and_by_the_clocks_of_all(run_dir):
     assert run_folder.environment(str(run_dir), "esxi01")["cpu"] == {"model": "CPU", "cores": 8, "mhz": 2500}
     assert "clocks_differ" in found["good"]["flags"]
     assert set(action.waiting(str(run_dir), "esxi01")[0]) == {"late", "vague"}
+
+
+def test_a_point_that_the_host_failed_is_named_and_measured_again(run_dir):
+    points, _missed = action.waiting(str(run_dir), "esxi01")
+    own = {name: points[name] for name in ("good",)}
+    host = {**HOST, ("disk.commandsAborted.summation", DEVICE): (0, 0, 5, 0, 0)}
+    added = action.add(str(run_dir), "esxi01", sampled(host_samples=table(host)), own, True)
+    assert list(added.failed) == ["good"] and "5 commands" in added.failed["good"]
+    wanted = [{"point_id": name, "fingerprint": None} for name in ("good", "short")]
+    assert set(run_folder.stored(str(run_dir), wanted)) == {"good", "short"}
+    assert action.add(str(run_dir), "esxi01", sampled(host_samples=table(host)), own, False) == added
+    assert set(run_folder.stored(str(run_dir), wanted)) == {"short"}
+    assert run_folder.failed(str(run_dir), wanted)["good"]["failures"][0]["code"] == "commands_aborted"
+    assert "good" not in action.waiting(str(run_dir), "esxi01")[0]
 
 
 def test_damaged_records_are_said_to_be(tmp_path):

@@ -137,6 +137,16 @@ def added_to(run: Path) -> None:
     (run / "added" / "own.json").write_text(json.dumps(content))
 
 
+def failed_later(run: Path) -> None:
+    """The bins of a point that was failed by an addition are in no sum."""
+    added_to(run)
+    path = run / "added" / "own.json"
+    content = json.loads(path.read_text())
+    for addition in content["points"].values():
+        addition["failures"] = [{"code": "commands_aborted", "message": "Some."}]
+    path.write_text(json.dumps(content))
+
+
 CHANGES = (
     gone,
     failed,
@@ -147,6 +157,7 @@ CHANGES = (
     raw_gone,
     job_edited,
     added_to,
+    failed_later,
 )
 
 

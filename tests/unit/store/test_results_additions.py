@@ -67,6 +67,25 @@ def test_rows_that_come_from_the_index_have_what_was_added_since(run):
         assert row["flags"] == ["buffered_io", "clock_unknown"] and "counters" not in row
 
 
+def test_a_failure_that_was_added_makes_the_point_a_failed_one(run):
+    why = {"code": "commands_aborted", "message": "esxi01 aborted 3 commands."}
+    add(run, "esxi.esxi01", failures=[why])
+    assert run_folder.stored(str(run), [{"point_id": POINT, "fingerprint": None}]) == {}
+    points = [
+        store.open_run(str(run)).full(POINT),
+        store.open_run(str(run)).rows[0],
+        dict(run_folder.results(str(run)))[POINT],
+        run_folder.failed(str(run), [{"point_id": POINT, "fingerprint": None}])[POINT],
+        next(one for one in load.read_run(str(run)).results if one["point_id"] == POINT),
+    ]
+    assert all((point["status"], point["failures"]) == ("failed", [why]) for point in points)
+    overview = store.open_run(str(run)).overview()
+    assert (overview["measured"], overview["failed"]) == (1, 1)
+    # Measured again it is another measurement.
+    write(run, {**measured(), "raw": {"file": "fio.json", "sha256": "ef" * 32}})
+    assert all((point["status"], point["failures"]) == ("measured", []) for point in read(run))
+
+
 def test_a_source_replaces_what_it_added_and_leaves_what_others_did(run):
     add(run, "observer.target01", flags=["clock_unknown"])
     add(run, "observer.other", counters={"hosts": {"other": {"interval_s": 4}}})
@@ -113,6 +132,7 @@ def test_runs_of_earlier_versions_hold_it_in_their_results(run):
         '{"schema": "storlab.additions/1", "points": {"p": []}}',
         '{"schema": "storlab.additions/1", "points": {"p": {"counters": {"hosts": []}}}}',
         '{"schema": "storlab.additions/1", "points": {"p": {"checks": ["ceiling"]}}}',
+        '{"schema": "storlab.additions/1", "points": {"p": {"failures": ["aborted"]}}}',
     ],
 )
 def test_what_cannot_be_read_is_listed_and_never_written_over(run, text):

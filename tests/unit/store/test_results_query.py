@@ -215,6 +215,23 @@ def test_flags_that_were_added_later_count_for_their_measurement_only(results):
     assert ask(results, flagged=True)["groups"][0]["flags"] == {"clock_stepped": 1}
 
 
+def test_a_failure_that_was_added_later_counts_as_the_point_s_own(results):
+    assert ask(results, status=["failed"])["matched"] == 1
+    added = results / "lab" / "one" / "added"
+    added.mkdir()
+    why = {"of": SHA, "failures": [{"code": "commands_aborted", "message": "Some."}]}
+    points = {"backing-a.4k.r1": why, "backing-a.4k.r3": {**why, "of": "another measurement"}}
+    (added / "own.json").write_text(json.dumps({"schema": "storlab.additions/1", "points": points}))
+    failed = ask(results, status=["failed"])
+    assert [row["point_id"] for row in failed["points"]] == ["backing-a.4k.r1", "backing-a.4k.r4"]
+    assert {row["status"] for row in failed["points"]} == {"failed"}
+    assert "lab/one/backing-a.4k.r1" not in names(ask(results, status=["measured"]))
+    groups = {group["status"]: group for group in ask(results, "status", layer=["backing-a"])["groups"]}
+    assert {name: group["points"] for name, group in groups.items()} == {"failed": 2, "measured": 3}
+    # Only the other two repetitions and the run of its own count: (90 + 130 + 210) / 3.
+    assert groups["measured"]["iops"]["mean"] == pytest.approx(430 / 3) and "iops" not in groups["failed"]
+
+
 def test_what_did_not_change_is_not_read_again(results, reads):
     first = ask(results, "layer")
     assert len(reads) == 7
