@@ -29,7 +29,7 @@ html_theme = "alabaster"
 html_theme_options = {"page_width": "1200px", "sidebar_width": "260px", "fixed_sidebar": True}
 html_title = "storlab.testbed"
 myst_heading_anchors = 6
-exclude_patterns = ["schema"]
+exclude_patterns = ["schema", "examples"]
 # Titles of a changelog are alike in each release.
 suppress_warnings = ["myst.header"]
 """

@@ -14,14 +14,7 @@ import tarfile
 
 import pytest
 import yaml
-
-
-def run(folder, *command, check=True, **environment):
-    """Run a command in a folder, without the checkout's ansible.cfg and so without the checkout itself."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=check, env={**clean, **environment}
-    )
+from built_collection import build, install, run
 
 
 def ansible(installed, *command):
@@ -32,26 +25,12 @@ def ansible(installed, *command):
 
 @pytest.fixture(scope="module")
 def artifact(root, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("artifact")
-    run(folder, "ansible-galaxy", "collection", "build", "--output-path", folder, root)
-    return next(folder.glob("storlab-testbed-*.tar.gz"))
+    return build(root, tmp_path_factory.mktemp("artifact"))
 
 
 @pytest.fixture(scope="module")
 def installed(artifact, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("installed")
-    run(
-        folder,
-        "ansible-galaxy",
-        "collection",
-        "install",
-        "--no-deps",
-        "--offline",
-        "--collections-path",
-        folder,
-        artifact,
-    )
-    return folder
+    return install(artifact, tmp_path_factory.mktemp("installed"))
 
 
 @pytest.fixture(scope="module")
