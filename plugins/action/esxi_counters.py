@@ -198,9 +198,15 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             run_folder.write_files(run_dir, {f"points/{name}/{raw['file']}": content})
     if not dry_run:
         run_folder.add(run_dir, f"esxi.{host}", results, {**fresh, **flagged})
-        if fresh and not run_folder.environment(run_dir, host):
-            run_folder.write_host(run_dir, host, esxi_counters.environment(samples))
         if fresh:
+            # Points of several variants that are told of at once were not all measured under the settings of now.
+            variants = {results[name].get("variant") for name in fresh}
+            run_folder.write_host(
+                run_dir,
+                host,
+                esxi_counters.environment(samples, run_folder.layers(run_dir), host),
+                variants.pop() if len(variants) == 1 else None,
+            )
             run_folder.remember_clock(run_dir, host, samples["clock"])
     failed = {
         name: " ".join(failure["message"] for failure in addition["failures"])

@@ -14,6 +14,8 @@ description:
     arises, GAVG = KAVG + DAVG. See C(docs/counters.md).
   - With O(run_dir) every point of that run whose I/O passes this host gets C(counters.esxi) and C(counters.hosts.<host>), with the MHz that an IOPS costs.
     The samples are kept beside the point. Points that have them are left as they are, so this may run again.
+  - The host's settings that figures depend on (options of the iSCSI adapter, MTU, drivers, path policy, VAAI, power policy) are kept in
+    C(hosts/<host>.json), so that runs under other ones are not compared as if they were alike.
   - A point while whose device had commands aborted, or its bus reset, becomes a failed one; the next benchmark of that run measures it again.
   - ESXi keeps real-time samples for an hour. When a benchmark takes longer, run O(state=recorded) meanwhile, at least once an hour.
   - The clocks of the host and of what was measured may differ; both are compared with the controller's.
@@ -169,6 +171,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.times import unix_s
 from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.esxi import fingerprint
 from ..module_utils.esxi import session as esxi
 
 # For so long ESXi keeps real-time samples.
@@ -201,14 +204,11 @@ def main() -> None:
             raise bad_value("finished_utc", params["finished_utc"], f"Give a time after {params['started_utc']}.")
         now_s = time.time()
         with esxi.Session(params) as session:
+            host = session.host()
             # Without an end there is nothing to wait for.
-            samples = esxi_counters.read(
-                session,
-                session.host(),
-                started_s or now_s - KEPT_S,
-                finished_s or now_s,
-                params["wait_s"] if finished_s else 0,
-            )
+            wait_s = params["wait_s"] if finished_s else 0
+            samples = esxi_counters.read(session, host, started_s or now_s - KEPT_S, finished_s or now_s, wait_s)
+            samples["settings"] = fingerprint.read(session, host)
         result = {"changed": False, "clock": samples["clock"], "samples": samples}
         if started_s and finished_s and not params["run_dir"]:
             offset_s = samples["clock"]["offset_s"]

@@ -21,10 +21,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from ansible_collections.storlab.testbed.plugins.action.esxi_counters import utc
-from ansible_collections.storlab.testbed.plugins.plugin_utils.report import markup, model, views
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import alike
+from ansible_collections.storlab.testbed.plugins.plugin_utils.report import environment, markup, model, views
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load, run_folder
 from pyVim.connect import Disconnect, SmartConnect
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
@@ -348,6 +349,70 @@ def test_a_point_whose_lun_had_commands_aborted_is_failed(tmp_path, trouble, cod
     assert point["status"] == ("failed" if codes else "measured")
     assert list(done["failed_points"]) == (["long"] if codes else []) and done["added"] == ["long"]
     jsonschema.Draft202012Validator(SCHEMA).validate(point)
+
+
+def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
+    """What was changed through the API is what the runs are found to differ in, and nothing else is."""
+    with esxsim_process.running(tmp_path / "home", PASSWORD, "esx") as ready:
+        lab = Lab("esx", tmp_path, ready)
+        storage = lab.host.configManager.storageSystem
+        storage.UpdateSoftwareInternetScsiEnabled(True)
+
+        def adapter():
+            shown = storage.storageDeviceInfo.hostBusAdapter
+            return next((each for each in shown if isinstance(each, vim.host.InternetScsiHba)), None)
+
+        def settled(done) -> None:
+            deadline = time.monotonic() + 60
+            while not done():
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+        def delayed(value: bool) -> None:
+            option = vim.host.InternetScsiHba.ParamValue(key="DelayedAck", value=value)
+            storage.UpdateInternetScsiAdvancedOptions(iScsiHbaDevice=adapter().device, options=[option])
+            settled(lambda: {each.key: each.value for each in adapter().advancedOptions}["DelayedAck"] is value)
+
+        def measured(name: str):
+            lab.run_dir = tmp_path / name
+            lab._run()
+            assert lab.task(run_dir=str(lab.run_dir))["added"] == ["long"]
+            return load.read_run(str(lab.run_dir))
+
+        settled(lambda: adapter() is not None)
+        runs = [measured("first"), measured("same")]
+        delayed(False)
+        runs.append(measured("prompt"))
+        delayed(True)
+        lab.host.configManager.advancedOption.UpdateOptions(
+            [vim.option.OptionValue(key="ISCSI.MaxIoSizeKB", value=VmomiSupport.vmodlTypes["long"](512))]
+        )
+        runs.append(measured("large"))
+        lab.host.configManager.networkSystem.UpdateVirtualNic("vmk0", vim.host.VirtualNic.Specification(mtu=1400))
+        runs.append(measured("narrow"))
+        Disconnect(lab.instance)
+
+    def unlike(one, other) -> dict:
+        texts = [alike.facts(run, [run_of(run)], {"guest-vm01"}) for run in (one, other)]
+        return {
+            entry["fact"]: (entry.get("baseline"), entry.get("candidate"))
+            for entry in alike.differences(*texts, [])
+            if entry["status"] == "unexpected"
+        }
+
+    def run_of(run) -> dict:
+        return next(result for result in run.results if result["point_id"] == "long")
+
+    assert unlike(runs[0], runs[1]) == {}
+    assert unlike(runs[0], runs[2]) == {"hosts.esxi01.iscsi_adapter.DelayedAck": ("yes", "no")}
+    assert unlike(runs[0], runs[3]) == {"hosts.esxi01.host_options.ISCSI.MaxIoSizeKB": ("128", "512")}
+    assert unlike(runs[3], runs[4]) == {"hosts.esxi01.network.vmk0.mtu": ("1500", "1400")}
+    host = runs[0].environments["esxi01"]
+    assert host["power_policy"] and host["network"]["vSwitch0"] == {"mtu": 1500}
+    assert host["network"]["vmnic0"] == {"driver": "nvmxnet3", "speed_mbit_s": 10000}
+    assert host["devices"]["initiator-a"]["path_policy"] == "VMW_PSP_FIXED"
+    rows = dict(environment.describe("esxi01", host)["rows"])
+    assert rows["Delayed ACK"] == "yes" and rows["vmk0"] == "MTU 1500" and rows["Largest iSCSI I/O"] == "128 KiB"
 
 
 def test_the_report_of_the_run_shows_it_as_simulated(lab):

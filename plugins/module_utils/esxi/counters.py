@@ -287,7 +287,7 @@ def cut(samples: dict[str, Any], started_s: float, finished_s: float, path: dict
         for name, table in samples["machines"].items()
     }
     return {
-        **samples,
+        **{key: value for key, value in samples.items() if key != "settings"},
         "host_samples": _cut(samples["host_samples"], started_s, finished_s, instances),
         "machines": {name: table for name, table in machines.items() if table["rows"]},
         "names": {
@@ -590,10 +590,21 @@ def _failures(host: str, device: str | None, esxi: dict[str, Any]) -> list[dict[
     return failures
 
 
-def environment(samples: dict[str, Any]) -> dict[str, Any]:
-    """The host's fingerprint for hosts/<host>.json."""
-    hardware = samples["hardware"]
+def environment(samples: dict[str, Any], known: dict[str, Any] | None = None, host: str = "") -> dict[str, Any]:
+    """The host's fingerprint for hosts/<host>.json, its settings (fingerprint.py) among it.
+
+    known: layers by name; the LUNs of those on this host go by them, as a LUN's own name is another one each time it is made.
+    """
+    hardware, settings = samples["hardware"], dict(samples.get("settings") or {})
+    luns = {plain_naa(name).lower(): lun for name, lun in settings.pop("luns", {}).items()}
+    devices = {
+        name: luns[naa]
+        for name, layer in (known or {}).items()
+        if layer.get("host") == host and (naa := str((layer.get("identity") or {}).get("naa")).lower()) in luns
+    }
     return {
+        **settings,
+        **({"devices": devices} if devices else {}),
         "distribution": samples["product"],
         "cpu": {key: hardware[key] for key in ("model", "cores", "mhz")},
         "memory_bytes": hardware["memory_bytes"],

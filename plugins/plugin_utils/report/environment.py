@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fingerprint of a host (module_utils/linux/environment.py) says to a reader. Nothing in it is required: old and foreign ones are shown too."""
+"""What the fingerprint of a host (module_utils/linux/environment.py, module_utils/esxi/fingerprint.py) says to a reader.
+
+Nothing in it is required: old and foreign ones are shown too.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,18 @@ HEADLINES = (
     ("Memory", "memory_bytes"),
     ("Product", "virtualisation.product"),
     ("Generator", "engine.version"),
+    ("Power policy", "power_policy"),
+    ("Delayed ACK", "iscsi_adapter.DelayedAck"),
+    ("Largest iSCSI I/O", "host_options.ISCSI.MaxIoSizeKB"),
+)
+UNITS = {"host_options.ISCSI.MaxIoSizeKB": "{} KiB"}
+# Of Linux and of ESXi hosts.
+DEVICE_WORDS = (
+    ("driver_queue_depth", "queue depth {}"),
+    ("queue_depth", "queue depth {}"),
+    ("path_policy", "{}"),
+    ("paths", "paths: {}"),
+    ("vaai", "VAAI {}"),
 )
 QUEUE_WORDS = (("scheduler", "scheduler {}"), ("nr_requests", "{} requests"), ("rotational", "rotational {}"))
 
@@ -31,7 +46,8 @@ def describe(host: str, fingerprint: dict[str, Any] | None) -> dict[str, Any]:
     for name, key in HEADLINES:
         text = known.get(key)
         if text:
-            rows.append((name, units.size(int(text)) if key.endswith("_bytes") and text.isdigit() else text))
+            text = units.size(int(text)) if key.endswith("_bytes") and text.isdigit() else text
+            rows.append((name, UNITS.get(key, "{}").format(text)))
     interfaces = (fingerprint or {}).get("network")
     for name, interface in (interfaces if isinstance(interfaces, dict) else {}).items():
         if isinstance(interface, dict):
@@ -61,8 +77,7 @@ def _device(device: dict[str, Any]) -> str:
     if isinstance(device.get("size_bytes"), int):
         parts.append(units.size(device["size_bytes"]))
     parts += [words.format(_chosen(queue[key])) for key, words in QUEUE_WORDS if queue.get(key)]
-    if device.get("driver_queue_depth"):
-        parts.append(f"queue depth {device['driver_queue_depth']}")
+    parts += [words.format(device[key]) for key, words in DEVICE_WORDS if device.get(key)]
     return ", ".join(str(part).strip() for part in parts if part)
 
 

@@ -17,6 +17,7 @@ from ansible_collections.storlab.testbed.plugins.action import esxi_counters as 
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.files import read_json
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import counters as esxi_counters
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi import fingerprint
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import additions, run_folder
 from fixtures.report import make_fixture
 from unchanged import refused
@@ -472,6 +473,65 @@ def run_dir(tmp_path):
 
 def contents(folder: Path) -> dict:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+SETTINGS = {
+    "iscsi_adapter": {"DelayedAck": True, "LoginTimeout": 5},
+    "host_options": {"ISCSI.MaxIoSizeKB": 128},
+    "power_policy": "static",
+    "network": {
+        "vmk1": {"mtu": 9000},
+        "vSwitch1": {"mtu": 9000},
+        "vmnic1": {"driver": "ixgben", "speed_mbit_s": 10000},
+    },
+    "luns": {DEVICE: {"path_policy": "VMW_PSP_RR", "paths": 2, "vaai": "supported"}, "naa.other": {"paths": 1}},
+}
+
+
+def test_settings_are_the_host_s_and_those_of_luns_go_by_layer():
+    samples = sampled(settings=SETTINGS)
+    found = esxi_counters.environment(samples, LAYERS, "esxi01")
+    lun = {"path_policy": "VMW_PSP_RR", "paths": 2, "vaai": "supported"}
+    assert found["devices"] == {"initiator-ds1": lun, "datastore-ds1": lun} and "luns" not in found
+    assert found["iscsi_adapter"]["DelayedAck"] is True and found["network"]["vmk1"] == {"mtu": 9000}
+    assert "devices" not in esxi_counters.environment(samples, LAYERS, "esxi02")
+    assert "settings" not in esxi_counters.cut(samples, *SPAN, PATH) and samples["settings"] == SETTINGS
+    # Samples that an earlier version kept have none.
+    assert "iscsi_adapter" not in esxi_counters.environment(sampled(), LAYERS, "esxi01")
+
+
+def test_the_settings_of_a_variant_are_those_of_when_it_was_measured(run_dir):
+    def add(variant: str, delayed: bool) -> None:
+        made = result(f"{variant}.r1", started=SPAN[0] + 3, finished=SPAN[1] + 3, variant=variant)
+        (run_dir / "points" / made["point_id"]).mkdir()
+        run_folder.write_point(str(run_dir), made["point_id"], made, {})
+        points, _missed = action.waiting(str(run_dir), "esxi01")
+        own = {name: points[name] for name in (f"{variant}.r1",)}
+        settings = {**SETTINGS, "iscsi_adapter": {"DelayedAck": delayed}}
+        assert action.add(str(run_dir), "esxi01", sampled(settings=settings), own, False).points == list(own)
+
+    add("on", True)
+    add("off", False)
+    kept = run_folder.environment(str(run_dir), "esxi01")
+    assert {name: host["iscsi_adapter"]["DelayedAck"] for name, host in kept["variants"].items()} == {
+        "on": True,
+        "off": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("bound", "portals", "expected"),
+    [
+        (["vmk2"], ["10.0.0.9"], {"vmk2"}),
+        ([], ["10.0.0.9", "target.lab"], {"vmk1"}),
+        # Reached through a router: any may carry it.
+        ([], ["192.0.2.1"], {"vmk0", "vmk1", "vmk2"}),
+        ([], [], {"vmk0", "vmk1", "vmk2"}),
+    ],
+)
+def test_the_interfaces_that_iscsi_goes_through(bound, portals, expected):
+    places = {"vmk0": ("172.16.0.5", "255.255.0.0"), "vmk1": ("10.0.0.5", "255.255.255.0"), "vmk2": ("", "")}
+    assert fingerprint.carrying(places, bound, portals) == expected
 
 
 def test_points_measured_before_a_host_was_restarted_for_its_options_are_flagged(run_dir):

@@ -101,6 +101,64 @@ def test_runs_that_differ_in_mtu_or_in_what_was_negotiated_are_unlike(tmp_path):
         assert caught.value.code == "unlike_runs"
 
 
+def test_runs_under_other_settings_of_an_esxi_host_are_unlike(tmp_path):
+    run = load.read_run(make_fixture.write_run(str(tmp_path / "a"), 1, 2))
+    other = load.read_run(make_fixture.write_run(str(tmp_path / "b"), 1, 2))
+    for one in (run, other):
+        one.environments["hypervisor01"] = {
+            "iscsi_adapter": {"DelayedAck": True, "LoginTimeout": 5},
+            "host_options": {"ISCSI.MaxIoSizeKB": 128},
+            "power_policy": "static",
+            "network": {"vmk1": {"mtu": 9000}},
+            "devices": {
+                "initiator-bench": {"path_policy": "VMW_PSP_RR", "vaai": "supported"},
+                "initiator-none": {"path_policy": "VMW_PSP_FIXED"},
+            },
+        }
+    sides = [{"runs": [one], "selector": {}, "label": label} for one, label in ((run, "a"), (other, "b"))]
+    comparison.compare_runs(*sides, under_test=[])
+    alike = copy.deepcopy(other.environments)
+    for part, change, fact in (
+        ("iscsi_adapter", {"DelayedAck": False}, "hosts.hypervisor01.iscsi_adapter.DelayedAck (yes → no)"),
+        ("host_options", {"ISCSI.MaxIoSizeKB": 512}, "ISCSI.MaxIoSizeKB (128 → 512)"),
+        ("network", {"vmk1": {"mtu": 1500}}, "network.vmk1.mtu (9000 → 1500)"),
+        ("devices", {"initiator-bench": {"path_policy": "VMW_PSP_RR", "vaai": "unsupported"}}, "bench.vaai"),
+    ):
+        other.environments = copy.deepcopy(alike)
+        other.environments["hypervisor01"][part].update(change)
+        with refused(tmp_path) as caught:
+            comparison.compare_runs(*sides, under_test=[])
+        assert caught.value.code == "unlike_runs" and fact in str(caught.value)
+    # What another LUN of the host has is no difference.
+    other.environments = copy.deepcopy(alike)
+    other.environments["hypervisor01"]["devices"]["initiator-none"]["path_policy"] = "VMW_PSP_MRU"
+    comparison.compare_runs(*sides, under_test=[])
+
+
+def test_the_report_shows_the_settings_of_an_esxi_host():
+    rows = dict(
+        shown.describe(
+            "h",
+            {
+                "iscsi_adapter": {"DelayedAck": False},
+                "host_options": {"ISCSI.MaxIoSizeKB": 512},
+                "power_policy": "static",
+                "network": {"vmk1": {"mtu": 9000}},
+                "devices": {
+                    "initiator-a": {"path_policy": "VMW_PSP_RR", "paths": 2, "queue_depth": 64, "vaai": "unknown"}
+                },
+            },
+        )["rows"]
+    )
+    assert rows == {
+        "Power policy": "static",
+        "Delayed ACK": "no",
+        "Largest iSCSI I/O": "512 KiB",
+        "vmk1": "MTU 9000",
+        "initiator-a": "queue depth 64, VMW_PSP_RR, paths: 2, VAAI unknown",
+    }
+
+
 def test_the_report_names_the_interfaces():
     rows = shown.describe("h", {"network": {"ens1": {"mtu": "9000", "driver": "mlx5_core", "speed_mbit_s": "25000"}}})
     assert ("ens1", "mlx5_core, MTU 9000, 25000 Mbit/s") in rows["rows"]
