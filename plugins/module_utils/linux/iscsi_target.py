@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
@@ -239,11 +240,16 @@ def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
 
 
 def layers_of(
-    targets: list[Any], published: dict[str, Any], identity: Any, provider: str, page_cache: bool = False
+    targets: list[Any],
+    published: dict[str, Any],
+    identity: Any,
+    provider: str,
+    page_cache: bool = False,
+    facts: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
 ) -> list[Any]:
     """The LUNs as layers, without their host. A path from an earlier loopback login to the same LUN stays.
 
-    page_cache: whether the target serves from the page cache of its host, or bypasses it.
+    page_cache: whether the target serves from the page cache of its host, or bypasses it. facts: more for the detail of a target's LUN.
     """
     layers = []
     for target in targets:
@@ -256,6 +262,7 @@ def layers_of(
                 "provider": provider,
                 "page_cache": "used" if page_cache else "bypassed",
                 "portals": [portal_text(**portal) for portal in target["portals"]],
+                **(facts(target, lun) if facts else {}),
             }
             if lun.get("generation"):
                 detail["generation"] = lun.get("generation")

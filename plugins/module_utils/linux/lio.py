@@ -38,6 +38,19 @@ TPG_ATTRIBUTES = {
     "demo_mode_discovery": "0",
     "cache_dynamic_acls": "0",
 }
+# What figures depend on and this collection leaves as the kernel has it: of a backstore, and of a target.
+STORE_FACTS = (
+    "emulate_write_cache",
+    "emulate_fua_write",
+    "emulate_caw",
+    "emulate_3pc",
+    "emulate_tpu",
+    "emulate_tpws",
+    "block_size",
+    "hw_max_sectors",
+    "queue_depth",
+)
+TPG_FACTS = ("default_cmdsn_depth",)
 MASK = "(secret)"
 
 
@@ -327,6 +340,13 @@ class Configfs:
                     entries.update({f"{acl}/{lun}": DIR, **self._links(f"{acl}/{lun}")})
         return entries
 
+    def facts(self, target: str, store: str) -> dict[str, str]:
+        """{attribute: value} of a backstore and of the target that exports it, as they are now; what there is not is absent."""
+        folders = [f"core/{hba}/{store}" for hba in self.subfolders("core")]
+        places = {f"{folder}/attrib/{name}": name for folder in folders for name in STORE_FACTS}
+        places.update({f"iscsi/{target}/tpgt_1/attrib/{name}": name for name in TPG_FACTS})
+        return {name: value for path, name in places.items() if (value := read_text(self.at(path), default=""))}
+
     def sessions(self, target: str) -> dict[str, Any]:
         """{initiator: address} of who is logged in to the target; the address of one without an ACL is not shown."""
         addresses = {}
@@ -456,6 +476,10 @@ class LioTarget:
             self.record.data.update(targets=names, core=made)
         finally:
             self.record.note_modules(before)
+
+    def facts(self, target: dict[str, Any], lun: dict[str, Any]) -> dict[str, Any]:
+        facts = self.configfs.facts(target["name"], store_name(self.testbed_id, lun["name"]))
+        return {"lio": facts} if facts else {}
 
     def remove_all(self, steps: list[Any]) -> None:
         self.configfs.apply(steps, [])

@@ -44,6 +44,10 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     if steps and not check_mode:
         lio.apply(targets, steps, entries)
     layers = iscsi_target.layers_of(
-        targets, params["layers"], lambda target, lun: lun_identity(lio.testbed_id, target, lun), "lio"
+        targets,
+        params["layers"],
+        lambda target, lun: lun_identity(lio.testbed_id, target, lun),
+        "lio",
+        facts=lio.facts,
     )
     return {"changed": bool(steps), "steps": steps, "diff": diff_of(steps, lambda step: step["path"]), "layers": layers}

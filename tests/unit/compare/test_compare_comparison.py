@@ -643,6 +643,10 @@ def test_the_numbers_that_the_kernel_gave_to_the_devices_of_several_hosts_never_
             "layers.backing-b.detail.page_cache (absent → used)",
         ),
         (
+            lambda after, host, layers, asked: layers["backing-b"].update(detail={"lio": {"emulate_write_cache": "1"}}),
+            "layers.backing-b.detail.lio.emulate_write_cache (absent → 1)",
+        ),
+        (
             lambda after, host, layers, asked: [one["engine"].update(version="3.41") for one in after],
             "engine.backing-a.version (3.33 → 3.41)",
         ),

@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import unit_serial
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import lio
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import iscsi_target, lio
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.lio import DIR, Link
 from unchanged import refused
 
@@ -340,6 +340,36 @@ def test_everything_that_exists_is_listed(configfs):
         "targets": [],
         "stores": ["storlab-tb-a", "theirs", "storlab-tb-2-a", "storlab-tb-2-b"],
     }
+
+
+def test_what_figures_depend_on_is_read_and_becomes_a_fact_of_the_layer(configfs):
+    """Two runs whose backstores differ in it are then told apart by their layers."""
+    attrib = pathlib.Path(configfs.root, "core/iblock_0/storlab-tb-a/attrib")
+    other = pathlib.Path(configfs.root, "core/iblock_0/theirs/attrib")
+    tpg = pathlib.Path(configfs.root, TPG, "attrib")
+    for folder, content in (
+        (attrib, {"emulate_write_cache": "0\n", "block_size": "512\n", "alua_support": "1\n"}),
+        (other, {"emulate_write_cache": "1\n"}),
+        (tpg, {"default_cmdsn_depth": "64\n"}),
+    ):
+        folder.mkdir(parents=True)
+        for name, text in content.items():
+            (folder / name).write_text(text)
+
+    def detail() -> dict:
+        lun = {"name": "a", "device": None, "expected": None, "parent": "backing-a", "purpose": "data", "lun": 0}
+        target = {"name": IQN, "portals": [], "luns": [lun]}
+        own = lio.LioTarget("tb")
+        own.configfs = configfs
+        (layer,) = iscsi_target.layers_of([target], {}, lambda *_: {"serial": "1"}, "lio", facts=own.facts)
+        return layer["detail"]
+
+    expected = {"emulate_write_cache": "0", "block_size": "512", "default_cmdsn_depth": "64"}
+    assert detail() == {"provider": "lio", "page_cache": "bypassed", "portals": [], "lio": expected}
+    (attrib / "emulate_write_cache").write_text("1\n")
+    assert detail()["lio"] == {**expected, "emulate_write_cache": "1"}
+    # Before anything is made nothing is known.
+    assert configfs.facts("iqn.2026-01.t:nothing", "storlab-tb-new") == {}
 
 
 def test_the_record_holds_what_is_made(configfs):
