@@ -434,6 +434,61 @@ def test_samples_that_were_kept_do_for_points_that_come_later(lab):
     assert not any(name.endswith("samples") for name in load.read_run(str(lab.run_dir)).environments)
 
 
+def test_what_a_host_counted_is_kept_after_every_round_because_it_forgets(tmp_path):
+    """The role in rounds, on a host that measures and on an ESXi host."""
+    measured = {"name": "ceiling-target01", "kind": "ceiling", "host": "target01", "path": None, "parent": None}
+    measured.update(purpose="scratch", size_bytes=1 << 30, identity={})
+    with esxsim_process.running(tmp_path / "home", PASSWORD, "esx", ("short-latencies",)) as ready:
+        lab = Lab("esx", tmp_path / "rounds", ready)
+        variables = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "benchmark_testbed_id": "rounds",
+            "benchmark_results_dir": str(tmp_path),
+            "benchmark_run_id": lab.run_dir.name,
+            "benchmark_ceiling": False,
+            "benchmark_layers": {"ceiling-target01": measured},
+            "benchmark_repetitions": 2,
+            "benchmark_workloads": [{"block_size": "4k", "queue_depth": 1, "ramp_s": 0, "runtime_s": 1}],
+            "benchmark_beat": False,
+            "benchmark_progress": "none",
+            "benchmark_esxi_counters": "{{ inventory_hostname == 'esxi01' }}",
+        }
+        login = {"hostname": lab.address, "port": int(lab.port), "username": "root", "password": PASSWORD}
+        login.update(ca_path=ready["certificate"], esxi_host=HOSTS["esx"])
+        play = {
+            "hosts": "target01,esxi01",
+            "gather_facts": False,
+            "module_defaults": {"group/storlab.testbed.esxi": login},
+            "tasks": [{"import_role": {"name": "storlab.testbed.benchmark"}, "throttle": 1, "vars": variables}],
+        }
+        (tmp_path / "play.yml").write_text(json.dumps([play]), encoding="utf-8")
+        # Samples of three hours ago, which the host no longer has.
+        assert lab.task(run_dir=str(lab.run_dir), state="recorded")["changed"]
+        kept = lab.run_dir / "samples" / "esxi01.json"
+        old = json.loads(kept.read_text(encoding="utf-8"))
+        for table in (old["host_samples"], *old["machines"].values()):
+            table["rows"] = [[row[0] - 3 * 3600, *row[1:]] for row in table["rows"]]
+        kept.write_text(json.dumps(old), encoding="utf-8")
+        done = subprocess.run(
+            ["ansible-playbook", "-i", "target01,esxi01,", str(tmp_path / "play.yml")],
+            cwd=ROOT,
+            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        Disconnect(lab.instance)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert PASSWORD not in done.stdout + done.stderr
+    assert done.stdout.count("Keep what the ESXi host counted in the last hour]") == 2
+    before, after = (
+        [row[0] for row in samples["host_samples"]["rows"]]
+        for samples in (old, json.loads(kept.read_text(encoding="utf-8")))
+    )
+    assert set(before) < set(after) and max(after) > max(before) + 2 * 3600
+
+
 def test_any_time_can_be_asked_for(lab):
     told = lab.task(started_utc=utc(lab.measured_s), finished_utc=utc(lab.measured_s + 100))
     assert told["changed"] is False and told["figures"]["cpu"]["used_mhz"] == pytest.approx(
