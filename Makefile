@@ -47,6 +47,7 @@ TOGETHER := $(MAKE) --no-print-directory --output-sync=target --jobs=3
 .PHONY: test
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
 	@rm -rf $(TESTS)
+	@mkdir -p $(TESTS)
 	@echo "Lint, unit tests and the tests that have this machine's devices for themselves, all at once. What each says is shown when it ends."
 	@$(TOGETHER) lint unit integration-alone
 	@echo "The other integration tests, and the stand-ins of Windows, at once."
