@@ -492,7 +492,10 @@ def test_a_ladder_offers_shares_of_the_peak(place, loop):
     [found] = answer["search"]
     [rung] = found["steps"]
     assert rung["load"] == round(found["found"]["iops"] / 10)
-    assert rung["iops"] == pytest.approx(rung["load"], rel=0.2)
+    # fio was told so, and a machine that is busy by then does less than it is offered, never more.
+    told = [path.read_text(encoding="utf-8") for path in run_dir(place).glob("points/*/job.fio")]
+    assert [re.findall(r"^rate_iops=(\d+)", job, re.M) for job in told if "rate_iops" in job] == [[str(rung["load"])]]
+    assert 0 < rung["iops"] <= rung["load"] * 1.2
 
 
 # ---------------------------------------------------------------- variants
