@@ -17,13 +17,6 @@ from ..module_utils.run import database as load
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import database, run_folder
 
-PUBLISHED = {
-    "metric": {"type": "str", "choices": ["tpm", "nopm"], "required": True},
-    "value": {"type": "float", "required": True},
-    **{key: {"type": "str", "required": True} for key in ("unit", "where")},
-    "note": {"type": "str"},
-}
-
 
 class ActionModule(CollectionAction):
     SPEC: ClassVar[dict] = {
@@ -33,7 +26,7 @@ class ActionModule(CollectionAction):
         "layer": {"type": "str", "required": True},
         "repetition": {"type": "int", "default": 1},
         "variant": {"type": "str"},
-        "published": {"type": "list", "elements": "dict", "default": [], "options": PUBLISHED},
+        "published": {"type": "list", "elements": "dict", "default": [], "options": database.PUBLISHED},
     }
     UNWRITABLE = ("results_unwritable", "The results")
 

@@ -16,16 +16,9 @@ from ..module_utils.core.failure import Failure
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.report import experiments, model
 from ..plugin_utils.report.pages import apply, plan, text_of
-from ..plugin_utils.store import load
+from ..plugin_utils.store import database, load
 
 FOLDER = "experiments"
-PUBLISHED = {
-    "metric": {"type": "str", "choices": ["tpm", "nopm"], "required": True},
-    "value": {"type": "float", "required": True},
-    "unit": {"type": "str", "required": True},
-    "where": {"type": "str", "required": True},
-    "note": {"type": "str"},
-}
 
 
 class ActionModule(CollectionAction):
@@ -44,7 +37,7 @@ class ActionModule(CollectionAction):
                 "started_utc": {"type": "str", "required": True},
                 "finished_utc": {"type": "str", "required": True},
                 "words": {"type": "dict", "default": {}},
-                "published": {"type": "list", "elements": "dict", "default": [], "options": PUBLISHED},
+                "published": {"type": "list", "elements": "dict", "default": [], "options": database.PUBLISHED},
                 "log": {"type": "path", "required": True},
             },
         },

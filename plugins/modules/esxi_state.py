@@ -86,8 +86,6 @@ from ..module_utils.esxi import datastore as esxi_datastore
 from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import session as esxi
 
-HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
-
 
 def state_of(adapter: dict, stores: dict, machines: list, network: dict) -> dict:
     """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
@@ -118,7 +116,10 @@ def main() -> None:
     try:
         with esxi.Session(module.params) as session:
             host = session.host()
-            adapter, stores = esxi_iscsi.read(session, host, HOST_OPTIONS), esxi_datastore.read(session, host)
+            adapter, stores = (
+                esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS),
+                esxi_datastore.read(session, host),
+            )
             network = esxi_network.read(session, host)
             with session.doing("list the virtual machines"):
                 machines = [vm.name for vm in host.vm]

@@ -29,6 +29,8 @@ from ..core.secrets import same_secret
 from . import options as host_options
 from .session import Session, stamp
 
+# Options of the host, not of the adapter, that its figures depend on.
+HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
 QUEUE_DEPTH_MODULE, QUEUE_DEPTH_OPTION = "iscsi_vmk", "iscsivmk_LunQDepth"
 RESCAN_EVERY_S = 5.0
 ORDER = (
@@ -78,7 +80,11 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
             "module_options": "",
         }
         for key in option_names:
-            state["host_options"][key] = _host_option(session, host, key)
+            value = host_option(session, host, key)
+            if value is None:
+                remedy = "The host has no such advanced option; correct its name."
+                raise bad_value("iscsi_initiator_esxi_host_options", key, remedy)
+            state["host_options"][key] = value
         modules = host.configManager.kernelModuleSystem
         if modules is not None:
             state["module_options"] = modules.QueryConfiguredModuleOptionString(QUEUE_DEPTH_MODULE) or ""
@@ -133,17 +139,14 @@ def _target(method: str, target: Any) -> dict[str, Any]:
     return entry
 
 
-def _host_option(session: Session, host: Any, key: str) -> Any:
+def host_option(session: Session, host: Any, key: str) -> Any:
+    """The value of an advanced option; None where the host has none of that name."""
     try:
         # A name of a group answers with all of its options.
-        values = [option.value for option in host.configManager.advancedOption.QueryOptions(key) if option.key == key]
+        options = host.configManager.advancedOption.QueryOptions(key)
     except session.vim.fault.InvalidName:
-        values = []
-    if not values:
-        raise bad_value(
-            "iscsi_initiator_esxi_host_options", key, "The host has no such advanced option; correct its name."
-        )
-    return values[0]
+        return None
+    return next((option.value for option in options if option.key == key), None)
 
 
 def luns(session: Session, info: Any) -> list[dict[str, Any]]:
@@ -512,7 +515,7 @@ class Adapter:
     def host_option(self, step: dict[str, Any]) -> None:
         manager = self.host.configManager.advancedOption
         # The host takes a number only in the width it declares, which the value it has shows.
-        old = _host_option(self.session, self.host, step["target"])
+        old = host_option(self.session, self.host, step["target"])
         manager.UpdateOptions([self.vim.option.OptionValue(key=step["target"], value=type(old)(step["will"]))])
 
     def queue_depth(self, step: dict[str, Any]) -> None:

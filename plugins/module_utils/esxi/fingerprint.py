@@ -22,7 +22,6 @@ from ..core.failure import Failure
 from . import adapter
 from .session import Session
 
-HOST_OPTIONS = ("ISCSI.MaxIoSizeKB",)
 # A login that may read counters need not be allowed to read everything; what it may not read differs from nothing.
 UNREAD = ("no_permission", "refused")
 # vStorageSupported
@@ -52,15 +51,9 @@ def _read(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _host_options(session: Session, host: Any) -> dict[str, Any]:
-    options = {}
     with session.doing("read its options"):
-        for key in HOST_OPTIONS:
-            # Hosts before version 7 do not have it.
-            with contextlib.suppress(session.vim.fault.InvalidName):
-                # A name of a group answers with all of its options.
-                answers = host.configManager.advancedOption.QueryOptions(key)
-                options.update({option.key: option.value for option in answers if option.key == key})
-    return options
+        # Hosts before version 7 do not have it.
+        return _known({key: adapter.host_option(session, host, key) for key in adapter.HOST_OPTIONS})
 
 
 def _power(session: Session, host: Any) -> dict[str, Any]:

@@ -12,6 +12,13 @@ from typing import Any
 from ...module_utils.engines import pgbench
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
 
+# A figure of such a load that others have published, as an argument.
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "metric": {"type": "str", "choices": ["tpm", "nopm"], "required": True},
+    "value": {"type": "float", "required": True},
+    **{key: {"type": "str", "required": True} for key in ("unit", "where")},
+    "note": {"type": "str"},
+}
 CHOSEN = ("warehouses", "virtual_users", "ramp_s", "runtime_s", "isolation")
 
 
