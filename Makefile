@@ -82,6 +82,20 @@ random: setup-tools ## The property tests on other examples than `make test` tak
 	@echo "SEED=$(SEED)"
 	pytest -n $(JOBS) -m hypothesis --hypothesis-seed=$(SEED) tests/unit
 
+# What other suites reach counts only when asked for: it takes their time, and root rights.
+COVERAGE := .cache/coverage
+.PHONY: coverage
+coverage: setup-tools ## Which branches of plugins/module_utils and plugins/plugin_utils the unit tests take; ALSO=tests/integration counts those, too
+	@$(if $(ALSO),$(AS_ROOT)) rm -rf $(COVERAGE)
+	@mkdir -p $(COVERAGE)
+	coverage run -m pytest -n $(JOBS) tests/unit --junit-xml=$(COVERAGE)/unit.xml
+	$(if $(ALSO),$(AS_ROOT) coverage run -m pytest -m "not machine_wide" $(ALSO) --junit-xml=$(COVERAGE)/also.xml)
+	@coverage combine --quiet
+	@coverage html --quiet
+	@coverage json --quiet
+	@python tests/show_coverage.py $(COVERAGE)/coverage.json 95
+	@echo "Line by line: $$PWD/$(COVERAGE)/html/index.html"
+
 # CELLS=number takes as many of the moments.
 .PHONY: interrupted
 interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
