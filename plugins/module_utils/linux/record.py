@@ -13,6 +13,7 @@ import glob
 import os
 from typing import Any
 
+from ..core.failure import Failure
 from ..core.files import read_json, write_json
 from .host import loaded_modules, read_text, unload_modules
 
@@ -32,8 +33,16 @@ class Record:
         self.data = data if data.get("boot_id") == self.boot_id else {}
 
     def save(self) -> None:
-        os.makedirs(self.folder, mode=0o700, exist_ok=True)
-        write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
+        except OSError as error:
+            raise Failure(
+                "record_unwritable",
+                f"{self.path} cannot be written: {error.strerror}.",
+                "Make room there; without its record nothing is made on this host, because nobody would know whose it is.",
+                path=self.path,
+            ) from None
 
     def note_modules(self, before: set[str]) -> None:
         """Remember the modules that appeared since ``before``, the kernel's own dependencies included."""

@@ -27,6 +27,8 @@ POLL_S = 2.0
 LAST_POLL_S = 0.2
 # The supervisor speaks every second; after this silence it is asked whether it lives.
 SILENCE_S = 20.0
+# One that lives and says nothing for so long is stopped, or waits for a device that does not answer.
+SILENT_PATIENCE_S = 300.0
 # A connection may be gone for so long before the task gives up.
 CONNECTION_PATIENCE_S = 120.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -91,6 +93,7 @@ class LinuxRun:
         """Until the run has ended: read its state now and then, say it, and take what is finished."""
         interval = max(POLL_S, min(expected_s / 200, 10))
         spoken, heard = None, time.monotonic()
+        silent_since = heard
         while True:
             seen = self._look()
             state = seen["state"]
@@ -100,10 +103,19 @@ class LinuxRun:
             self.tell(state)
             if state.get("updated") != spoken:
                 spoken, heard = state.get("updated"), time.monotonic()
+                silent_since = heard
             elif time.monotonic() - heard > SILENCE_S:
                 if not self.module({"action": "status"})["alive"]:
                     return
                 heard = time.monotonic()
+                if heard - silent_since > SILENT_PATIENCE_S:
+                    raise Failure(
+                        "run_silent",
+                        f"The run on {self.host} lives and has said nothing for {SILENT_PATIENCE_S:.0f} s; {self._kept()}.",
+                        "Look at the host's processes and kernel log; then run the same task again, which goes on with it, or end it by a teardown.",
+                        state_dir=self.folder,
+                        taken=self.taken,
+                    )
             # Not beyond the expected end, so that a short run is not waited for.
             left = state.get("remaining_s", 0) - (time.monotonic() - heard)
             time.sleep(min(interval, max(left, LAST_POLL_S)))

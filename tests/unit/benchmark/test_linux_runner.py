@@ -153,6 +153,27 @@ def test_a_connection_that_comes_back_loses_nothing(tmp_path):
     assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
 
 
+def test_a_supervisor_that_lives_and_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(linux_runner, "SILENCE_S", 0.02)
+    monkeypatch.setattr(linux_runner, "SILENT_PATIENCE_S", 0.3)
+    host = Host(tmp_path)
+    host.at = dict.fromkeys(range(3, 100000), lambda: None)
+    with pytest.raises(Failure) as caught:
+        follow(host, tmp_path)
+    assert (caught.value.code, caught.value.details["taken"]) == ("run_silent", 2)
+    assert "target01" in str(caught.value)
+    # What it may still finish stays where it is.
+    assert host.run.exists()
+
+
+def test_a_supervisor_that_speaks_again_is_followed_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(linux_runner, "SILENCE_S", 0.02)
+    host = Host(tmp_path)
+    host.at = dict.fromkeys(range(3, 12), lambda: None)
+    assert follow(host, tmp_path) is False
+    assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
+
+
 def test_a_run_of_another_call_is_taken_by_its_own_plan(tmp_path):
     host = Host(tmp_path, joined=True)
     assert follow(host, tmp_path) is True
