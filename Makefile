@@ -101,6 +101,11 @@ coverage: setup-tools ## Which branches of plugins/module_utils and plugins/plug
 interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
 	nice python tests/interrupted.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
 
+# CELLS=number takes as many of the cells.
+.PHONY: faults
+faults: setup-test ## Stop, kill, cut off, fill and set the parts of an embedded lab while it is built, measured and removed (hours); SEED=number CELLS=number
+	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
+
 .PHONY: integration integration-shared integration-alone
 integration: ## The tests with real devices, programs, browsers and processes on this machine
 	@$(MAKE) --no-print-directory integration-shared

@@ -1,0 +1,293 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make faults` holds the lab to: the table of faults is whole, its order follows from the seed, and a wrong number or an unnamed failure is seen."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from types import SimpleNamespace
+
+import faults
+import pytest
+from faults import (
+    BUILT_BEFORE,
+    EARLY,
+    MACHINES,
+    ON_MACHINE,
+    STAGES,
+    TABLE,
+    WORKLOAD,
+    Cell,
+    Played,
+    Suite,
+    cells,
+    codes,
+    drawn,
+    fill,
+    moment_of,
+    silent,
+    told,
+    unnamed,
+)
+from places import ROOT
+
+HERE = {"machine", "link", "results_full"}
+
+
+def test_the_table_is_complete_and_unique():
+    names = [str(cell) for cell in cells()]
+    assert len(names) == len(set(names)) >= 60
+    assert {cell.stage for cell in cells()} == set(STAGES) == set(BUILT_BEFORE)
+    assert {cell.fault for cell in cells()} == set(ON_MACHINE) | HERE
+    assert {cell.where for cell in cells()} == {*MACHINES, "controller01"}
+    assert {cell.how for cell in cells()} == {"pause", "outage", "lasting", "kill", "gone"}
+    assert {row[0] for row in TABLE} >= set(EARLY)
+
+
+def test_what_does_not_last_can_be_undone():
+    for fault, _where, hows, _stages in TABLE:
+        if fault in ON_MACHINE:
+            _condition, strikes, undo = ON_MACHINE[fault]
+            assert all(how in strikes or None in strikes for how in hows)
+            assert bool(undo) == bool({"pause", "outage", "lasting"} & set(hows)) or fault == "iscsid"
+
+
+def test_one_seed_is_one_order_and_another_seed_another():
+    assert drawn(7) == drawn(7) != drawn(8)
+    assert sorted(map(str, drawn(7))) == sorted(map(str, cells()))
+    assert len(drawn(7, 5)) == 5
+    assert {cell.stage for cell in drawn(7, 9, ("teardown",))} == {"teardown"}
+    assert {cell.fault for cell in drawn(7, only="^benchmark fio ")} == {"fio"}
+
+
+def test_stages_do_not_mix():
+    stages = [cell.stage for cell in drawn(7)]
+    assert len([1 for before, after in zip(stages, stages[1:]) if before != after]) == len(STAGES) - 1
+
+
+MOMENTS = [
+    f"{moment} {number} {name}"
+    for number, name in enumerate(
+        ["Check", "Let nobody else change the host meanwhile", *"abcdefgh", "Let others change the host", "End"],
+        start=1,
+    )
+    for moment in ("before", "after")
+]
+
+
+def test_a_fault_strikes_while_hosts_are_changed():
+    late = [moment_of(Cell("build", "machine", "target01", "kill"), MOMENTS, seed) for seed in range(200)]
+    assert set(late) == set(range(3, 11))
+    early = [moment_of(Cell("teardown", "session", "hypervisor01", "gone"), MOMENTS, seed) for seed in range(200)]
+    assert set(early) == set(range(3, 7))
+
+
+# ---------------------------------------------------------------- wrong numbers
+
+USUAL = {"iops": 1000.0, "flags": ["directions_apart"]}
+
+
+def point(runtime_ms: int = 6003, ios: int = 6000, mean_ns: float = 4e6, longest_ns: float = 9e7) -> tuple:
+    side = {"total_ios": ios // 2, "runtime": runtime_ms, "lat_ns": {"mean": mean_ns, "max": longest_ns}}
+    result = {
+        "point_id": "p",
+        "status": "measured",
+        "failures": [],
+        "flags": ["directions_apart"],
+        "workload": {**WORKLOAD, "workers": 1},
+        "total": {"ios": ios, "iops": ios / runtime_ms * 1000},
+    }
+    return result, json.dumps({"jobs": [{"error": 0, "read": side, "write": side}]})
+
+
+def changed(**news) -> tuple:
+    result, text = point()
+    result = copy.deepcopy(result)
+    result["total"].update({key: value for key, value in news.items() if key in result["total"]})
+    return {**result, **{key: value for key, value in news.items() if key not in result["total"]}}, text
+
+
+def test_a_right_number_is_right():
+    assert silent([point()], USUAL) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "word"),
+    [
+        (changed(ios=6001), "the result says 6001"),
+        (changed(iops=1100.0), "the result says 1100"),
+        (point(runtime_ms=36000, ios=36000), "36.0 s, and 6 s"),
+        (point(runtime_ms=3000, ios=3000), "3.0 s, and 6 s"),
+        (point(longest_ns=4e9), "an I/O took 4.0 s"),
+        (point(mean_ns=40e6), "40.0 I/Os were in flight"),
+        (point(ios=600), "100 IOPS"),
+        (point(ios=60000, mean_ns=4e5), "9995 IOPS"),
+        ((point()[0], ""), "no document"),
+        ((point()[0], json.dumps({"jobs": []})), "no I/O"),
+        ((point()[0], point()[1].replace('"error": 0', '"error": 5')), "fio had errors"),
+    ],
+)
+def test_a_wrong_number_is_seen(wrong, word):
+    problems = silent([point(), wrong], USUAL)
+    assert problems and word in " ".join(problems)
+
+
+@pytest.mark.parametrize(
+    "told_of", [{"flags": ["clock_stepped"]}, {"status": "failed", "failures": [{"code": "too_long"}]}]
+)
+def test_a_wrong_number_that_is_told_is_not_silent(told_of):
+    result, text = point(runtime_ms=36000)
+    assert silent([({**result, **told_of}, text)], USUAL) == []
+
+
+def test_a_failed_point_has_a_reason():
+    assert silent([({**point()[0], "status": "failed"}, "")], USUAL) == ["p failed, and nothing says why"]
+
+
+# ---------------------------------------------------------------- what a failure says
+
+PAGE = "| code | means |\n| `run_lost`, `run_exists` | x |\n\n`UNREACHABLE!` is Ansible's own.\n"
+LOST = {"host": "hypervisor01", "msg": "x", "failure": {"code": "run_lost"}}
+
+
+def test_codes_of_the_page():
+    assert codes(PAGE) == {"run_lost", "run_exists", "UNREACHABLE"}
+    assert {"points_failed", "UNREACHABLE"} <= codes((ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8"))
+
+
+def test_a_failure_that_is_named_is_named():
+    follows = {"host": "target01", "msg": "hypervisor01 failed, and target01 stands on it", "failure": None}
+    assert unnamed([LOST, follows], codes(PAGE)) == []
+    assert unnamed([{"host": "target01", "msg": "ssh", "unreachable": True}], codes(PAGE)) == []
+
+
+@pytest.mark.parametrize(
+    ("failures", "word"),
+    [
+        ([], "no failure has a code"),
+        ([{**LOST, "failure": {"code": "run_lots"}}], "has no code run_lots"),
+        ([LOST, {"host": "target01", "msg": "MODULE FAILURE", "failure": None}], "has no code None"),
+        ([{**LOST, "host": ""}], "no host is named"),
+        ([{"host": "target01", "msg": "target01 is sad", "failure": None}], "no failure has a code"),
+    ],
+)
+def test_a_failure_that_nobody_can_look_up_is_seen(failures, word):
+    assert word in " ".join(unnamed(failures, codes(PAGE)))
+
+
+def test_failures_are_read_from_what_ansible_prints():
+    answers = {"target01": {"unreachable": True, "msg": "away"}, "hypervisor01": {"changed": True}}
+    plays = [{"tasks": [{"task": {"name": "Log in"}, "hosts": answers}]}]
+    first = {"plays": [], "stats": {"target01": {"changed": 5}}}
+    text = "[WARNING]: x\n" + "".join(
+        json.dumps(document, indent=4) + "\n"
+        for document in (first, {"plays": plays, "stats": {"hypervisor01": {"changed": 2}}})
+    )
+    changes, failures = told(text)
+    assert changes == 2
+    assert [(failure["host"], failure["task"], failure["unreachable"]) for failure in failures] == [
+        ("target01", "Log in", True)
+    ]
+
+
+def test_output_that_is_no_document_is_a_failure_of_nobody():
+    assert re.search("no host", " ".join(unnamed(told("Traceback: boom")[1], codes(PAGE))))
+
+
+def test_filling_ends_when_nothing_is_left():
+    with open("/dev/full", "rb"):
+        fill("/dev/full")
+
+
+# ---------------------------------------------------------------- a cell, with playbooks that are told how to end
+
+
+class Lab:
+    """plays: for each that is to come what it is called and (what it returns, how many tasks change something, failures)."""
+
+    def __init__(self, *plays):
+        self.plays, self.stored = list(plays), []
+
+    def play(self, *books, strike=None, **_variables):
+        name, (returned, changes, failures) = self.plays.pop(0)
+        assert name == books[0], self.plays
+        return Played(returned, 1.0, changes, failures, MOMENTS)
+
+    def points(self, _run):
+        return self.stored
+
+
+GOOD = (0, 0, [])
+CELL = Cell("benchmark", "fio", "hypervisor01", "kill")
+
+
+def record_of(monkeypatch, lab, cell=CELL, built=True, struck=1.0):
+    monkeypatch.setattr(
+        faults,
+        "Strike",
+        lambda _lab, _cell, moment, _run: SimpleNamespace(moment=moment, struck_at=struck, error=""),
+    )
+    suite = Suite(lab, 7, lambda _text: None)
+    suite.built, suite.undisturbed = built, {"moments": dict.fromkeys(STAGES, MOMENTS), "usual": USUAL}
+    record = suite.run(cell)
+    assert lab.plays == []
+    return record
+
+
+def test_a_cell_that_comes_through(monkeypatch):
+    lab = Lab(("benchmark", GOOD), ("build", (0, 4, [])), ("build", GOOD), ("verify_results", GOOD))
+    lab.stored = [point(), point()]
+    assert record_of(monkeypatch, lab)["outcome"] == "ok"
+
+
+def test_a_benchmark_that_failed_is_run_once_more(monkeypatch):
+    lab = Lab(
+        ("benchmark", (2, 0, [{**LOST, "failure": {"code": "run_lost"}}])),
+        ("build", GOOD),
+        ("build", GOOD),
+        ("verify_results", GOOD),
+        ("benchmark", GOOD),
+        ("verify_results", GOOD),
+    )
+    lab.stored = [point(), point()]
+    assert record_of(monkeypatch, lab)["outcome"] == "ok"
+
+
+def test_what_never_struck_is_missed(monkeypatch):
+    lab = Lab(("benchmark", GOOD), ("build", GOOD), ("build", GOOD), ("verify_results", GOOD))
+    lab.stored = [point(), point()]
+    assert record_of(monkeypatch, lab, struck=0.0)["outcome"] == "missed"
+
+
+@pytest.mark.parametrize(
+    ("plays", "stored", "word"),
+    [
+        ([("build", GOOD), ("build", (0, 1, [])), ("verify_results", GOOD)], point(), "a second build: 0, 1 changed"),
+        ([("build", (2, 0, [LOST])), ("build", GOOD), ("build", GOOD), ("verify_results", GOOD)], point(), "the build"),
+        ([("build", GOOD), ("build", GOOD), ("verify_results", (2, 0, [LOST]))], point(), "verify_results"),
+        ([("build", GOOD), ("build", GOOD), ("verify_results", GOOD)], point(runtime_ms=36000), "36.0 s"),
+    ],
+)
+def test_a_cell_that_does_not_come_through_is_seen(monkeypatch, plays, stored, word):
+    lab = Lab(("benchmark", GOOD), *plays)
+    lab.stored = [stored, stored]
+    record = record_of(monkeypatch, lab)
+    assert record["outcome"] == "FAILED" and word in " ".join(record["problems"])
+
+
+def test_a_build_begins_with_nothing_built(monkeypatch):
+    cell = Cell("build", "machine", "target01", "kill")
+    lab = Lab(("teardown", GOOD), ("build", (4, 0, [LOST])), ("build", GOOD), ("build", GOOD))
+    assert record_of(monkeypatch, lab, cell)["outcome"] == "ok"
+    lab = Lab(("teardown", (2, 0, [LOST])))
+    assert record_of(monkeypatch, lab, cell)["outcome"] == "not begun"
+
+
+def test_a_playbook_that_does_not_end_is_seen(monkeypatch):
+    cell = Cell("teardown", "machine", "target01", "lasting")
+    lab = Lab(("teardown", (None, 0, [])), ("build", GOOD), ("build", GOOD))
+    record = record_of(monkeypatch, lab, cell)
+    assert record["outcome"] == "FAILED" and "did not end" in " ".join(record["problems"])
