@@ -42,7 +42,7 @@ experiments: setup ## Repeat the published experiments scaled down, each taken d
 	@$(PLAY) playbooks/experiments/all.yml
 
 # What tells most in the least time comes first: a lint or unit failure shows within minutes. What mostly waits runs beside what computes: the tests that have this
-# machine's devices for themselves beside lint and unit tests, stand-ins of Windows beside browsers and simulators. What each says is printed when it ends.
+# machine's devices for themselves beside lint and unit tests, emulated machines beside browsers and simulators. What each says is printed when it ends.
 TOGETHER := $(MAKE) --no-print-directory --output-sync=target --jobs=3
 .PHONY: test
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
@@ -50,9 +50,8 @@ test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule 
 	@mkdir -p $(TESTS)
 	@echo "Lint, unit tests and the tests that have this machine's devices for themselves, all at once. What each says is shown when it ends."
 	@$(TOGETHER) lint unit integration-alone
-	@echo "The other integration tests, and the stand-ins of Windows, at once."
-	@$(TOGETHER) powershell integration-shared molecule-windows
-	@$(MAKE) --no-print-directory molecule SCENARIO=--all LEFT_OUT="$(LEFT_OUT) windows"
+	@echo "The other integration tests, and the roles on embedded machines, at once."
+	@$(TOGETHER) powershell integration-shared molecule SCENARIO=--all
 	@python tests/count_passed.py $(TESTS)
 
 .PHONY: lint
@@ -107,7 +106,7 @@ faults: setup-test ## Stop, kill, cut off, fill and set the parts of an embedded
 	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: integration integration-shared integration-alone
-integration: ## The tests with real devices, programs, browsers and processes on this machine
+integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
 	@$(MAKE) --no-print-directory integration-shared
 	@$(MAKE) --no-print-directory integration-alone
 
@@ -123,17 +122,13 @@ integration-alone: setup-test
 powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=program when it is not pwsh on the search path
 	pytest -n $(JOBS) tests/powershell --junit-xml=$(TESTS)/powershell.xml
 
-.PHONY: molecule molecule-windows
+.PHONY: molecule
 molecule: MOLECULE_LOG = $(TESTS)/molecule$(SCENARIO).log
 molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, SCENARIO=--all every one but those left out
 	@$(AS_ROOT) rm -rf .cache/molecule
 	@mkdir -p $(TESTS)
 	@$(MOLECULE) test $(if $(filter --all,$(SCENARIO)),--all $(addprefix --exclude ,$(LEFT_OUT)),--scenario-name $(SCENARIO)) 2>&1 \
 	    | tee $(MOLECULE_LOG) || { $(PYTHON) tests/say_failed.py $(MOLECULE_LOG); exit 1; }
-
-# Needs no machine.
-molecule-windows:
-	@$(MAKE) --no-print-directory molecule SCENARIO=windows
 
 .PHONY: bare-root
 bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target

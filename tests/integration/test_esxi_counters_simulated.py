@@ -32,6 +32,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "unit")]
 import esxsim_process  # noqa: E402
 from fixtures.report import make_fixture  # noqa: E402
 from unchanged import unchanged  # noqa: E402
+from waiting import until  # noqa: E402
 
 PASSWORD = "sl-esxsim-pw-4711"
 HOSTS = {"esx": "localhost.localdomain", "vpx": "DC0_H1"}
@@ -105,8 +106,7 @@ class Lab:
 
     @staticmethod
     def done(task):
-        while task.info.state not in ("success", "error"):
-            time.sleep(0.02)
+        until(lambda: task.info.state in ("success", "error"))
         assert task.info.state == "success", task.info.error
         return task.info.result
 
