@@ -362,16 +362,10 @@ def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
             shown = storage.storageDeviceInfo.hostBusAdapter
             return next((each for each in shown if isinstance(each, vim.host.InternetScsiHba)), None)
 
-        def settled(done) -> None:
-            deadline = time.monotonic() + 60
-            while not done():
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
-
         def delayed(value: bool) -> None:
             option = vim.host.InternetScsiHba.ParamValue(key="DelayedAck", value=value)
             storage.UpdateInternetScsiAdvancedOptions(iScsiHbaDevice=adapter().device, options=[option])
-            settled(lambda: {each.key: each.value for each in adapter().advancedOptions}["DelayedAck"] is value)
+            until(lambda: {each.key: each.value for each in adapter().advancedOptions}["DelayedAck"] is value)
 
         def measured(name: str):
             lab.run_dir = tmp_path / name
@@ -379,7 +373,7 @@ def test_two_runs_under_other_settings_of_the_host_are_unlike(tmp_path):
             assert lab.task(run_dir=str(lab.run_dir))["added"] == ["long"]
             return load.read_run(str(lab.run_dir))
 
-        settled(lambda: adapter() is not None)
+        until(lambda: adapter() is not None)
         runs = [measured("first"), measured("same")]
         delayed(False)
         runs.append(measured("prompt"))
