@@ -27,6 +27,7 @@ OTHERS = {
     "test_a_foreign_array_beside_ours_stays",
     "test_a_process_that_does_not_end_is_named",
     "test_a_host_that_dies_takes_only_the_point_that_it_was_measuring",
+    "test_a_supervisor_that_lives_and_says_nothing_is_not_waited_for_for_ever",
     "test_a_resync_that_takes_too_long_is_a_failure_that_says_how_far_it_is",
     "test_nobody_says_that_a_run_goes_on_which_nobody_can_see",
     "test_what_arrives_damaged_stays_there_too",

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
+from unchanged import refused
 
 
 def test_a_record_that_cannot_be_kept_is_a_failure_that_names_it(tmp_path):
     record = Record("lab", "ramdisk", str(tmp_path))
     (tmp_path / "lab").write_text("no folder", encoding="utf-8")
-    with pytest.raises(Failure) as failed:
+    with refused(tmp_path) as failed:
         record.save()
     assert failed.value.code == "record_unwritable"
     assert str(tmp_path / "lab" / "ramdisk.json") in str(failed.value)
