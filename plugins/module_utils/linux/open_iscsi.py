@@ -434,13 +434,17 @@ class OpenIscsi:
         answers = [line.split() for line in done.stdout.splitlines() if line.startswith(f"{portal},")]
         tags = {iqn: tag for tag, iqn in (answer[:2] for answer in answers)}
         if target["iqn"] not in tags:
+            answer = f"it offers {', '.join(sorted(tags)) or 'none'}"
+            if done.returncode in LOGIN_ERRORS:
+                answer = f"asked what it offers, {LOGIN_ERRORS[done.returncode][1]}"
             raise Failure(
                 "target_missing",
-                f"The portal {portal} does not offer the target {target['iqn']} to this initiator (it offers {', '.join(sorted(tags)) or 'none'}).",
+                f"The portal {portal} does not offer the target {target['iqn']} to this initiator ({answer}).",
                 "Check the target's name, and that it has an ACL for this initiator's name.",
                 portal=portal,
                 target_iqn=target["iqn"],
                 offered=sorted(tags),
+                exit_code=done.returncode,
             )
         return tags[target["iqn"]].rpartition(",")[2]
 

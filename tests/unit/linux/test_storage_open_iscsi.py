@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 
 import pytest
@@ -269,6 +270,29 @@ def test_what_somebody_else_logged_in_is_taken_for_what_the_record_says(tmp_path
     assert host.build() == ([], "2")
     host.accepted = "secret-anew-222"
     assert host.build(chap_password="secret-anew-222") == (["update_record", "relogin"], "3")
+
+
+@pytest.mark.parametrize(
+    ("returncode", "listed", "answer"),
+    [
+        (0, "10.0.0.11:3260,1 iqn.2026-11.test:other\n", "(it offers iqn.2026-11.test:other)"),
+        (0, "10.0.0.12:3260,1 iqn.2026-11.test:tgt\n", "(it offers none)"),
+        (21, "", "(it offers none)"),
+        # Nobody was told what it offers.
+        (5, "", "(asked what it offers, the target refused the login)"),
+        (24, "", "(asked what it offers, CHAP authentication failed)"),
+    ],
+)
+def test_a_portal_that_does_not_offer_the_target_is_quoted(monkeypatch, returncode, listed, answer):
+    monkeypatch.setattr(open_iscsi.socket, "create_connection", lambda *_where, **_how: io.StringIO())
+    monkeypatch.setattr(
+        open_iscsi, "run", lambda argv, **_how: subprocess.CompletedProcess(argv, returncode, stdout=listed)
+    )
+    target = {"iqn": "iqn.2026-11.test:tgt", "portal": {"address": "10.0.0.11", "port": 3260}}
+    with pytest.raises(Failure) as caught:
+        open_iscsi.OpenIscsi("tb", TUNING)._discover(target)
+    assert (caught.value.code, caught.value.details["exit_code"]) == ("target_missing", returncode)
+    assert answer in str(caught.value)
 
 
 def test_live_tuning_needs_no_new_login():
