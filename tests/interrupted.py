@@ -38,6 +38,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).resolve().parent / "fake_windows"))
 
 from places import ROOT, TESTS
+from plays import outcome
 from unchanged import differences
 from world import World, lasting
 
@@ -158,16 +159,8 @@ class Lab:
         reached = moments.read_text(encoding="utf-8").splitlines() if moments.exists() else []
         if done.returncode == -signal.SIGKILL:
             return Played(done.returncode, reached, 0, [])
-        # After each playbook a document of all so far.
-        document = json.JSONDecoder().raw_decode(text, max(text.rfind("\n{\n") + 1, text.find("{")))[0]
-        failures = [
-            {"host": host, "task": task["task"]["name"], **{key: answer.get(key) for key in ("msg", "failure")}}
-            for play in document["plays"]
-            for task in play["tasks"]
-            for host, answer in task["hosts"].items()
-            if answer.get("failed") or answer.get("unreachable")
-        ]
-        changed = sum(stats["changed"] for host, stats in document["stats"].items() if host in HOSTS)
+        stats, failures = outcome(text)
+        changed = sum(counts["changed"] for host, counts in stats.items() if host in HOSTS)
         return Played(done.returncode, reached, changed, failures)
 
     def hosts(self) -> dict:

@@ -40,3 +40,21 @@ def play(tmp_path: Path, step: dict, *options: str) -> list:
         check=False,
     )
     return [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][0]["tasks"]]
+
+
+def outcome(text: str) -> tuple[dict, list]:
+    """({host: how many tasks were ok, changed, …}, failures) of what ansible-playbook printed by ansible.posix.json: after each playbook a document of all so
+    far. A failure: {host, task, msg, failure, unreachable}. Raises ValueError where no document is."""
+    document = json.JSONDecoder().raw_decode(text, max(text.rfind("\n{\n") + 1, text.find("{")))[0]
+    failures = [
+        {
+            "host": host,
+            "task": task["task"]["name"],
+            **{key: answer.get(key) for key in ("msg", "failure", "unreachable")},
+        }
+        for play in document["plays"]
+        for task in play["tasks"]
+        for host, answer in task["hosts"].items()
+        if answer.get("failed") or answer.get("unreachable")
+    ]
+    return document["stats"], failures
