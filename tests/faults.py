@@ -138,7 +138,7 @@ def inventory(folder: Path) -> dict:
     controller = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "testbed_verify_ignore": ["^(?!.*storlab)"],
+        "testbed_verify_ignore": ["^(?!.*(/storlab/|storlab-{{ testbed_id }}))"],
     }
     children = {
         "controllers": {"hosts": {"controller01": None}, "vars": controller},
