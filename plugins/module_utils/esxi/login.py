@@ -99,12 +99,16 @@ class Login:
     def look(self) -> dict[str, Any]:
         return read(self.session, self.host, self.keys)
 
+    def noted(self, steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        return host_options.noted(self.running, list(steps), sessions=bool(self.state["targets"]))
+
     def pending(self, steps: Iterable[dict[str, Any]] = ()) -> list[Any]:
-        return host_options.pending(self.running, self.state, steps)
+        """What will hold only from the next start on when these steps are done, whether they have been noted or not, as in check mode."""
+        return host_options.pending(self.noted(steps), self.state, steps)
 
     def keep_start(self, steps: list[Any]) -> None:
         """Keep what these steps change that holds only from the next start on; forget what is as it was."""
-        self.running = host_options.noted(self.running, steps, sessions=bool(self.state["targets"]))
+        self.running = self.noted(steps)
         if self.pending(steps):
             self.start.data = self.running
             self.start.save()
