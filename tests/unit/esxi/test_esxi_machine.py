@@ -285,6 +285,17 @@ def test_what_changes_is_changed_and_no_more(world):
     assert len(world.devices(KIND.VirtualDisk)) == 2
 
 
+@pytest.mark.parametrize(("kind", "shared"), [("pvscsi", "noSharing"), ("lsilogic", "noSharing"), ("nvme", None)])
+def test_a_disk_brings_its_controller_with_it(world, kind, shared):
+    present(world, disks=[{**DISK, "controller": kind}, {**DISK, "name": "log", "controller": kind}])
+    (controller,) = world.devices(getattr(KIND, machine.CONTROLLER_TYPES[kind]))
+    assert getattr(controller, "sharedBus", None) == shared
+    assert [(disk.controllerKey, disk.unitNumber) for disk in world.devices(KIND.VirtualDisk)] == [
+        (controller.key, 0),
+        (controller.key, 1),
+    ]
+
+
 def test_what_somebody_changed_is_put_right(world, monkeypatch):
     monkeypatch.setattr(guest, "IsoStore", lambda *_arguments: SimpleNamespace(plan=list))
     present(world, iso=ISO)
