@@ -225,8 +225,6 @@ class Session:
                 name=fault.name,
             ) from None
         except self.vmodl.MethodFault as fault:
-            if type(fault).__name__.endswith("NoPermission"):
-                raise _no_permission(what, fault, self.params) from None
             raise Failure(
                 "refused",
                 f"The host could not {what}: {error_text(fault)}.",
