@@ -196,3 +196,120 @@ def test_a_server_that_is_slow_to_greet_is_waited_for(slow_server):
 def test_a_server_that_greets_otherwise_is_not_the_one(slow_server):
     port, _asked = slow_server
     assert not netns.wait_for_banner(None, "127.0.0.1", port, time.monotonic() + 1, expected="HTTP")
+
+
+# ---------------------------------------------------------------- the tools
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """A tool in place of those of iproute2 and util-linux; it is found by the name that a test gives it."""
+
+    def make(name: str, script: str) -> None:
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(netns, "RUN_ROOT", str(tmp_path / "run"))
+    return make
+
+
+def test_a_tool_that_fails_is_told_with_what_it_says(tool):
+    tool("lab-ip", 'test "$LC_ALL" = C && test "$1" = link && echo "two lines"; test "$1" = link')
+    assert netns.command(["lab-ip", "link"]) == "two lines\n"
+    tool("lab-ip", "echo 'RTNETLINK answers: Operation not permitted' >&2; exit 2")
+    with pytest.raises(Failure) as caught:
+        netns.command(["lab-ip", "link", "add"])
+    assert (caught.value.code, caught.value.details["argv"]) == ("network", ["lab-ip", "link", "add"])
+    assert "lab-ip link add failed: RTNETLINK answers: Operation not permitted." in str(caught.value)
+
+
+def test_a_tool_that_is_missing_is_told_with_its_package():
+    with pytest.raises(Failure) as caught:
+        netns.command(["lab-no-such-tool"])
+    assert (caught.value.code, caught.value.details["tool"]) == ("tool_missing", "lab-no-such-tool")
+    assert "iproute2" in str(caught.value)
+
+
+def test_what_is_left_of_a_namespace_after_a_reboot_is_only_its_folder(tool):
+    assert netns.read_state("lab-7") == NOTHING
+    folder = netns.run_dir("lab-7")
+    netns.os.makedirs(folder)
+    with open(f"{folder}/net", "w", encoding="utf-8"):
+        pass
+    assert netns.read_state("lab-7") == {**NOTHING, "folder": True}
+
+
+def test_a_namespace_that_is_there_is_asked_for_its_links(tool, monkeypatch):
+    monkeypatch.setattr(netns, "is_namespace", lambda path: path == netns.namespace_path("lab-7"))
+    tool("nsenter", 'test "$3" = ip && echo \'[{"ifname": "lo", "flags": ["UP"]}, {"ifname": "tap-a", "flags": []}]\'')
+    state = netns.read_state("lab-7")
+    assert (state["folder"], state["netns"], state["bridge"], state["down"]) == (True, True, False, ["tap-a"])
+    assert netns.read_state("lab-8")["netns"] is False
+
+
+def test_folders_are_made_before_a_namespace_and_removed_after_it(tool, monkeypatch):
+    calls = []
+    monkeypatch.setattr(netns, "command", calls.append)
+    monkeypatch.setattr(netns, "close_connections", lambda folder: calls.append(["close", folder]))
+    for name in ("lab-7", "lab-8"):
+        netns.apply([("add namespace",)], name)
+        assert netns.os.path.isfile(netns.namespace_path(name))
+        assert netns.os.stat(netns.run_dir(name)).st_mode & 0o77 == 0
+    calls.clear()
+    netns.apply([("remove namespace",), ("remove folder",)], "lab-7")
+    # Connections are closed while their machines may still answer.
+    assert calls == [["close", f"{netns.run_dir('lab-7')}/cp"], ["umount", netns.namespace_path("lab-7")]]
+    # The folder of all labs goes with the last of them.
+    assert netns.os.listdir(netns.RUN_ROOT) == ["lab-8"]
+    netns.apply([("remove folder",)], "lab-8")
+    assert not netns.os.path.exists(netns.RUN_ROOT)
+
+
+def test_a_namespace_that_cannot_be_made_stops_the_steps(tool):
+    tool("unshare", "echo 'unshare failed: Operation not permitted' >&2; exit 1")
+    tool("nsenter", "exit 7")
+    with pytest.raises(Failure) as caught:
+        netns.apply([("add namespace",), ("add bridge",)], "lab-7")
+    assert caught.value.code == "network" and "unshare failed" in str(caught.value)
+
+
+def test_connections_are_closed_by_their_sockets_and_none_is_left(tool, tmp_path):
+    folder = tmp_path / "cp"
+    netns.close_connections(str(folder))  # there never was one
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / name).write_text("", encoding="utf-8")
+    # One master removes its socket itself, the other has ended before.
+    tool("ssh", f'echo "$4 $6" >> {tmp_path}/asked; test "$4" != {folder}/a || rm {folder}/a')
+    netns.close_connections(str(folder))
+    asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
+    assert asked == [f"{folder}/a exit", f"{folder}/b exit"]
+    assert list(folder.iterdir()) == []
+
+
+def test_a_namespace_that_may_not_be_entered_is_a_failure_that_says_so(tool, tmp_path, monkeypatch):
+    refuses = [True, False, False]
+    monkeypatch.setattr(netns.ctypes, "CDLL", lambda *_given, **_how: _Libc(refuses))
+    (tmp_path / "net").write_text("", encoding="utf-8")
+    with pytest.raises(Failure) as caught, netns.entered(str(tmp_path / "net")):
+        raise AssertionError("it was not entered")
+    assert caught.value.code == "netns" and "as root" in str(caught.value)
+    # It is left again, whatever happens inside.
+    with pytest.raises(ZeroDivisionError), netns.entered(str(tmp_path / "net")):
+        assert refuses == [False]
+        raise ZeroDivisionError
+    assert refuses == []
+
+
+class _Libc:
+    """setns(2) of a process that may or may not enter; the answers are taken one after the other."""
+
+    def __init__(self, refuses: list) -> None:
+        self.refuses = refuses
+
+    def setns(self, _handle: int, kind: int) -> int:
+        assert kind == netns.CLONE_NEWNET
+        return -1 if self.refuses.pop(0) else 0
