@@ -31,14 +31,17 @@ def of(option):
 if "refuse" in of("-name"):
     sys.exit("qemu: the tap is busy")
 {deaf}
+ready, written = os.pipe()
 if os.fork():
-    os._exit(0)
+    os.close(written)
+    os._exit(0 if os.read(ready, 1) else 1)
 os.setsid()
 for number in (0, 1, 2):
     os.dup2(os.open(os.devnull, os.O_RDWR), number)
 with open(of("-pidfile") + ".new", "w") as stream:
     stream.write(str(os.getpid()))
 os.rename(of("-pidfile") + ".new", of("-pidfile"))
+os.write(written, b"1")
 signal.pause()
 """
 

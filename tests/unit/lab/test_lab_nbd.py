@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An export of the embedded lab that is started, looked at and ended. A program that only holds its file open stands in for qemu-nbd."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.lab import nbd
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+
+# It forks as qemu-nbd does with --fork, when it serves, and keeps its command line.
+HOLDS = f"""#!{sys.executable}
+import os, signal, sys
+path = sys.argv[-1]
+if path.endswith("refused"):
+    sys.exit("qemu-nbd: Address already in use")
+held = os.open(path, os.O_RDONLY)
+ready, written = os.pipe()
+if os.fork():
+    os.close(written)
+    os._exit(0 if os.read(ready, 1) else 1)
+os.setsid()
+for number in (0, 1, 2):
+    os.dup2(os.open(os.devnull, os.O_RDWR), number)
+place = sys.argv[sys.argv.index("--pid-file") + 1]
+with open(place + ".new", "w") as stream:
+    stream.write(str(os.getpid()))
+os.rename(place + ".new", place)
+os.write(written, b"1")
+signal.pause()
+"""
+NAME = "storlab-a-guest07"
+
+
+@pytest.fixture
+def served(tmp_path, monkeypatch):
+    """A file that can be served, in a lab whose storage is sound."""
+    program, end_process = tmp_path / "bin" / "qemu-nbd", daemon.end_process
+    program.parent.mkdir()
+    program.write_text(HOLDS, encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setattr(nbd, "RUN_DIR", str(tmp_path / "run" / "nbd"))
+    monkeypatch.setattr(nbd, "storage_problem", lambda _path: None)
+    path = tmp_path / "disk.raw"
+    path.write_bytes(b"x" * 512)
+    yield path
+    end_process(lambda: nbd.running_pid(NAME), daemon.patience(30))
+
+
+def start(path: Path) -> None:
+    nbd.start(NAME, nbd.build_argv(NAME, str(path), "192.0.2.7", 10817, "threads"))
+
+
+def test_an_export_is_known_by_what_it_serves_and_ends_without_a_trace(served):
+    start(served)
+    pid = nbd.running_pid(NAME)
+    argv = daemon.read_cmdline(pid)
+    assert nbd.read_state(NAME, argv, str(served)) == {"pid": pid, "as_wanted": True, "problem": None}
+    assert nbd.read_state(NAME, [*argv, "--read-only"], str(served))["as_wanted"] is False
+    assert nbd.read_state("storlab-a-guest08", argv, str(served))["pid"] is None
+    nbd.stop(NAME, 60)
+    # The folder of all exports goes with the last of them.
+    assert nbd.running_pid(NAME) is None and not Path(nbd.RUN_DIR).parent.exists()
+
+
+def test_what_others_keep_beside_an_export_stays(served):
+    start(served)
+    other = Path(nbd.pid_path("storlab-b-guest01"))
+    other.write_text("1", encoding="ascii")
+    nbd.stop(NAME, 60)
+    assert list(Path(nbd.RUN_DIR).iterdir()) == [other]
+    # One that does not run leaves nothing either.
+    nbd.stop(NAME, 60)
+    assert other.exists()
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_an_export_of_a_file_that_is_gone_or_another_is_told(served, replaced):
+    start(served)
+    served.unlink()
+    if replaced:
+        served.write_bytes(b"y" * 512)
+    state = nbd.read_state(NAME, [], str(served))
+    assert state["problem"] == "it serves a file that is no longer at its path"
+    assert nbd.plan(state, "released") == ["stop"]
+
+
+def test_an_export_on_storage_that_is_gone_is_told(served, monkeypatch):
+    start(served)
+    monkeypatch.setattr(nbd, "storage_problem", lambda _path: "/dev/sd7 cannot be read")
+    assert nbd.read_state(NAME, [], str(served))["problem"] == "/dev/sd7 cannot be read"
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "content", "words"),
+    [
+        ("ext4", None, "/dev/sd7 cannot be read"),
+        ("ext4", b"\0\0", "/dev/sd7 no longer holds the ext4 that is mounted from it"),
+        ("ext4", nbd.MAGICS["ext4"][1], None),
+        ("tmpfs", None, None),
+        (None, None, None),
+    ],
+)
+def test_only_the_disk_itself_tells_that_its_file_system_is_gone(monkeypatch, filesystem, content, words):
+    mount = filesystem and {"source": "/dev/sd7", "filesystem": filesystem}
+    asked = []
+    monkeypatch.setattr(nbd.mounts, "holding", lambda _all, folder: asked.append(folder) or mount)
+    monkeypatch.setattr(nbd, "read_direct", lambda *_where: content)
+    assert nbd.storage_problem("/srv/disks/d.raw") == words
+    assert asked == ["/srv/disks"]
+
+
+def test_a_disk_that_cannot_be_opened_gives_no_bytes(tmp_path):
+    assert nbd.read_direct(str(tmp_path / "none"), 0, 2, 60) is None
+
+
+def test_an_export_that_does_not_start_says_what_its_program_says(served, tmp_path):
+    with pytest.raises(Failure) as caught:
+        start(tmp_path / "refused")
+    assert caught.value.code == "nbd_start" and "qemu-nbd: Address already in use" in str(caught.value)
+    assert os.listdir(nbd.RUN_DIR) == []
+
+
+def test_without_its_program_the_package_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(nbd.shutil, "which", lambda _name, path=None: None)
+    monkeypatch.setattr(nbd, "RUN_DIR", str(tmp_path / "nbd"))
+    with pytest.raises(Failure) as caught:
+        start(tmp_path)
+    assert caught.value.code == "tool_missing" and "qemu-utils" in str(caught.value)
+    assert not (tmp_path / "nbd").exists()
+
+
+def test_an_export_that_not_even_a_signal_ends_is_named_and_stays_known(served, monkeypatch):
+    start(served)
+    pid = nbd.running_pid(NAME)
+    monkeypatch.setattr(daemon, "end_process", lambda _find, _patience: False)
+    with pytest.raises(Failure) as caught:
+        nbd.stop(NAME, 1)
+    assert caught.value.code == "nbd_stop" and str(pid) in str(caught.value)
+    assert Path(nbd.pid_path(NAME)).read_text(encoding="ascii") == str(pid)
