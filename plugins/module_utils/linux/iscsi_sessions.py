@@ -130,8 +130,8 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
     disks: dict[tuple[str, int], Any] = {}
     if not iscsi.daemon_runs():
         steps.append({"op": "start", "target": "iscsid", "was": "not running", "will": "running"})
+    iscsi.refuse_used(extra)
     if not check_mode:
-        iscsi.refuse_used(extra)
         iscsi.remove(extra)
         try:
             if any(plans) or steps:

@@ -279,14 +279,10 @@ def test_a_disk_that_the_kernel_gave_up_is_logged_in_anew(host):
     assert host.calls == [("relogin", A)] and not host.lost
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
 @pytest.mark.parametrize(
-    ("wanted", "check_mode"),
-    [
-        ({"state": "absent"}, True),
-        ({"state": "absent"}, False),
-        ({"targets": [target(B, 5)]}, False),
-        ({"initiator_name": "iqn.2026-11.test:renamed"}, False),
-    ],
+    "wanted",
+    [{"state": "absent"}, {"targets": [target(B, 5)]}, {"initiator_name": "iqn.2026-11.test:renamed"}],
 )
 def test_a_session_in_use_is_not_ended(host, wanted, check_mode):
     call()
