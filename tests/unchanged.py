@@ -15,7 +15,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +93,10 @@ def refused(
 
     with unchanged(*what), pytest.raises(kind or Failure, match=match) as caught:
         yield caught
+
+
+def broken_off(match: str | None = None) -> AbstractContextManager[pytest.ExceptionInfo]:
+    """For what raises a Failure when it has begun, and for what changes nothing by its nature: the test itself looks at what is left."""
+    from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+
+    return pytest.raises(Failure, match=match)

@@ -17,7 +17,7 @@ from places import ROOT
 TESTS = sorted([*(ROOT / "tests" / "unit").rglob("*.py"), *(ROOT / "tests" / "integration").rglob("*.py")])
 # Fixtures that are values.
 VALUES = {"self", "root", "monkeypatch"}
-# Tests of what broke off when it had begun, which is no refusal, and of text that a fixture names.
+# Tests of what broke off when it had begun, which is no refusal, and of text that a fixture names. `broken_off` says it in the test itself.
 OTHERS = {
     "test_a_cache_that_is_not_clean_in_time_stays_and_says_how_much_is_left",
     "test_a_device_of_other_disks_is_not_taken",

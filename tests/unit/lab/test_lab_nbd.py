@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import nbd
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from unchanged import broken_off
 
 # It forks as qemu-nbd does with --fork, when it serves, and keeps its command line.
 HOLDS = f"""#!{sys.executable}
@@ -122,7 +122,7 @@ def test_a_disk_that_cannot_be_opened_gives_no_bytes(tmp_path):
 
 
 def test_an_export_that_does_not_start_says_what_its_program_says(served, tmp_path):
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         start(tmp_path / "refused")
     assert caught.value.code == "nbd_start" and "qemu-nbd: Address already in use" in str(caught.value)
     assert os.listdir(nbd.RUN_DIR) == []
@@ -131,7 +131,7 @@ def test_an_export_that_does_not_start_says_what_its_program_says(served, tmp_pa
 def test_without_its_program_the_package_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(nbd.shutil, "which", lambda _name, path=None: None)
     monkeypatch.setattr(nbd, "RUN_DIR", str(tmp_path / "nbd"))
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         start(tmp_path)
     assert caught.value.code == "tool_missing" and "qemu-utils" in str(caught.value)
     assert not (tmp_path / "nbd").exists()
@@ -141,7 +141,7 @@ def test_an_export_that_not_even_a_signal_ends_is_named_and_stays_known(served, 
     start(served)
     pid = nbd.running_pid(NAME)
     monkeypatch.setattr(daemon, "end_process", lambda _find, _patience: False)
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         nbd.stop(NAME, 1)
     assert caught.value.code == "nbd_stop" and str(pid) in str(caught.value)
     assert Path(nbd.pid_path(NAME)).read_text(encoding="ascii") == str(pid)
