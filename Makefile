@@ -105,6 +105,10 @@ interrupted: setup-tools ## Kill the controller before and after every task of b
 faults: setup-test ## Stop, kill, cut off, fill and set the parts of an embedded lab while it is built, measured and removed (hours); SEED=number CELLS=number
 	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
+.PHONY: soak
+soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes a cycle); CYCLES=number (100)
+	nice $(AS_ROOT) python tests/soak.py $(if $(CYCLES),--cycles $(CYCLES))
+
 .PHONY: integration integration-shared integration-alone
 integration: setup-test ## The tests with real devices, programs, browsers and processes on this machine
 	@$(MAKE) --no-print-directory integration-shared

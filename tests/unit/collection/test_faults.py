@@ -15,13 +15,10 @@ import pytest
 from faults import (
     BUILT_BEFORE,
     EARLY,
-    MACHINES,
     ON_MACHINE,
     STAGES,
     TABLE,
-    WORKLOAD,
     Cell,
-    Played,
     Suite,
     cells,
     codes,
@@ -29,10 +26,10 @@ from faults import (
     fill,
     moment_of,
     silent,
-    told,
     unnamed,
 )
 from places import ROOT
+from small_lab import MACHINES, WORKLOAD, Played, told
 
 HERE = {"machine", "link", "results_full"}
 

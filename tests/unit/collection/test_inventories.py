@@ -11,9 +11,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import faults
 import pytest
 import show_testbed
+import small_lab
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import strays
 from places import ROOT
 
@@ -108,7 +108,9 @@ def test_only_its_own_is_a_stray_on_the_computer_that_runs_the_machines():
         ROOT / "docs" / "molecule.md",
     ]
     patterns = set.union(*(written(r"testbed_verify_ignore: \['(.*)'\]", file) for file in files))
-    patterns |= set(faults.inventory(ROOT)["all"]["children"]["controllers"]["vars"]["testbed_verify_ignore"])
+    patterns |= set(
+        small_lab.inventory("mine", ROOT)["all"]["children"]["controllers"]["vars"]["testbed_verify_ignore"]
+    )
     [pattern] = patterns
     ignore = [pattern.replace("{{ testbed_id }}", "mine")]
     assert strays({}, OF_OTHERS, ignore) == strays(OF_OTHERS, {}, ignore) == []
