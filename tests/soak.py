@@ -4,8 +4,8 @@
 """Builds, measures and takes down one embedded testbed again and again, and looks at what each cycle leaves behind.
 
 The machines stay up. After each cycle every machine and this computer are read, by nothing of the collection: processes, files, kernel modules, mounts,
-block devices, targets, sessions and used memory. What is there after a cycle and was not after the first has leaked. Memory and the time of a cycle may not grow;
-both vary by themselves, so only a growth that the whole of a 95 % interval shows is a failure.
+block devices, targets, sessions and used memory. What is there after a cycle and was not after the first has leaked. Memory and the time of a cycle may not
+grow; both vary by themselves, so only a growth that the whole of a 95 % interval shows is a failure.
 
 What each cycle left is a line of .cache/soak/cycles.jsonl.
 """
