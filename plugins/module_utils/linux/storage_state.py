@@ -98,11 +98,12 @@ OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab", "var/tmp/sto
 # What UUIDs of cache tiers and of their parts begin with.
 MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
 RECORDS = "run/storlab"
-CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays", "daemons")
+CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays", "daemons", "modules")
 
 
 def _others(root: str, own: set[Any]) -> dict[str, Any]:
-    """What the records of the host name as other testbeds': {folders, ids, stores, targets, mount_points, devices, exports, arrays, daemons}.
+    """What the records of the host name as other testbeds': {folders, ids, stores, targets, mount_points, devices, exports, arrays, daemons,
+    modules}.
 
     own: this testbed's own names of folders. Names are compared exactly; what no record names is nobody's and stays in the state.
     """
@@ -144,6 +145,8 @@ def _claim_records(folder: str, testbed_id: str, claims: dict[str, Any]) -> None
     if records:
         claims["ids"].add(testbed_id)
     lio, stores = records.get("lio_target", {}), records.get("datastore", {}).get("datastores", {})
+    # What a testbed that went before left to it because it still uses it, too.
+    claims["modules"] |= {module for record in records.values() for module in record.get("modules", [])}
     claims["stores"] |= {path.split("/")[2] for path in lio.get("core", {}) if path.count("/") == 2}
     claims["targets"] |= set(lio.get("targets", []))
     claims["mount_points"] |= {store["mount_point"] for store in stores.values()}
@@ -379,7 +382,11 @@ def gather(
         "targets": _targets(root, others),
         "configuration_files": _files(root, CONFIGURATION, others),
         "own_files": _own_files(root, others),
-        "kernel_modules": [line.split()[0] for line in _read(os.path.join(root, "proc/modules")).splitlines()],
+        "kernel_modules": [
+            module
+            for module in (line.split()[0] for line in _read(os.path.join(root, "proc/modules")).splitlines())
+            if module not in others["modules"]
+        ],
         "processes": processes,
         "network": _network(root, addresses_json),
     }

@@ -166,6 +166,17 @@ def test_what_the_records_of_another_testbed_name_is_left_out(tmp_path):
     assert len(strays(before, gather(str(tmp_path)))) > 15
 
 
+def test_a_module_that_another_testbed_has_to_unload_is_that_ones(tmp_path):
+    host(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    write(tmp_path, "proc/modules", "ext4 999 1 - Live 0x0\nbrd 16384 0 - Live 0x0\ncrc32c_intel 24576 2 - Live 0x0\n")
+    assert came(tmp_path, before) == ["crc32c_intel"]
+    # A session of the other testbed still uses it, so it was left to its record.
+    write(tmp_path, "run/storlab/mine-2/datastore.json", json.dumps({"modules": ["crc32c_intel"]}))
+    assert came(tmp_path, before) == []
+    assert "crc32c_intel" in came(tmp_path, before, testbed_id="mine-2")
+
+
 def test_exports_and_a_server_that_no_record_names_are_strays(tmp_path):
     host(tmp_path)
     before = gather(str(tmp_path), testbed_id="mine")
