@@ -139,9 +139,11 @@ def _claim_records(folder: str, testbed_id: str, claims: dict[str, Any]) -> None
     records = {}
     for path in glob.glob(os.path.join(folder, "*.json")):
         try:
-            records[os.path.basename(path)[: -len(".json")]] = json.loads(_read(path) or "{}")
+            record = json.loads(_read(path) or "{}")
         except ValueError:  # being written, or damaged: it names nothing
             continue
+        if isinstance(record, dict):
+            records[os.path.basename(path)[: -len(".json")]] = record
     if records:
         claims["ids"].add(testbed_id)
     lio, stores = records.get("lio_target", {}), records.get("datastore", {}).get("datastores", {})

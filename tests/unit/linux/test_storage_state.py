@@ -175,6 +175,9 @@ def test_a_module_that_another_testbed_has_to_unload_is_that_ones(tmp_path):
     write(tmp_path, "run/storlab/mine-2/datastore.json", json.dumps({"modules": ["crc32c_intel"]}))
     assert came(tmp_path, before) == []
     assert "crc32c_intel" in came(tmp_path, before, testbed_id="mine-2")
+    # What is damaged names nothing.
+    write(tmp_path, "run/storlab/mine-2/datastore.json", '["crc32c_intel"]')
+    assert "crc32c_intel" in came(tmp_path, before)
 
 
 def test_exports_and_a_server_that_no_record_names_are_strays(tmp_path):
