@@ -13,8 +13,8 @@ What each cycle left is a line of .cache/soak/cycles.jsonl.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import os
 import statistics
 import sys
 import time
@@ -76,11 +76,11 @@ COUNTED = ("processes", "files", "modules", "mounts", "block_devices", "targets"
 def of_this_computer(lab: Lab) -> dict:
     """What carries the lab's name here. Others work here, too, so nothing else is looked at."""
     marks = [f"/storlab-{lab.name}-", f"{ROOT}/.cache/lab/{lab.name}", f"{ROOT}/.cache/testbeds/{lab.name}"]
-    commands = [
-        Path(path, "cmdline").read_bytes().decode(errors="replace").split("\0")
-        for path in Path("/proc").glob("[0-9]*")
-        if os.access(path / "cmdline", os.R_OK)
-    ]
+    commands = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        # A process may end while it is looked at.
+        with contextlib.suppress(OSError):
+            commands.append(path.read_bytes().decode(errors="replace").split("\0"))
     folders = [
         *Path("/run/storlab").glob(f"storlab-{lab.name}-*"),
         *(ROOT / ".cache" / kind / lab.name for kind in ("lab", "testbeds")),

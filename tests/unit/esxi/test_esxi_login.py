@@ -17,19 +17,12 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import portal_text
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import adapter, login
+from test_esxi_iscsi import FRESH as UNTOUCHED
 from test_esxi_iscsi import IQN, NAME, OTHER
 from unchanged import broken_off, refused, unchanged
 
 FRESH = {
-    "enabled": False,
-    "device": None,
-    "iqn": None,
-    "alias": "",
-    "chap": None,
-    "options": {},
-    "bound": [],
-    "targets": [],
-    "luns": [],
+    **UNTOUCHED,
     "host_options": {"ISCSI.MaxIoSizeKB": 128, "Disk.QFullSampleSize": 0},
     "module_options": "iscsivmk_HostQDepth=500",
     "boot_time": "2026-11-20T08:00:00+00:00",
