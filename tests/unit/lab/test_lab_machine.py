@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import machine, qemu
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from background import GOES_INTO_THE_BACKGROUND
 from unchanged import broken_off, refused, tree, unchanged
 from waiting import until
 
@@ -31,18 +32,7 @@ def of(option):
 if "refuse" in of("-name"):
     sys.exit("qemu: the tap is busy")
 {deaf}
-ready, written = os.pipe()
-if os.fork():
-    os.close(written)
-    os._exit(0 if os.read(ready, 1) else 1)
-os.setsid()
-for number in (0, 1, 2):
-    os.dup2(os.open(os.devnull, os.O_RDWR), number)
-with open(of("-pidfile") + ".new", "w") as stream:
-    stream.write(str(os.getpid()))
-os.rename(of("-pidfile") + ".new", of("-pidfile"))
-os.write(written, b"1")
-signal.pause()
+place = of("-pidfile")
 """
 
 
@@ -57,7 +47,10 @@ class Lab:
         self.params.update(name="target01", run_dir=str(self.run_dir), accel="tcg", stop_timeout_s=30)
 
     def behaves(self, deaf: bool = False) -> None:
-        text = WAITS.replace("{deaf}", "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else "")
+        text = (
+            WAITS.replace("{deaf}", "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else "")
+            + GOES_INTO_THE_BACKGROUND
+        )
         self.program.write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
         self.program.chmod(0o755)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import nbd
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from background import GOES_INTO_THE_BACKGROUND
 from unchanged import broken_off
 
 # It forks as qemu-nbd does with --fork, when it serves, and keeps its command line.
@@ -21,19 +22,7 @@ path = sys.argv[-1]
 if path.endswith("refused"):
     sys.exit("qemu-nbd: Address already in use")
 held = os.open(path, os.O_RDONLY)
-ready, written = os.pipe()
-if os.fork():
-    os.close(written)
-    os._exit(0 if os.read(ready, 1) else 1)
-os.setsid()
-for number in (0, 1, 2):
-    os.dup2(os.open(os.devnull, os.O_RDWR), number)
 place = sys.argv[sys.argv.index("--pid-file") + 1]
-with open(place + ".new", "w") as stream:
-    stream.write(str(os.getpid()))
-os.rename(place + ".new", place)
-os.write(written, b"1")
-signal.pause()
 """
 NAME = "storlab-a-guest07"
 
@@ -43,7 +32,7 @@ def served(tmp_path, monkeypatch):
     """A file that can be served, in a lab whose storage is sound."""
     program, end_process = tmp_path / "bin" / "qemu-nbd", daemon.end_process
     program.parent.mkdir()
-    program.write_text(HOLDS, encoding="utf-8")
+    program.write_text(HOLDS + GOES_INTO_THE_BACKGROUND, encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
     monkeypatch.setattr(nbd, "RUN_DIR", str(tmp_path / "run" / "nbd"))
