@@ -20,6 +20,8 @@ import os
 import sys
 from pathlib import Path
 
+from written_once import written_once
+
 _specification = importlib.util.spec_from_file_location(
     "make_fixture", Path(__file__).parent / "unit" / "fixtures" / "report" / "make_fixture.py"
 )
@@ -265,6 +267,7 @@ def result(layer: tuple, asked: dict, repetition: int, index: int) -> dict:
     return found
 
 
+@written_once
 def write_run(base: str, shape: str = "everything", repetitions: int = 2) -> str:
     """Write <base>/synthetic/<run>; returns its folder."""
     folder = os.path.join(base, TESTBED, RUN_ID)

@@ -261,25 +261,6 @@ def test_e4_without_a_database_leaves_the_raw_device_alone(tmp_path, said):
     assert [layer["name"] for layer in shown["layers"]] == ["backing-e4"]
 
 
-@pytest.mark.parametrize("inventory", sorted(path.parent.name for path in (ROOT / "inventories").glob("*/hosts.yml")))
-def test_playbooks_of_experiments_are_sound(inventory):
-    done = subprocess.run(
-        [
-            "ansible-playbook",
-            "-i",
-            f"inventories/{inventory}",
-            "--syntax-check",
-            *map(str, sorted(BOOKS.glob("*.yml"))),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.parametrize(
     "experiment", ["e1_two_datastores", "e2_ram_disk", "e3_vmfs_rdm", "e4_server_side_cache", "e5_raid0_surfaces"]
 )

@@ -21,7 +21,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load,
 def run(tmp_path, monkeypatch) -> Path:
     # What was just written counts as settled, so that what is tested is the index and not the patience of the test.
     monkeypatch.setattr(point_index, "TICK_NS", -(10**12))
-    return Path(synthetic_run.write_run(str(tmp_path), "small", 3))
+    return Path(synthetic_run.write_run(str(tmp_path), "chain", 3))
 
 
 @pytest.fixture
