@@ -41,26 +41,32 @@ demo-down: setup ## Take the embedded testbed down, prove that nothing is left, 
 experiments: setup ## Repeat the published experiments scaled down, each taken down again; ends with a page that links their reports
 	@$(PLAY) playbooks/experiments/all.yml
 
-# What tells most in the least time comes first: a lint or unit failure shows within minutes. What mostly waits runs beside what computes: the tests that have this
-# machine's devices for themselves beside lint and unit tests, emulated machines beside browsers and simulators. What each says is printed when it ends.
-TOGETHER := $(MAKE) --no-print-directory --output-sync=target --jobs=3
-.PHONY: test
+# Two lanes, which end at about the same time. What waits for devices and machines goes one after another and comes first whenever it can go on: the tests that have this
+# machine's devices for themselves, then the roles on emulated machines. What computes takes the processors that are free (BESIDE): lint and unit tests, so that what
+# is wrong there shows early, then the tests that share the devices. What each says is printed when it ends.
+TOGETHER := $(MAKE) --no-print-directory --output-sync=target --jobs=4 BESIDE="nice -n 5"
+.PHONY: test lane-of-devices lane-of-processors
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
 	@rm -rf $(TESTS)
 	@mkdir -p $(TESTS)
-	@echo "Lint, unit tests and the tests that have this machine's devices for themselves, all at once. What each says is shown when it ends."
-	@$(TOGETHER) lint unit integration-alone
-	@echo "The other integration tests, and the roles on embedded machines, at once."
-	@$(TOGETHER) powershell integration-shared molecule SCENARIO=--all
+	@echo "Lint and unit tests, then those with simulators, programs and browsers; beside them those on this machine's devices, then the roles on embedded machines."
+	@echo "What each says is shown when it ends."
+	@$(TOGETHER) lane-of-devices lane-of-processors
 	@python tests/count_passed.py $(TESTS)
+
+lane-of-devices: integration-alone
+	@$(MAKE) --no-print-directory molecule SCENARIO=--all
+
+lane-of-processors: lint unit powershell integration-alone
+	@$(MAKE) --no-print-directory integration-shared
 
 .PHONY: lint
 lint: setup-tools docs ## ruff check and format, mypy, yamllint, ansible-lint, documentation and changelog checks
 	ruff check .
 	ruff format --check .
 	yamllint --strict .
-	mypy
-	ansible-lint --offline --strict
+	$(BESIDE) mypy
+	$(BESIDE) ansible-lint --offline --strict
 	antsibull-changelog lint
 
 .PHONY: sanity
@@ -73,7 +79,7 @@ matrix: ## Every supported ansible-core with every Python of this machine that i
 
 .PHONY: unit
 unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution
-	pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
+	$(BESIDE) pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
 
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d " "))
 .PHONY: random
@@ -116,7 +122,7 @@ integration: setup-test ## The tests with real devices, programs, browsers and p
 
 # Two files at a time.
 integration-shared: setup-test
-	$(AS_ROOT) pytest -n $(JOBS) --dist loadfile -m "not machine_wide" tests/integration --junit-xml=$(TESTS)/integration.xml
+	$(BESIDE) $(AS_ROOT) pytest -n $(JOBS) --dist loadfile -m "not machine_wide" tests/integration --junit-xml=$(TESTS)/integration.xml
 
 # One after another.
 integration-alone: setup-test
@@ -124,7 +130,7 @@ integration-alone: setup-test
 
 .PHONY: powershell
 powershell: setup-tools ## The scripts for Windows in a real PowerShell; PWSH=program when it is not pwsh on the search path
-	pytest -n $(JOBS) tests/powershell --junit-xml=$(TESTS)/powershell.xml
+	$(BESIDE) pytest -n $(JOBS) tests/powershell --junit-xml=$(TESTS)/powershell.xml
 
 .PHONY: molecule
 molecule: MOLECULE_LOG = $(TESTS)/molecule$(SCENARIO).log

@@ -182,7 +182,7 @@ def test_a_serial_in_other_words_is_a_warning_where_the_identifier_proves_the_lu
     monkeypatch.setattr(esxi_iscsi.AnsibleModule, "warn", lambda _module, text, **_more: warnings.append(text))
     odd = {"lun": 1, "name": "big", "serial": "the array's own words"}
     with unchanged(host.state):
-        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [odd]}))) == "wrong_serial"
+        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [odd]}, wait_s=2))) == "wrong_serial"
     assert not list(host.home.glob("state/esxi/*.json"))
     assert warnings == []
     assert not host.call(esxi_iscsi, **iscsi(host, portal, target={"luns": [{**odd, "naa": BIG}]})).get("failed")
