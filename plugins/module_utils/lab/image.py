@@ -212,12 +212,14 @@ def image_problem(folder: str) -> str | None:
     """Why the folder is not a complete image; None when it is one."""
     try:
         with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:
-            files = json.load(stream)["files"]
+            manifest = json.load(stream)
     except FileNotFoundError:
         return "it has no manifest.json"
-    except (ValueError, KeyError):
+    except ValueError:
+        manifest = None
+    if not (isinstance(manifest, dict) and isinstance(manifest.get("files"), dict) and "kernel" in manifest):
         return "its manifest.json is damaged"
-    for name, size_bytes in files.items():
+    for name, size_bytes in manifest["files"].items():
         path = os.path.join(folder, name)
         if not os.path.isfile(path) or os.path.getsize(path) != size_bytes:
             return f"{name} is not there with its {size_bytes} bytes"
@@ -466,7 +468,9 @@ def present(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
                 began = time.monotonic()
                 build(params["recipe_dir"], params["packages"], image_dir, progress, lock_fd)
                 result.update(changed=True, build_s=round(time.monotonic() - began, 1))
-            os.unlink(progress.path)
+            # There is none where another build made the image and this one did not even have to wait.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(progress.path)
     with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as stream:
         result["image"]["kernel"] = json.load(stream)["kernel"]
     return result
