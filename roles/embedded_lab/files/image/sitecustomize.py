@@ -24,15 +24,20 @@ def compile_once(pathname, source):
     try:
         with open(path, "rb") as stream:
             return marshal.load(stream)  # noqa: S302 - root wrote it, and only root can
-    except OSError:
-        pass  # not compiled yet since the machine started
+    except (OSError, EOFError, TypeError, ValueError):
+        pass  # not compiled yet since the machine started, or damaged
     code = compile_source(pathname, source)
     if os.geteuid() == 0:
-        os.makedirs(FOLDER, mode=0o700, exist_ok=True)
         part = f"{path}.{os.getpid()}"
-        with open(part, "wb") as stream:
-            marshal.dump(code, stream)
-        os.replace(part, path)
+        try:
+            os.makedirs(FOLDER, mode=0o700, exist_ok=True)
+            with open(part, "wb") as stream:
+                marshal.dump(code, stream)
+            os.replace(part, path)
+        except OSError:
+            # A full file system: the module runs all the same, and is compiled again the next time.
+            if os.path.exists(part):
+                os.unlink(part)
     return code
 
 
