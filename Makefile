@@ -78,8 +78,9 @@ matrix: ## Every supported ansible-core with every Python of this machine that i
 	@.ci/matrix $(CELLS)
 
 .PHONY: unit
-unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution
-	$(BESIDE) pytest -n $(JOBS) tests/unit --junit-xml=$(TESTS)/unit.xml
+unit: setup-tools ## The tests that need no machine, no root rights and no program of the distribution; the quick ones first
+	$(BESIDE) pytest -n $(JOBS) -m "not ansible" tests/unit --junit-xml=$(TESTS)/unit.xml
+	$(BESIDE) pytest -n $(JOBS) -m ansible tests/unit --junit-xml=$(TESTS)/unit_ansible.xml
 
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d " "))
 .PHONY: random
