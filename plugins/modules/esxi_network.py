@@ -6,14 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: esxi_network
-short_description: Plans the switches, port groups and VMkernel interfaces of an ESXi host that iSCSI stands on
+short_description: Plans the network of an ESXi host that iSCSI stands on, its power policy and its time servers
 version_added: 0.4.0
 description:
   - Reads the network of the host, refuses what must not be done, and says with which calls of the modules of C(community.vmware) what is wanted is reached.
-    The role C(esxi_network) makes these calls; this module changes nothing on the host.
+    The role C(esxi_network) makes these calls; this module changes nothing on the host, but for its time service with O(confirm).
   - Never touches the management network. An adapter that is an uplink of it, its port group and its address are refused.
   - What was there before is used when it is as described, and refused when it is not. It is never changed and never removed.
   - What is made is recorded in O(state_dir) before it is, so that O(state=absent) plans the removal of exactly that.
+  - The power policy and the time servers of before are recorded, too, and given back, unless somebody else has changed them since; then a warning says so.
 options:
   testbed_id:
     description: The testbed the network belongs to.
@@ -25,7 +26,9 @@ options:
     choices: [present, absent]
     default: present
   confirm:
-    description: Plans nothing, but waits until the host shows that nothing is left to do, and records what is there as made.
+    description: >-
+      Starts, restarts or stops the time service of the host, where that is planned, which no module that is here to stay does. Then waits until the host
+      shows that nothing is left to do, and records what is there as made.
     type: bool
     default: false
   state_dir:
@@ -81,6 +84,19 @@ options:
         description: MTU of the interface in bytes.
         type: int
         default: 1500
+  power_policy:
+    description: The power policy of the host. V(as_is) leaves it alone, or gives back what was there before this testbed changed it.
+    type: str
+    choices: [as_is, balanced, high-performance, low-power, custom]
+    default: as_is
+  ntp_servers:
+    description:
+      - The time servers of the host, by IP address or host name, in the place of those that it has. Its time service, C(ntpd), then runs, and starts
+        with the host.
+      - An empty list leaves them alone, or gives back what was there before this testbed changed it.
+    type: list
+    elements: str
+    default: []
   wait_s:
     description: How long to wait for the host to show what was done.
     type: int
@@ -147,13 +163,15 @@ steps:
       type: str
       sample: switch storage, vlan 0, active vmnic2, standby
 calls:
-  description: The same steps as calls, in their order.
+  description: The same steps as calls, in their order, without those of the time service.
   returned: unless O(confirm)
   type: list
   elements: dict
   contains:
     kind:
-      description: V(switch) for C(community.vmware.vmware_vswitch), V(port_group) for C(vmware_portgroup), V(interface) for C(vmware_vmkernel).
+      description: >-
+        V(switch) for C(community.vmware.vmware_vswitch), V(port_group) for C(vmware_portgroup), V(interface) for C(vmware_vmkernel), V(power_policy) for
+        C(vmware_host_powermgmt_policy), V(ntp_servers) for C(vmware_host_ntp).
       returned: always
       type: str
       sample: switch
@@ -232,7 +250,10 @@ def main() -> None:
     try:
         check_testbed_id("esxi_network_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
-            module.exit_json(about=session.about, **network.ensure(session, module.params, module.check_mode))
+            result = network.ensure(session, module.params, module.check_mode)
+            for text in result.pop("warnings", []):
+                module.warn(text)
+            module.exit_json(about=session.about, **result)
     except Failure as failure:
         module.fail_json(**failure.as_result())
 

@@ -10,8 +10,8 @@ short_description: Reads what the storage of an ESXi host looks like
 version_added: 0.2.0
 description:
   - The counterpart of M(storlab.testbed.storage_state) for ESXi hosts; M(storlab.testbed.storage_baseline) compares two of its answers.
-  - Reads the software iSCSI adapter with its targets, options and bound interfaces, the devices, the datastores, the virtual machines and the options
-    that testbeds set.
+  - Reads the software iSCSI adapter with its targets, options and bound interfaces, the network, the devices, the datastores, the virtual machines and the
+    options and settings that testbeds set.
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -85,9 +85,10 @@ from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
 from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import session as esxi
+from ..module_utils.esxi import settings as esxi_settings
 
 
-def state_of(adapter: dict, stores: dict, machines: list, network: dict) -> dict:
+def state_of(adapter: dict, stores: dict, machines: list, network: dict, settings: dict) -> dict:
     """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
     lines = {
         "iscsi adapter": [f"software iSCSI {'enabled' if adapter['enabled'] else 'disabled'}"]
@@ -106,6 +107,7 @@ def state_of(adapter: dict, stores: dict, machines: list, network: dict) -> dict
             for volume in stores["volumes"]
         ],
         "network": esxi_network.lines(network),
+        "host settings": esxi_settings.lines(settings),
         "virtual machines": list(machines),
     }
     return {section: sorted(texts) for section, texts in lines.items()}
@@ -120,11 +122,13 @@ def main() -> None:
                 esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS),
                 esxi_datastore.read(session, host),
             )
-            network = esxi_network.read(session, host)
+            network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
             with session.doing("list the virtual machines"):
                 machines = [vm.name for vm in host.vm]
             module.exit_json(
-                changed=False, about=session.about, storage_state=state_of(adapter, stores, machines, network)
+                changed=False,
+                about=session.about,
+                storage_state=state_of(adapter, stores, machines, network, settings),
             )
     except Failure as failure:
         module.fail_json(**failure.as_result())

@@ -113,6 +113,7 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	registry.Put(h.storage)
 	registry.Put(h.stores)
 	h.equipNetwork()
+	h.equipSettings(number)
 	manager := &iscsiManager{host: h}
 	manager.Self = types.ManagedObjectReference{Type: "IscsiManager", Value: fmt.Sprintf("iscsiManager-%d", number)}
 	registry.Put(manager)

@@ -81,8 +81,29 @@ class Host:
             },
         }
 
-    def play(self, state: str, *arguments: str, switches=(SWITCH,), ports=(FIRST, SECOND), login=None, number: int = 0):
-        """Play the role; (counts, failures)."""
+    def settings(self, number: int = 0) -> tuple:
+        """Power policy, time servers, and whether the time service runs and how it is started."""
+        manager = self.hosts[number].configManager
+        ntpd = next(each for each in manager.serviceSystem.serviceInfo.service if each.key == "ntpd")
+        servers = list(manager.dateTimeSystem.dateTimeInfo.ntpConfig.server)
+        return manager.powerSystem.info.currentPolicy.shortName, servers, ntpd.running, ntpd.policy
+
+    def serve(self, servers: list, number: int = 0) -> None:
+        """Have the host's clock go by these servers, as its administrator would."""
+        config = vim.host.DateTimeConfig(ntpConfig=vim.host.NtpConfig(server=servers))
+        self.hosts[number].configManager.dateTimeSystem.UpdateDateTimeConfig(config=config)
+
+    def play(
+        self,
+        state: str,
+        *arguments: str,
+        switches=(SWITCH,),
+        ports=(FIRST, SECOND),
+        login=None,
+        number: int = 0,
+        **settings,
+    ):
+        """Play the role; (counts, failures). What it warned of is kept as ``warned``."""
         login = {**(login or self.login), "esxi_host": self.hosts[number].name}
         play = {
             "hosts": "localhost",
@@ -100,6 +121,7 @@ class Host:
                         "esxi_network_switches": list(switches),
                         "esxi_network_ports": list(ports),
                         "esxi_network_wait_s": 5,
+                        **{f"esxi_network_{name}": value for name, value in settings.items()},
                     },
                 }
             ],
@@ -119,12 +141,14 @@ class Host:
         )
         assert PASSWORD not in done.stdout + done.stderr
         document = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]
-        failed = [
+        results = [
             task["hosts"]["localhost"]
             for each in document["plays"]
             for task in each["tasks"]
-            if task["hosts"].get("localhost", {}).get("failed")
+            if task["hosts"].get("localhost")
         ]
+        failed = [result for result in results if result.get("failed")]
+        self.warned = [str(text) for result in results for text in result.get("warnings", [])]
         return document["stats"]["localhost"], failed
 
     def built(self, *arguments: str, **changes) -> int:
@@ -133,8 +157,10 @@ class Host:
         assert not failed, [each["msg"] for each in failed]
         return counts["changed"]
 
-    def refused(self, state: str = "present", switches=(SWITCH,), ports=(FIRST, SECOND), login=None) -> dict:
-        """What the role's first task, which alone looks at what is asked for, says to it; nothing is changed."""
+    def answer(
+        self, state: str = "present", switches=(SWITCH,), ports=(FIRST, SECOND), login=None, check=False, **settings
+    ) -> dict:
+        """What the role's first task, which alone looks at what is asked for, says to it. It plans only."""
         given = {
             **(login or self.login),
             "testbed_id": "tb-net",
@@ -142,18 +168,19 @@ class Host:
             "state_dir": str(self.home / "state"),
             "switches": list(switches),
             "ports": list(ports),
+            **settings,
+            "_ansible_check_mode": check,
             "_ansible_remote_tmp": str(self.home),
         }
-        self.changes()  # begins to count
         output = io.StringIO()
-        with (
-            unchanged(self.changes, self.network),
-            patch_module_args(given),
-            contextlib.redirect_stdout(output),
-            pytest.raises(SystemExit),
-        ):
+        with patch_module_args(given), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
             esxi_network.main()
-        answer = json.loads(output.getvalue())
+        return json.loads(output.getvalue())
+
+    def refused(self, *arguments, **changes) -> dict:
+        self.changes()  # begins to count
+        with unchanged(self.changes, self.network, self.settings):
+            answer = self.answer(*arguments, **changes)
         assert answer.get("failed"), answer
         return {**answer["failure"], "msg": answer["msg"]}
 
@@ -325,3 +352,85 @@ def test_hosts_of_one_vcenter_have_port_groups_of_the_same_name(tmp_path):
         lab.play("absent", number=0)
         assert [lab.network(0), lab.network(1)] == before
         Disconnect(lab.instance)
+
+
+BARE = {"switches": [], "ports": []}
+WANTED = {"power_policy": "high-performance", "ntp_servers": ["192.0.2.5", "time.lab.example"]}
+
+
+def test_policy_and_clock_are_set_once_and_given_back(host):
+    """On a host whose clock goes by nothing, so that an empty list is what is given back."""
+    before = host.settings()
+    assert before == ("dynamic", [], False, "off")
+    host.changes()
+    counts, failed = host.play("present", "--check", **BARE, **WANTED)
+    assert (counts["changed"], failed, host.settings(), host.changes()) == (1, [], before, {})
+    record = host.home / "state" / "esxi" / "network-tb-net-localhost.localdomain.json"
+    assert not record.exists()
+    assert host.built(**BARE, **WANTED) > 0
+    assert host.settings() == ("static", ["192.0.2.5", "time.lab.example"], True, "on")
+    host.changes()
+    assert host.built(**BARE, **WANTED) == 0
+    assert host.changes() == {}
+    assert host.answer("absent", **BARE, check=True)["changed"]
+    assert host.play("absent")[1] == []
+    assert (host.settings(), host.warned) == (before, [])
+    assert not host.answer("absent", **BARE, check=True)["changed"]
+    assert not record.exists()
+
+
+def test_a_clock_that_goes_already_is_put_right_and_what_others_change_is_left(tmp_path):
+    """The second host of a vCenter: its service runs, so that it must read the servers anew."""
+    with esxsim_process.running(tmp_path / "esxsim", PASSWORD, "vpx") as ready:
+        lab = Host(tmp_path, ready)
+        services = lab.hosts[1].configManager.serviceSystem
+        services.UpdateServicePolicy(id="ntpd", policy="automatic")
+        services.StartService(id="ntpd")
+        lab.serve(["192.0.2.9"], 1)
+        before = [lab.settings(0), lab.settings(1)]
+        lab.changes()
+        assert lab.built(number=1, **BARE, **WANTED) > 0
+        assert lab.changes() == {"ConfigurePowerPolicy": 1, "UpdateDateTimeConfig": 1, "RestartService": 1}
+        assert lab.settings(1) == ("static", ["192.0.2.5", "time.lab.example"], True, "automatic")
+        assert lab.settings(0) == before[0]
+        # Somebody else saves power by now.
+        lab.hosts[1].configManager.powerSystem.ConfigurePowerPolicy(key=3)
+        lab.changes()
+        assert lab.play("absent", number=1)[1] == []
+        assert lab.settings(1) == ("low", *before[1][1:])
+        assert lab.changes() == {"UpdateDateTimeConfig": 1, "RestartService": 1}
+        assert [
+            text for text in lab.warned if "low-power" in text and "high-performance" in text and "balanced" in text
+        ]
+        assert not list((lab.home / "state" / "esxi").glob("network-*"))
+        Disconnect(lab.instance)
+
+
+def test_a_clock_that_was_set_half_is_given_back(host):
+    """The servers are there and the service has not started when it breaks off."""
+    before = host.settings()
+    host.order("fault", method="StartService", fault="HostConfigFault", times=1)
+    _counts, failed = host.play("present", **BARE, ntp_servers=["192.0.2.5"])
+    assert len(failed) == 1 and "start the time service" in failed[0]["msg"]
+    assert host.settings()[1:3] == (["192.0.2.5"], False)
+    host.order("clear")
+    (step,) = host.answer(**BARE, ntp_servers=["192.0.2.5"], check=True)["steps"]
+    assert step["target"] == "time service"
+    assert host.play("absent")[1] == []
+    assert host.settings() == before
+
+
+def test_settings_that_cannot_be_or_belong_to_another_testbed_are_refused(host):
+    failure = host.refused(**BARE, ntp_servers=["192.0.2.5", "nowhere at all"])
+    assert failure["code"] == "bad_value" and "nowhere at all" in failure["msg"]
+    record = host.home / "state" / "esxi" / "network-other-localhost.localdomain.json"
+    record.parent.mkdir(parents=True, exist_ok=True)
+    setting = {"power_policy": {"was": "low-power", "ours": ["balanced"], "done": True}}
+    name = host.hosts[0].name
+    record.write_text(json.dumps({"settings": setting, "host": name, "testbed_id": "other"}))
+    failure = host.refused(**BARE, power_policy="high-performance")
+    assert failure["code"] == "setting_foreign" and "other" in failure["msg"] and "balanced" in failure["msg"]
+    # What the other has set may be wanted alike; then it is the other that gives it back.
+    assert not host.answer(**BARE, power_policy="balanced")["changed"]
+    record.write_text(json.dumps({"settings": setting, "host": f"{name}.example", "testbed_id": "other"}))
+    assert host.answer(**BARE, power_policy="high-performance", check=True)["changed"]

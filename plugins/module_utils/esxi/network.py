@@ -14,7 +14,7 @@ State::
 
 Record: what this testbed has made, or is about to make, by name::
 
-    {switches|port_groups|interfaces: {name: {made: bool, ...as it was asked for}}}
+    {switches|port_groups|interfaces: {name: {made: bool, ...as it was asked for}}, settings: see settings.py, host, testbed_id: with settings}
 
 An interface is recorded by the name of its port group, because the host names it only when it is there. What was asked for and never confirmed
 (``made: false``: a run broke off) counts as made by this testbed only if it is there exactly so.
@@ -29,7 +29,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.memory import Memory
 from ..core.steps import shown
-from . import trust
+from . import settings, trust
 from .session import Session
 
 LEAST_MTU, MOST_MTU, MOST_VLAN, LONGEST_SWITCH_NAME = 1280, 9000, 4095, 31
@@ -480,46 +480,90 @@ SPEC: dict[str, Any] = {
     "state_dir": {"type": "path", "required": True},
     "switches": {"type": "list", "elements": "dict", "default": [], "options": SWITCH},
     "ports": {"type": "list", "elements": "dict", "default": [], "options": PORT},
+    "power_policy": {
+        "type": "str",
+        "choices": [settings.AS_IS, *settings.POLICIES.values()],
+        "default": settings.AS_IS,
+    },
+    "ntp_servers": {"type": "list", "elements": "str", "default": []},
     "wait_s": {"type": "int", "default": 60},
 }
 
 
 def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """What the module esxi_network does: the plan, or with ``confirm`` that nothing is left of it."""
+    """What the module esxi_network does: the plan, or with ``confirm`` that nothing is left of it. The result may have ``warnings``."""
     host = session.host()
-    state = read(session, host)
-    record = Memory(params["state_dir"], f"network-{params['testbed_id']}", state["host"])
     present = params["state"] == "present"
     want = check(params["switches"], params["ports"]) if present else {"switches": {}, "ports": {}}
+    want["settings"] = settings.check(params["power_policy"], params["ntp_servers"]) if present else {}
+    with session.doing("read its name"):
+        name = host.name
+    record = Memory(params["state_dir"], f"network-{params['testbed_id']}", name)
+
+    def look() -> dict[str, Any]:
+        # A login that is to change none of the host's settings need not be allowed to read them.
+        concerned = want["settings"] or record.data.get("settings")
+        return {**read(session, host), "settings": settings.read(session, host) if concerned else {}}
 
     def steps_of(now: dict[str, Any]) -> list[dict[str, Any]]:
-        return plan(now, want, record.data) if present else absent_plan(now, record.data)
+        steps = plan(now, want, record.data) if present else absent_plan(now, record.data)
+        return steps + settings_of(now)
 
+    def settings_of(now: dict[str, Any]) -> list[dict[str, Any]]:
+        if not now["settings"]:
+            return []
+        others = settings.of_others(record, now["settings"])
+        return settings.plan(now["settings"], want["settings"], record.data.get("settings", {}), others)
+
+    state = look()
     if not params["confirm"]:
-        steps = steps_of(state)
+        steps, kept = steps_of(state), record.data.get("settings", {})
+        warnings = settings.warnings(state["settings"], want["settings"], kept)
         if steps and not check_mode:
             record.data = {**record.data, **(recorded(record.data, want, state) if present else {})}
+            _note_settings(record, params, state, settings.noted(state["settings"], kept, settings_of(state)))
             record.save()
         if not steps and not present and not check_mode:
             record.forget()
-        calls = [{key: step[key] for key in ("kind", "target", "arguments")} for step in steps]
+        calls = [
+            {key: step[key] for key in ("kind", "target", "arguments")}
+            for step in steps
+            if step["kind"] != "ntp_service"
+        ]
         file = os.path.join(params["state_dir"], Memory.FOLDER, f"certificate-{params['hostname']}.pem")
         login = trust.handed_on(params, file) if steps and not check_mode else {}
-        return {**shown(steps), "calls": calls, "login": login, "interfaces": _interfaces(state, want)}
-    state = session.until(lambda: read(session, host), lambda now: not steps_of(now), params["wait_s"])
-    left = steps_of(state)
+        answer = {"calls": calls, "login": login, "interfaces": _interfaces(state, want)}
+        return {**shown(steps), **answer, "warnings": warnings}
+    if not check_mode:
+        settings.serve(session, host, settings_of(state))
+
+    def left_of(now: dict[str, Any]) -> list[dict[str, Any]]:
+        # What was to be restarted has been, and does not show it.
+        return [step for step in steps_of(now) if step["op"] != "restart"]
+
+    state = session.until(look, lambda now: not left_of(now), params["wait_s"])
+    left = left_of(state)
     if left:
         raise Failure(
             "change_unseen",
             f"{state['host']} does not show a change {params['wait_s']} s after it was made: {left[0]['op']} {left[0]['target']}.",
             "Look at the host's events, and run again.",
         )
+    kept = settings.confirmed(state["settings"], want["settings"], record.data.get("settings", {}))
     record.data = confirmed(record.data, state)
+    _note_settings(record, params, state, kept)
     if record.data:
         record.save()
     else:
         record.forget()
     return {"changed": False, "interfaces": _interfaces(state, want)}
+
+
+def _note_settings(record: Memory, params: dict[str, Any], state: dict[str, Any], kept: dict[str, Any]) -> None:
+    """Put the settings into the record, with whose they are on which host, for other testbeds to see."""
+    record.data = {key: value for key, value in record.data.items() if key in AREAS}
+    if kept:
+        record.data |= {"settings": kept, "host": state["host"], "testbed_id": params["testbed_id"]}
 
 
 def _interfaces(state: dict[str, Any], want: dict[str, Any]) -> dict[str, str]:

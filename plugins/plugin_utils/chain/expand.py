@@ -33,6 +33,7 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
+from ...module_utils.esxi import settings as esxi_settings
 from .description import GROUPS, NETWORK, OPTIONS, WORDS
 from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
 
@@ -565,10 +566,21 @@ class _Expansion:
             because = "testbed_network" if words else "nothing said of its network"
             self.derive(host, "esxi_network_switches", switches, because)
             ports = self.derive(host, "esxi_network_ports", ports, because)
+            self._esxi_settings(host)
         if host.name in self.testbed.targets + self.testbed.initiators:
             bound = [port["port_group"] for port in mappings(ports) if port.get("port_group")]
             because = "the interfaces of its network" if bound else "no interfaces of its own for iSCSI"
             self.derive(host, "iscsi_initiator_esxi_port_binding", bound, because)
+
+    def _esxi_settings(self, host: Host) -> None:
+        """Nothing follows from these; the role takes them as they are."""
+        policy = host.own.get("esxi_network_power_policy") or esxi_settings.AS_IS
+        try:
+            esxi_settings.check(policy, host.own.get("esxi_network_ntp_servers") or [])
+        except Failure as failure:
+            wrong, remedy = failure.details, failure.remedy.rstrip(".")
+            variable = f"{wrong['variable']} of {host.name}"
+            self.problem(variable, wrong["value"], "", remedy[:1].lower() + remedy[1:])
 
     def _switches_and_ports(
         self, variable: str, network: dict[str, Any]

@@ -732,6 +732,23 @@ def test_only_esxi_hosts_have_a_network_to_be_made():
     assert any("testbed_network of store01" in problem for problem in problems), problems
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("esxi_network_power_policy: maximal", "maximal"),
+        ("esxi_network_ntp_servers: [192.0.2.5, 192.0.2.5]", "192.0.2.5"),
+        ("esxi_network_ntp_servers: ['time.lab.example iburst']", "time.lab.example iburst"),
+        ("esxi_network_power_policy: low-power, esxi_network_ntp_servers: [time.lab.example]", None),
+    ],
+)
+def test_settings_of_an_esxi_host_are_refused_before_anything_is_built(words, named):
+    lab = lab_of(ESXI_NETWORK.replace("esxi02: {", f"esxi02: {{{words}, "))
+    problems = [problem.sentence() for problem in check.check(lab, expand.expand(lab))]
+    wrong = [problem for problem in problems if "esxi_network_" in problem]
+    assert len(wrong) == (1 if named else 0), problems
+    assert all(named in problem and "esxi02" in problem for problem in wrong)
+
+
 def test_the_network_is_measured_towards_what_a_client_logs_in_to_or_mounts_from():
     lab = expanded(NFS)
     links = {name: host.variables.get("benchmark_networks") for name, host in lab.hosts.items()}
