@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 
 from ..core.failure import Failure
@@ -24,6 +25,9 @@ from . import netns
 NAME = re.compile(r"storlab-(?P<id>.+)-[0-9a-f]{6}")
 # How long processes may take to be gone once they were killed.
 PATIENCE_S = 10.0
+# How long a machine may take to greet who connects to it: an emulated one on a busy computer takes seconds.
+GREETING_S = 30.0
+SSH_PORT = 22
 # Hosts of layers of these kinds were looked at before the build.
 BUILT_KINDS = ("backing", "target", "initiator", "datastore")
 
@@ -93,6 +97,9 @@ def broken(lab_dir: str, state_dir: str, name: str) -> str:
             return f"machine {machine} does not run"
         if _stopped(running[machine]):
             return f"machine {machine} is stopped"
+    for machine, address in _addresses(os.path.join(lab_dir, "ssh", "config")).items():
+        if machine in machines and not netns.wait_for_banner(name, address, SSH_PORT, time.monotonic() + GREETING_S):
+            return f"machine {machine} does not answer"
     hosts = _built_hosts(os.path.join(state_dir, "layers"))
     if not hosts:
         return "nothing is known to be built on it"
@@ -100,6 +107,12 @@ def broken(lab_dir: str, state_dir: str, name: str) -> str:
         if not os.path.isfile(os.path.join(state_dir, "before", f"{host}.json")):
             return f"nothing is kept of what {host} was like before the build"
     return ""
+
+
+def _addresses(configuration: str) -> dict[str, str]:
+    """{machine: address} of the lab's SSH configuration."""
+    with open(configuration, encoding="utf-8") as handle:
+        return dict(re.findall(r"^Host (\S+)\n\s+HostName (\S+)$", handle.read(), re.MULTILINE))
 
 
 def _stopped(pid: int) -> bool:

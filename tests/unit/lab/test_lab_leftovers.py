@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,35 @@ def test_what_is_missing_of_a_lab_is_said(make, damage, why):
     lab = make()
     damage(lab)
     assert lab.broken() == why
+
+
+CONFIGURATION = """\
+Host target01
+  HostName 10.213.0.11
+
+Host guest01
+  HostName 10.213.0.13
+
+Host *
+  User root
+"""
+
+
+@pytest.mark.parametrize("silent", ["target01", "guest01", None])
+def test_a_machine_that_runs_and_says_nothing_cannot_be_taken_down(make, monkeypatch, silent):
+    """As one whose memory is used up; a playbook would wait minutes for it, and fail."""
+    lab, asked = make(), []
+    (lab.dir / "ssh/config").write_text(CONFIGURATION)
+    addresses = {"target01": "10.213.0.11", "guest01": "10.213.0.13"}
+
+    def greets(name, address, port, deadline):
+        asked.append((name, address, port))
+        assert deadline > time.monotonic()
+        return address != addresses.get(silent)
+
+    monkeypatch.setattr(netns, "wait_for_banner", greets)
+    assert lab.broken() == (f"machine {silent} does not answer" if silent else "")
+    assert set(asked) <= {(lab.name, address, 22) for address in addresses.values()} and asked
 
 
 def test_a_machine_that_is_stopped_cannot_be_taken_down(make):
