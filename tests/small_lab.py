@@ -50,7 +50,7 @@ def inventory(name: str, folder: Path) -> dict:
     }
     machines = {
         "ansible_user": "root",
-        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_python_interpreter": "/usr/local/bin/python-client",
         "ansible_ssh_common_args": f'-F "{lab}/ssh/config"',
         "ansible_control_path_dir": "/run/storlab/{{ embedded_lab_netns }}/cp",
     }

@@ -34,7 +34,17 @@ SPEC: dict[str, Any] = {
 }
 # Part of the recipe's hash: raise it when the code below makes a different image from the same files.
 FORMAT = 1
-RECIPE_FILES = ("init", "inittab", "kernel_hook", "labinit", "packages.txt", "sitecustomize.py", "sshd_config")
+RECIPE_FILES = (
+    "init",
+    "inittab",
+    "kernel_hook",
+    "labinit",
+    "packages.txt",
+    "python_client",
+    "python_server.py",
+    "sitecustomize.py",
+    "sshd_config",
+)
 SUITE = "bookworm"
 # As Debian's policy has it, section 5.6.1. What apt makes more of (name=version, name:architecture, name-, ?pattern) is no name.
 PACKAGE_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*[a-z0-9+]")
@@ -301,6 +311,8 @@ def configure_root(root: str, recipe: dict[str, Any], public_key: str) -> None:
     places = {
         "inittab": ("etc/inittab", 0o644),
         "labinit": ("sbin/labinit", 0o755),
+        "python_client": ("usr/local/bin/python-client", 0o755),
+        "python_server.py": ("usr/local/lib/python_server.py", 0o644),
         "sitecustomize.py": ("usr/local/lib/python3.11/dist-packages/sitecustomize.py", 0o644),
         "sshd_config": ("etc/ssh/sshd_config", 0o644),
     }

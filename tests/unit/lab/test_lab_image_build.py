@@ -30,7 +30,7 @@ def make_root(root: Path) -> None:
     modules = root / "lib/modules" / RELEASE
     for folder in ("usr/lib/python3.11", "usr/local/lib/python3.11/dist-packages", "etc/ssh", "sbin", "bin", "boot"):
         (root / folder).mkdir(parents=True)
-    for folder in ("root", "var/lib/dpkg"):
+    for folder in ("root", "usr/local/bin", "var/lib/dpkg"):
         (root / folder).mkdir(parents=True)
     (root / "usr/lib/python3.11/sitecustomize.py").write_text("# Debian's\n")
     (root / "etc/ssh/ssh_host_ed25519_key.pub").write_text("ssh-ed25519 AAAAhost root@build\n")
@@ -115,8 +115,16 @@ def test_what_the_machines_boot_is_what_the_recipe_says(tmp_path, programs):
     }
     root = json.loads((image / "root.ext4").read_text())
     recipe = Path(RECIPE_DIR)
-    for name, mode in {"sbin/labinit": 0o755, "etc/inittab": 0o644, "etc/ssh/sshd_config": 0o644}.items():
+    modes = {
+        "sbin/labinit": 0o755,
+        "etc/inittab": 0o644,
+        "etc/ssh/sshd_config": 0o644,
+        "usr/local/lib/python_server.py": 0o644,
+    }
+    for name, mode in modes.items():
         assert (root["texts"][name], root["modes"][name]) == ((recipe / Path(name).name).read_text(), mode)
+    client = "usr/local/bin/python-client"
+    assert (root["texts"][client], root["modes"][client]) == ((recipe / "python_client").read_text(), 0o755)
     assert root["texts"]["root/.ssh/authorized_keys"] == "ssh-ed25519 AAAAlab storlab-lab\n"
     # Debian's own would be found first.
     assert [name for name in root["texts"] if name.endswith("sitecustomize.py")] == [
