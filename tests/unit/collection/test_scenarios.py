@@ -25,7 +25,7 @@ OTHERS = [name for name in SCENARIOS if name not in (MACHINES, PAGE, *EXPERIMENT
 STEPS = {"converge.yml": {"build.yml"}, "cleanup.yml": {"teardown.yml", "verify_clean.yml"}}
 # What a scenario must run in whatever step. WITHOUT: `make test` has a lab check of stand-ins, and on machines most scenarios that it leaves out have one.
 ANYWHERE = {"lab_check.yml"}
-WITHOUT = {"engine"}
+WITHOUT = {"bystanders", "engine"}
 
 
 def plays(path: Path) -> list:

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import hostile_run
 import pytest
 import synthetic_run
 from ansible_collections.storlab.testbed.plugins.module_utils.core import units
@@ -190,29 +191,8 @@ def test_order_of_reading_does_not_matter(stored, files):
     assert render.render(model.build(run)) == files
 
 
-def poisoned(stored, text: str):
-    """Every name and text that comes from outside replaced by something hostile."""
-    run = copy.deepcopy(stored)
-    run.results = [result for result in run.results if result["workload_id"] == "4k-r70-rnd100-qd8-w1"]
-    run.testbed_id = run.run_id = text
-    for layer in run.layers.values():
-        for key in ("name", "host", "path", "parent"):
-            layer[key] = f"{layer[key]}{text}" if layer[key] else layer[key]
-    run.layers = {layer["name"]: layer for layer in run.layers.values()}
-    for result in run.results:
-        for key in ("layer", "host", "point_id", "workload_id"):
-            result[key] += text
-        result["engine"] = {"name": text, "version": text, "ioengine": text}
-        result["files"]["raw"].update(path=f"points/{text}/fio.json", name=text, sha256=text)
-        result["flags"] = [text]
-    run.results[-1].update(status="failed", failures=[{"code": text, "message": text}])
-    run.environments = {f"target01{text}": {"kernel": {"release": text}, text: text}}
-    run.damaged = [{"file": text, "reason": text}]
-    return run
-
-
 def test_nothing_from_outside_becomes_markup(stored):
-    built = model.build(poisoned(stored, EVIL), EVIL)
+    built = model.build(hostile_run.poisoned(stored, EVIL), EVIL)
     html = render.html(built)
     page = Page(html)
     assert [tag for tag, _attributes in page.elements].count("script") == 1
@@ -231,7 +211,7 @@ def test_hostile_kinds_of_layers_reach_no_attribute(stored):
 
 
 def test_markdown_keeps_text_as_text(stored):
-    text = render.markdown(model.build(poisoned(stored, EVIL), EVIL))
+    text = render.markdown(model.build(hostile_run.poisoned(stored, EVIL), EVIL))
     outside_code = re.sub(r"`[^`]*`", "", re.sub(r"\\.", "", text))
     assert "alert" in outside_code and "<" not in outside_code
     rows = [line for line in text.splitlines() if line.startswith("| ") and "---" not in line]
