@@ -173,6 +173,7 @@ lock: ## Pin the newest dependencies that .config/requirements*.in allow
 	@$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet pip-tools
 	@cd .config && for name in requirements requirements-test requirements-docs; do ../.cache/lock/bin/pip-compile --quiet $(LOCK_OPTIONS) --generate-hashes --strip-extras \
 	    --allow-unsafe --no-header --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$name.lock $$name.in; done
+	@$(PYTHON) tests/write_sbom.py
 
 # setup: for the playbooks. setup-tools: lint and unit tests, on any machine with Python. setup-test: all tests.
 .PHONY: setup setup-tools setup-test preflight preflight-tools test-packages
