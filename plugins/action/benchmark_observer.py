@@ -11,7 +11,7 @@ import time
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.run import observer
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.store import run_folder
+from ..plugin_utils.store import installations, run_folder
 from ..plugin_utils.windows.action import refuse_unmarked
 
 ARGUMENTS = {
@@ -101,7 +101,36 @@ class ActionModule(CollectionAction):
             }
             run_folder.add(run_dir, f"observer.{host}", results, fresh)
             added += fresh
+        for timed in installations.kept(run_dir):
+            reason = self._add_to_installation(run_dir, host, timed, (clocks, layers), args, task_vars)
+            if reason is None:
+                added.append(timed["point_id"])
+            elif reason:
+                missed[timed["point_id"]] = reason
         return {"changed": bool(added), "added": sorted(added), "missed": missed}
+
+    def _add_to_installation(
+        self, run_dir: str, host: str, timed: dict, known: tuple, args: dict, task_vars: dict
+    ) -> str | None:
+        """None when what this host counted of the datastore's device was added, why not otherwise; '' when it has not that device, or it was done before."""
+        clocks, layers = known
+        layer = installations.storage_of(layers, timed)
+        if layer is None or layer["host"] != host or run_folder.added_by(run_dir, f"observer.{host}", timed):
+            return ""
+        clock = run_folder.clock_between(clocks[host], clocks.get(timed["host"]))
+        if clock is None:
+            return f"The clock of {timed['host']} is not known; start the observer there, too."
+        if clock["clock_uncertain_s"] > observer.CLOCK_TOLERANCE_S:
+            return (
+                f"The clocks of {host} and {timed['host']} can be compared to {clock['clock_uncertain_s']:.2f} s only."
+            )
+        wanted = {"action": "collect", "intervals": installations.intervals(timed), **clock}
+        collected = self._module(wanted, args, task_vars)
+        addition = installations.addition(host, layer, collected["observed"])
+        if addition is None:
+            return str(collected["missed"].get("whole") or f"The device of {layer['name']} was not counted.")
+        run_folder.add(run_dir, f"observer.{host}", {timed["point_id"]: timed}, {timed["point_id"]: addition})
+        return None
 
     def _clock(self, host: str) -> dict:
         """How far the host's clock is ahead of the controller's, {offset_s, uncertain_s}."""

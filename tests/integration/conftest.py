@@ -13,6 +13,7 @@ MACHINE_WIDE = {
     "test_benchmark",
     "test_compare_browser",
     "test_counters_of_a_device",
+    "test_debian_installation",
     "test_device_guard",
     "test_device_instances",
     "test_examples",

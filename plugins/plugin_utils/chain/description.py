@@ -113,6 +113,10 @@ WORDS: dict[str, dict[str, Any]] = {
         **LIST,
         "description": "Which experiments experiments.all repeats. By default all of them (docs/experiments/all.md).",
     },
+    "testbed_installation": {
+        **DICT,
+        "description": "The Debian that os_installation installs in Linux guests: packages, repetitions and timeout_s (docs/os_installation.md).",
+    },
     "testbed_deadline_s": {
         "type": "int",
         "description": "After how many seconds observers and servers end by themselves.",

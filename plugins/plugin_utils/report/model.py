@@ -19,6 +19,7 @@ from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
 from ..compare import beats, networks
+from ..compare import installations as compare_installations
 from ..store import load, verify
 from ..store.cells import Cell, by_time, directions_of, is_measured, pool
 from ..store.database import is_database
@@ -108,6 +109,7 @@ class Report:
     )  # point_id -> series of the points that stand for their layers
     judged: dict[str, Any] = field(default_factory=dict)  # point_id -> steady_state of the points that were judged
     installations: list[Any] = field(default_factory=list)
+    installation_verdicts: list[Any] = field(default_factory=list)  # by compare/installations.py
     databases: list[Any] = field(default_factory=list)  # by databases.py
     engines: list[Any] = field(default_factory=list)  # 'fio-3.33': what issued the I/Os, each once
     ios: int = 0  # of all measured points together
@@ -178,6 +180,7 @@ def build(run: Run, title: str | None = None) -> Report:
         samples=_samples(run, ranked(shown, headline)[:SAMPLED]),
         judged={result["point_id"]: result["steady_state"] for result in run.results if result.get("steady_state")},
         installations=run.installations,
+        installation_verdicts=compare_installations.verdicts(run.installations),
         databases=databases.loads(run.results),
         beats=beats.drifts(run.beats),
         unplayed=_unplayed(run.beats),

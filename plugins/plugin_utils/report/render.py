@@ -290,6 +290,7 @@ def results_json_pieces(report: Report) -> Iterator[str]:
         "workloads": map(_of_workload, report.waterfalls),
         "points": map(_without_histograms, report.points),
         "installations": report.installations,
+        **({"installation_verdicts": report.installation_verdicts} if report.installation_verdicts else {}),
         "databases": report.databases,
         **({"beats": report.beats, "beats_unplayed": report.unplayed} if report.beats or report.unplayed else {}),
         **({"networks": report.networks} if report.networks else {}),
@@ -423,6 +424,7 @@ def content(report: Report) -> dict[str, Any]:
         "published": views.published(report, choices),
         "limits": any(figure.get("limit") for figure in views.figures_of(report)),
         "installations": _installations(report),
+        "installation_verdicts": [row["sentence"] for row in report.installation_verdicts],
         "databases": databases.table(report.databases, loads),
         "overview": _overview(report),
         "published_loads": loads,
@@ -536,10 +538,11 @@ def _installations(report: Report) -> Table | None:
         counters = timed.get("counters") or {}
         rates = (counters.get("datastore") or {}).get("commands_s") or {}
         simulated = " (simulated)" if timed.get("simulated") else ""
+        repetition = f" {timed['repetition']}" if "repetition" in timed else ""
         rows.append(
             (
                 "",
-                f"{timed['guest']}{simulated}",
+                f"{timed['guest']}{repetition}{simulated}",
                 [
                     words(timed["datastore"]),
                     cell(timed["duration_s"], units.latency(timed["duration_s"] * 1e9)),

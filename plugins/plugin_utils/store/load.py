@@ -17,6 +17,7 @@ from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
 from . import additions, beats, networks, point_index, store, verify
+from . import installations as installations_store
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
     "engine": dict,
@@ -170,7 +171,7 @@ def read_run(folder: str) -> Run:
             damaged=run.damaged,
         )
     run.testbed_id, run.run_id = str(run.results[0]["testbed_id"]), str(run.results[0]["run_id"])
-    run.installations = _installations(run)
+    run.installations = _installations(run, added)
     run.verified = verify.kept(folder)
     run.beats, damaged = beats.read(folder, store.parse)
     run.damaged += damaged
@@ -300,15 +301,16 @@ def _summed(
         index.keep_sums(added_up, current)
 
 
-def _installations(run: Run) -> list[dict[str, Any]]:
-    """Each with the samples that its figures are of as files: {raw}, as the points have theirs."""
+def _installations(run: Run, added: additions.Additions) -> list[dict[str, Any]]:
+    """Each with what was added to it, and the samples that its figures are of as files: {raw}, as the points have theirs."""
     folder, installations = os.path.join(run.folder, "installations"), []
     for entry in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         name = f"installations/{entry}"
         timed = _read(run, name, (dict,)) if entry.endswith(".json") else None
         if timed is None:
             continue
-        if timed.get("schema") != INSTALLATION or not _timed(timed):
+        timed = added.to(timed)
+        if timed.get("schema") != INSTALLATION or not _timed(timed) or not installations_store.named(name, timed):
             run.damaged.append({"file": name, "reason": f"it is no installation of schema {INSTALLATION}"})
             continue
         raw = (timed.get("counters") or {}).get("raw")

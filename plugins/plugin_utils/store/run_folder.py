@@ -148,6 +148,13 @@ def add(run_dir: str, source: str, results: dict[str, Any], fresh: dict[str, Any
     return {name: additions.merged(results[name], [addition]) for name, addition in marked.items()}
 
 
+def added_by(run_dir: str, source: str, result: dict[str, Any]) -> bool:
+    """Whether the source has added something to this measurement already."""
+    known = _read(os.path.join(run_dir, additions.FOLDER, f"{source}.json")).get("points", {})
+    entry = known.get(str(result.get("point_id")))
+    return isinstance(entry, dict) and entry.get("of") == additions.measurement(result)
+
+
 def write_host(run_dir: str, host: str, environment: dict[str, Any], variant: str | None = None) -> None:
     """hosts/<host>.json: the host as it was measured last, and as it was under each variant."""
     path = os.path.join(run_dir, "hosts", f"{host}.json")
