@@ -675,6 +675,26 @@ def test_e1_has_both_datastores_on_the_first_host_that_logs_in_and_says_where_it
     assert small["hosts"]["guest01"]["stages"] == []
 
 
+def test_e1_has_a_guest_on_each_datastore_when_an_installation_is_asked_for(shown):
+    said = {
+        "ram": "192MiB",
+        "emulated": {"count": 4, "size": "96MiB"},
+        "file": "32MiB",
+        "installation": {"disk": "80MiB"},
+    }
+    rc, result = shown("embedded", "-e", json.dumps({"testbed_e1": said}), of="e1")
+    assert rc == 0
+    assert {
+        (layer["name"], layer["host"], layer["parent"]) for layer in result["layers"] if layer["kind"] == "guest"
+    } == {
+        ("guest-e1guest-ram", "e1guest-ram", "datastore-e1-ram"),
+        ("guest-e1guest-raid10", "e1guest-raid10", "datastore-e1-raid10"),
+    }
+    guests = result["hosts"]["controller01"]["variables"]["guest_vm_guests"]
+    assert [guest["data_disk"]["size_mib"] for guest in guests] == [80, 80]
+    assert "benchmark" in result["hosts"]["e1guest-ram"]["stages"] and result["hosts"]["guest01"]["stages"] == []
+
+
 def test_e1_on_one_host_and_on_esxi(shown):
     said = json.dumps({"testbed_e1": {"members": DISKS}, "vault_esxi_password": "x"})
     rc, alone = shown("lab_local", "-e", said, of="e1")
@@ -694,6 +714,10 @@ def test_e1_on_one_host_and_on_esxi(shown):
         ({}, "testbed_e1.members is not set: name the disks of the target that the experiment overwrites"),
         ({"members": DISKS, "emulated": {"count": 4, "size": "32MiB"}}, "testbed_e1.members is set beside emulated"),
         ({"members": DISKS, "files": "4GiB"}, "testbed_e1.files is no word of this experiment: use chunk, depths"),
+        (
+            {"members": DISKS, "installation": {}},
+            "testbed_e1.installation is set, and this inventory makes no machines",
+        ),
         ({"members": DISKS[:3]}, "testbed.disks[2].raid.members is 3 disks, but RAID 10 needs at least 4"),
         (
             {"members": DISKS, "ram": "8GiB"},
