@@ -283,7 +283,8 @@ def _files(root: str, patterns: Any, others: dict[str, Any]) -> list[str]:
     for pattern in patterns:
         for path in glob.glob(os.path.join(root, pattern), recursive=True):
             shown = "/" + os.path.relpath(path, root)
-            if os.path.basename(path) in names:
+            # Of a record that was added by hand it keeps a link, too: target,address,port,tag,interface.
+            if os.path.basename(path) in names or (os.path.islink(path) and path.rpartition(",")[2] in names):
                 continue
             if os.path.islink(path):
                 lines.append(f"{shown} -> {os.readlink(path)}")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import cache_stamp
@@ -164,6 +165,26 @@ def test_what_the_records_of_another_testbed_name_is_left_out(tmp_path):
     # That testbed itself sees all of it, and without a name everything is listed.
     assert len(strays(before, gather(str(tmp_path), testbed_id="mine-2"))) > 15
     assert len(strays(before, gather(str(tmp_path)))) > 15
+
+
+def test_links_to_node_records_are_of_the_testbed_whose_interface_they_name(tmp_path):
+    """open-iscsi makes one for a record that was added by hand, with the interface's name at its end."""
+    host(tmp_path)
+    other_testbed(tmp_path)
+    before = gather(str(tmp_path), testbed_id="mine")
+    links = tmp_path / "etc/iscsi/static"
+    links.mkdir(parents=True)
+    for interface in ("storlab-mine-2", "storlab-mine", "storlab-mine-22", "x-storlab-mine-2", "default"):
+        os.symlink("/etc/iscsi/nodes/iqn.x:t/10.0.0.9,3260,1", links / f"iqn.x:t,10.0.0.9,3260,1,{interface}")
+    # A file of such a name is none of open-iscsi's.
+    write(tmp_path, "etc/iscsi/static/iqn.x:u,storlab-mine-2", "somebody's")
+    assert [line.partition(" ")[0].rpartition("/")[2] for line in came(tmp_path, before)] == [
+        "iqn.x:t,10.0.0.9,3260,1,default",
+        "iqn.x:t,10.0.0.9,3260,1,storlab-mine",
+        "iqn.x:t,10.0.0.9,3260,1,storlab-mine-22",
+        "iqn.x:t,10.0.0.9,3260,1,x-storlab-mine-2",
+        "iqn.x:u,storlab-mine-2",
+    ]
 
 
 def test_a_module_that_another_testbed_has_to_unload_is_that_ones(tmp_path):
