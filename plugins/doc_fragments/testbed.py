@@ -172,10 +172,17 @@ options:
                       mib_s:
                         description: MiB per second that QEMU lets it do. By default as many as it can.
                         type: int
-              mode:
-                description: V(writethrough) writes to both, V(writeback) to the origin later what is in the cache.
+              provider:
+                description: Who caches, V(dm_cache) of the kernel, V(lvm), which has it made by LVM, or V(bcache).
                 type: str
-                choices: [writeback, writethrough]
+                choices: [dm_cache, lvm, bcache]
+                default: dm_cache
+              mode:
+                description:
+                  - V(writethrough) writes to both, V(writeback) to the origin later what is in the cache.
+                  - V(writearound), with V(bcache) only, writes to the origin alone, and caches what is read.
+                type: str
+                choices: [writearound, writeback, writethrough]
                 default: writethrough
               cached:
                 description: Whether the cache is put in. Without it the disk is its origin alone, under the same name.

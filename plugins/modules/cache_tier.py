@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cache_tier
-short_description: Puts a fast device before a slow one, and takes it out again, with dm-cache
+short_description: Puts a fast device before a slow one, and takes it out again, with dm-cache, LVM or bcache
 version_added: 0.4.0
 description:
   - Makes all cache tiers of one testbed on a host, or removes them, in one call.
@@ -17,7 +17,8 @@ description:
   - Both devices pass the device guard before anything is changed. The fast one is overwritten. What the origin holds stays, and it may hold something only
     when it is the testbed's own, a layer that it published or the origin of a tier that it made.
   - The fast device carries the testbed's stamp. What was made is also recorded in C(/run/storlab/<testbed_id>/cache_tier.json).
-  - Needs C(dmsetup), and a kernel with dm-cache.
+  - Whoever caches, nothing but data is written to the origin. What LVM and bcache want before it, their label or superblock, lies on the fast device.
+  - Needs C(dmsetup), and a kernel with dm-cache, or with bcache for O(caches[].provider=bcache). O(caches[].provider=lvm) needs LVM, too.
 options:
   testbed_id:
     description: The testbed the tiers belong to.
@@ -81,23 +82,33 @@ options:
           naa: *naa
           wwid: *wwid
           uuid: *uuid
+      provider:
+        description:
+          - Who caches. V(dm_cache) is the kernel's dm-cache, V(lvm) has it made by LVM in a volume group of the tier's own, V(bcache) is the kernel's bcache.
+          - Another one is followed beneath the device, as another mode is.
+        type: str
+        choices: [dm_cache, lvm, bcache]
+        default: dm_cache
       mode:
         description:
           - V(writethrough) writes to both devices, so the origin has everything at any time.
           - V(writeback) writes to the cache what is in it, and to the origin later.
+          - V(writearound), with O(caches[].provider=bcache) only, writes to the origin alone; what is read is cached.
         type: str
-        choices: [writeback, writethrough]
+        choices: [writearound, writeback, writethrough]
         default: writethrough
       cached:
         description: Whether the cache is put in. A cache that is put in begins empty.
         type: bool
         default: true
       block_kib:
-        description: Size of what is cached as one, in KiB, a multiple of 32.
+        description: Size of what is cached as one, in KiB, a multiple of 32. With bcache that of its buckets, a power of two up to 16384.
         type: int
         default: 64
       migration_kib:
-        description: How much may be on its way between both devices at once, in KiB, eight blocks at least. By default the kernel's 1024, or eight blocks.
+        description:
+          - How much may be on its way between both devices at once, in KiB, eight blocks at least. By default the kernel's 1024, or eight blocks.
+          - Not with bcache.
         type: int
       purpose:
         description: V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it, which is the default.
@@ -221,10 +232,10 @@ layers:
       type: dict
       sample: {stamp: lab/e4, uuid: "STORLAB-CACHE:lab:e4:1f0c4e1a9b8e7d6c5a49382716057f3e", size_bytes: 131072000, major_minor: "254:0"}
     detail:
-      description: Facts for the report and for comparisons. C(cache_tier) has whether the cache is in, its mode, blocks and devices.
+      description: Facts for the report and for comparisons. C(cache_tier) has whether the cache is in, who caches, its mode, blocks and devices.
       returned: always
       type: dict
-      sample: {provider: cache_tier, cache_tier: {cached: true, mode: writeback, block_bytes: 65536, blocks: 432, fast: {device: /dev/sdc}}}
+      sample: {provider: cache_tier, cache_tier: {cached: true, provider: dm_cache, mode: writeback, block_bytes: 65536, blocks: 432, fast: {device: /dev/sdc}}}
 """
 
 from ansible.module_utils.basic import AnsibleModule

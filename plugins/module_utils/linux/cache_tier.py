@@ -1,13 +1,14 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Caches of the kernel (dm-cache): a fast device before a slow one, put in and taken out beneath a device that stays. State, plan, steps.
+"""Caches of the kernel: a fast device before a slow one, put in and taken out beneath a device that stays. State, plan, steps.
 
-A tier is one device mapper device over its origin. Without the cache its table is the origin alone; with it, the origin through the fast device. So what
-stands on it stays while the cache is put in and taken out, and what it holds is the same. It is this testbed's when its UUID names the testbed and the
-tier. The stamp at the beginning of the fast device (cache_stamp) outlives a boot and says whether the cache may hold what the origin lacks.
+A tier is one device mapper device over its origin. Without the cache its table is the origin alone; with it, the origin through the fast device, by a provider
+(cache_provider.py: dm-cache, LVM, bcache). So what stands on it stays while the cache is put in and taken out, and what it holds is the same. It is this
+testbed's when its UUID names the testbed and the tier. The stamp at the beginning of the fast device (cache_stamp) outlives a boot and says whether the cache
+may hold what the origin lacks.
 
-Layout of the fast device: 1 MiB with the stamp, the metadata of dm-cache, blocks.
+Layout of the fast device: 1 MiB with the stamp, what the provider needs, blocks. Nothing but data is written to the origin.
 """
 
 from __future__ import annotations
@@ -19,20 +20,33 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import steps as step_words
-from ..core.cache_modes import BLOCK_KIB, FEWEST_BLOCKS, MODES, STAMP_BYTES, faults, geometry, migration_kib, words
+from ..core.cache_modes import (
+    BCACHE,
+    BLOCK_KIB,
+    DM_CACHE,
+    FEWEST_BLOCKS,
+    LVM,
+    MODES,
+    PROVIDERS,
+    faults,
+    geometry,
+    migration_kib,
+    words,
+)
 from ..core.failure import Failure, bad_value
 from ..core.layers import purpose_of
 from ..core.names import check_name, check_testbed_id
 from . import block_device, cache_stamp, device_mapper, device_safety, proven_disk
-from .host import load_module, loaded_modules, run, wait_for
+from .cache_bcache import Bcache
+from .cache_lvm import Lvm
+from .cache_provider import CLEANER, POLICY, DmCache, Provider, gave_up, parse_cache_table
+from .host import loaded_modules, run
 from .record import Record
 from .storage_state import MAPPINGS
 
 SECTOR = 512
-MODULES = ("dm_mod", "dm_cache", "dm_cache_smq")
-POLICY, CLEANER = "smq", "cleaner"
 TIER, PART = MAPPINGS
-PARTS = ("metadata", "blocks")
+CLASSES: dict[str, type[Provider]] = {kind.NAME: kind for kind in (DmCache, Lvm, Bcache)}
 ALONE = words(False, None, None)
 
 DISK: dict[str, Any] = {**proven_disk.OPTIONS}
@@ -40,6 +54,7 @@ CACHE: dict[str, Any] = {
     "name": {"type": "str", "required": True},
     "origin": {"type": "dict", "required": True, "options": {**DISK, "layer": {"type": "str"}}},
     "fast": {"type": "dict", "required": True, "options": DISK},
+    "provider": {"type": "str", "choices": list(PROVIDERS), "default": DM_CACHE},
     "mode": {"type": "str", "choices": sorted(MODES), "default": "writethrough"},
     "cached": {"type": "bool", "default": True},
     "block_kib": {"type": "int", "default": BLOCK_KIB},
@@ -94,22 +109,6 @@ def check_caches(caches: list[dict[str, Any]], layers: dict[str, Any], present: 
 # ---------------------------------------------------------------- reading
 
 
-def parse_cache_table(text: str) -> dict[str, Any]:
-    """{metadata, fast, origin (major:minor), block_bytes, mode, policy} of a cache target's arguments."""
-    words = text.split()
-    count = int(words[4])
-    modes = [word for word in words[5 : 5 + count] if word in ("writethrough", "writeback", "passthrough")]
-    return {
-        "metadata": words[0],
-        "fast": words[1],
-        "origin": words[2],
-        "block_bytes": int(words[3]) * SECTOR,
-        # What is said of no mode writes back.
-        "mode": (modes or ["writeback"])[0],
-        "policy": words[5 + count],
-    }
-
-
 def table_of(targets: list[dict[str, Any]]) -> dict[str, Any] | None:
     """What a tier's table says: {cached, origin, size_bytes, …}, None of one that no tier has."""
     if len(targets) != 1:
@@ -119,6 +118,11 @@ def table_of(targets: list[dict[str, Any]]) -> dict[str, Any] | None:
     if target["type"] == "linear":
         return {"cached": False, "origin": target["text"].split()[0], **size}
     return {"cached": True, **parse_cache_table(target["text"]), **size} if target["type"] == "cache" else None
+
+
+def _of_stamp(cache: dict[str, Any]) -> dict[str, Any]:
+    """What of a description its stamp says."""
+    return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
 
 
 def digest_of(shown: dict[str, Any], layer: dict[str, Any] | None) -> str:
@@ -140,7 +144,7 @@ def digest_of(shown: dict[str, Any], layer: dict[str, Any] | None) -> str:
 
 
 def _words_of(table: dict[str, Any]) -> str:
-    return words(table["cached"], table.get("mode"), table.get("block_bytes", 0) // 1024)
+    return words(table["cached"], table.get("mode"), table.get("block_bytes", 0) // 1024, table.get("provider"))
 
 
 def _step(op: str, name: str, was: str | None, will: str | None) -> dict[str, Any]:
@@ -181,7 +185,17 @@ def must_flush(stamp: dict[str, Any]) -> bool:
 
 
 def _stamped(stamp: dict[str, Any]) -> dict[str, Any]:
-    return {"cached": True, "mode": stamp["mode"], "block_bytes": stamp["block_kib"] * 1024}
+    return {
+        "cached": True,
+        "mode": stamp["mode"],
+        "block_bytes": stamp["block_kib"] * 1024,
+        "provider": provider_of(stamp),
+    }
+
+
+def provider_of(described: dict[str, Any]) -> str:
+    """Who puts a cache in, by its stamp or description. What says nothing is older than the others."""
+    return str(described.get("provider") or DM_CACHE)
 
 
 def failed(state: dict[str, Any]) -> bool:
@@ -193,12 +207,7 @@ def failed(state: dict[str, Any]) -> bool:
 def _refuse_failed(name: str, state: dict[str, Any]) -> None:
     """A cache that failed and wrote through is taken out; of one that wrote back nobody knows what is lost."""
     if failed(state) and (not state["stamp"] or must_flush(state["stamp"])):
-        raise Failure(
-            "cache_failed",
-            f"The kernel gave up the cache of {name}, which may hold what its origin lacks.",
-            "Look at the kernel log of the host. Nothing was changed.",
-            cache=name,
-        )
+        raise gave_up(name)
 
 
 def _refuse_other_origin(name: str, state: dict[str, Any]) -> None:
@@ -233,7 +242,7 @@ def differences(state: dict[str, Any]) -> list[str]:
 
 def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
     name, table, stamp = wanted["name"], state["table"], state["stamp"]
-    aim = {"cached": wanted["cached"], "mode": wanted["mode"], "block_bytes": wanted["block_kib"] * 1024}
+    aim = {**_stamped(wanted), "cached": wanted["cached"]}
     steps = []
     differing = differences(state)
     if differing:
@@ -262,7 +271,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]
 
 def _is(table: dict[str, Any], aim: dict[str, Any]) -> bool:
     """Whether a cached tier is the wanted one; one that is being emptied is none."""
-    alike = aim["cached"] and (table["mode"], table["block_bytes"]) == (aim["mode"], aim["block_bytes"])
+    alike = aim["cached"] and all(table[key] == aim[key] for key in ("provider", "mode", "block_bytes"))
     return bool(alike and table.get("policy", POLICY) != CLEANER)
 
 
@@ -282,6 +291,7 @@ class Caches:
         self.system = system or device_safety.System()
         self.targets = read_targets
         self.record = Record(testbed_id, "cache_tier")
+        self.providers = {name: kind(self) for name, kind in CLASSES.items()}
 
     @property
     def recorded(self) -> dict[str, Any]:
@@ -304,7 +314,7 @@ class Caches:
                 }
         return mine
 
-    def _tier(self, name: str) -> dict[str, Any] | None:
+    def tier(self, name: str) -> dict[str, Any] | None:
         """{device, numbers, name, uuid} of the tier."""
         return next(
             (
@@ -315,13 +325,36 @@ class Caches:
             None,
         )
 
-    def _parts(self, name: str) -> dict[str, dict[str, str]]:
-        """{part: {device, numbers, name}} of the mappings that make metadata and blocks of the fast device."""
+    def parts(self, name: str) -> dict[str, dict[str, str]]:
+        """{part: {device, numbers, name, uuid}} of the mappings that the tier's provider has made."""
         return {
-            mapped.split(":")[3]: mapping
+            mapped.split(":")[3]: {**mapping, "uuid": mapped}
             for mapped, mapping in self.mappings().items()
             if mapped.split(":")[0] == PART and mapped.split(":")[2] == name
         }
+
+    def mapping_named(self, title: str) -> dict[str, str] | None:
+        """{device, numbers, name} of a mapping, whoever made it."""
+        for block in self.system.names("/sys/block"):
+            if self.system.read(f"/sys/block/{block}/dm/name") == title:
+                numbers = self.system.read(f"/sys/block/{block}/dev") or ""
+                return {"device": f"/dev/{block}", "numbers": numbers, "name": title}
+        return None
+
+    def mapping_names(self) -> list[str]:
+        """Of all mappings of the host."""
+        names = (self.system.read(f"/sys/block/{block}/dm/name") for block in self.system.names("/sys/block"))
+        return [name for name in names if name]
+
+    def block_sectors(self, path: str) -> int:
+        """What a disk reads and writes at least, in sectors of 512 bytes."""
+        folder = f"/sys/class/block/{os.path.basename(self.system.resolve(path))}"
+        return int(self.system.read(f"{folder}/queue/logical_block_size") or SECTOR) // SECTOR
+
+    def maker(self, name: str) -> Provider | None:
+        """The provider whose parts a tier has."""
+        there = self.parts(name)
+        return next((provider for provider in self.providers.values() if provider.PARTS[0] in there), None)
 
     def _disk(self, path: str, layer: dict[str, Any] | None = None) -> dict[str, Any]:
         shown = device_safety.identity(path, self.system)
@@ -349,22 +382,28 @@ class Caches:
         }
 
     def _state(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any]:
-        tier, parts = self._tier(name), self._parts(name)
-        table = table_of(self.targets(tier["numbers"], table=True)) if tier else None
-        status = None
-        if tier and table and table["cached"]:
-            status = device_mapper.cache_status(self.targets(tier["numbers"])[0]["text"])
+        parts = self.parts(name)
         origin, fast = self._origin(name, cache, wanted), self._fast(name, cache, wanted)
+        stamp = self._stamp(name, fast["path"]) if fast else None
         blocks = self.targets(parts["blocks"]["numbers"], table=True) if "blocks" in parts else []
         return {
-            "tier": tier,
-            "table": table,
-            "status": status,
+            **self._live(name, stamp),
             "fast_numbers": blocks[0]["text"].split()[0] if blocks else None,
             "origin": origin,
             "fast": fast,
-            "stamp": self._stamp(name, fast["path"]) if fast else None,
+            "stamp": stamp,
         }
+
+    def _live(self, name: str, stamp: dict[str, Any] | None) -> dict[str, Any]:
+        """{tier, table, status} as the kernel has them."""
+        tier = self.tier(name)
+        table = table_of(self.targets(tier["numbers"], table=True)) if tier else None
+        provider = self.maker(name)
+        status = None
+        if table and provider:
+            table, status = provider.read(name, table, stamp)
+            table = {**table, "provider": provider.NAME}
+        return {"tier": tier, "table": table, "status": status}
 
     def _origin(self, name: str, cache: dict[str, Any] | None, wanted: bool) -> dict[str, Any] | None:
         layer = (cache or {}).get("layer") or self.recorded.get(name, {}).get("layer")
@@ -395,6 +434,22 @@ class Caches:
                     what = f"Cache {step['cache']} ({tier['device']}) cannot be removed"
                     raise block_device.in_use(what, tier["device"], users)
 
+    def refuse_small(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+        """Raises bad_value when a fast device has too few blocks for a cache that is to be put in."""
+        aims = {cache["name"]: cache for cache in wanted}
+        for cache in [
+            aims[step["cache"]] for step in steps if step["op"] in ("create", "put_in") and step["cache"] in aims
+        ]:
+            fast, provider = current[cache["name"]]["fast"], provider_of(cache)
+            blocks = geometry(fast["size_bytes"], cache["block_kib"], provider)["blocks"]
+            if blocks < FEWEST_BLOCKS[provider]:
+                raise bad_value(
+                    f"cache_tier_caches {cache['name']} fast",
+                    fast["path"],
+                    f"It has {fast['size_bytes']} bytes, too few for {FEWEST_BLOCKS[provider]} blocks of {cache['block_kib']} KiB"
+                    f"{' with ' + provider if provider != DM_CACHE else ''}: name a larger one, or write smaller blocks.",
+                )
+
     def refuse_unsafe(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """The device guard for both devices of a tier that is to be made. The fast one is overwritten; what the origin holds stays, and it may hold
         something only when it is the testbed's own: a layer that it published, or what its stamp says is the origin."""
@@ -415,14 +470,6 @@ class Caches:
                 facts,
                 mine if stamp else frozenset(),
             )
-            small = geometry(state["fast"]["size_bytes"], cache["block_kib"])["blocks"] < FEWEST_BLOCKS
-            if small:
-                raise bad_value(
-                    f"{variable} fast",
-                    state["fast"]["path"],
-                    f"It has {state['fast']['size_bytes']} bytes, too few for {FEWEST_BLOCKS} blocks of {cache['block_kib']} KiB: "
-                    "name a larger one, or write smaller blocks.",
-                )
             path = state["origin"]["path"]
             facts = device_safety.inspect(path, system=self.system)
             if cache["layer"]:
@@ -481,22 +528,31 @@ class Caches:
     def _dmsetup(self, *words: str, what: str) -> None:
         run(["dmsetup", *words], what=what, remedy="Look at the message and at the kernel log of the host.")
 
-    def _map(self, name: str, mapped: str, table: str) -> None:
+    def _map(self, name: str, mapped: str, *table: str) -> None:
         # Nobody waits for udev: its links are not used, and embedded machines have none.
         what = f"The mapping {name} cannot be made"
-        self._dmsetup("create", name, "--uuid", mapped, "--noudevsync", "--table", table, what=what)
+        if len(table) == 1:
+            self._dmsetup("create", name, "--uuid", mapped, "--noudevsync", "--table", table[0], what=what)
+        else:
+            # Of several targets there is no other way without an input.
+            concise = ",".join([name, mapped, "", "rw", *table])
+            self._dmsetup("create", "--noudevsync", "--concise", concise, what=what)
 
-    def _unmap(self, name: str) -> None:
+    def make_part(self, name: str, part: str, stamp: dict[str, Any], *table: str) -> None:
+        mapped = f"{PART}:{self.testbed_id}:{name}:{part}:{stamp['uuid']}"
+        self._map(tier_name(self.testbed_id, name, part), mapped, *table)
+
+    def unmap(self, name: str) -> None:
         # udev may look into a device that has just changed.
         self._dmsetup("remove", "--retry", "--noudevsync", name, what=f"The mapping {name} cannot be removed")
 
-    def _turn(self, name: str, table: str) -> None:
+    def turn(self, name: str, table: str) -> None:
         """Give the tier another table; I/O waits meanwhile."""
         what = f"The table of {name} cannot be changed"
         self._dmsetup("reload", name, "--table", table, what=what)
         self._dmsetup("resume", "--noudevsync", name, what=what)
 
-    def _write(self, path: str, content: bytes, offset: int = 0) -> None:
+    def write(self, path: str, content: bytes, offset: int = 0) -> None:
         device = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.pwrite(device, content, offset)
@@ -504,130 +560,88 @@ class Caches:
         finally:
             os.close(device)
 
+    def zero(self, path: str, offset: int, count: int = cache_stamp.BYTES) -> None:
+        self.write(path, bytes(count), offset)
+
     def _begin(self, name: str, cache: dict[str, Any] | None, state: dict[str, Any]) -> None:
         """Make the tier: with the cache that an earlier boot left when only that has what was written, else the origin alone."""
-        for module in MODULES:
-            load_module(module)
         stamp, origin, fast = state["stamp"], state["origin"], state["fast"]
         if not stamp:
             stamp = {"testbed_id": self.testbed_id, "name": name, "uuid": uuid.uuid4().hex, "state": cache_stamp.CLEAN}
-            stamp.update({key: (cache or {})[key] for key in ("mode", "block_kib")})
+            stamp.update(_of_stamp(cache or {}))
         elif not must_flush(stamp):
             # An origin that has everything may have been written without the cache since.
             stamp = {**stamp, "state": cache_stamp.CLEAN}
         stamp = {**stamp, "origin": origin["digest"], "origin_bytes": origin["size_bytes"]}
-        self._write(fast["path"], cache_stamp.pack(stamp))
+        self.write(fast["path"], cache_stamp.pack(stamp))
         mapped, title = f"{TIER}:{self.testbed_id}:{name}:{stamp['uuid']}", tier_name(self.testbed_id, name)
         state["stamp"] = stamp
+        provider = self.providers[provider_of(stamp)]
+        provider.load()
         if must_flush(stamp):
-            self._split(name, stamp, fast)
-            self._map(title, mapped, self._cache_table(name, origin, stamp, POLICY))
+            self._map(title, mapped, provider.join(name, stamp, origin, fast, migration=0, fresh=False))
         else:
             self._map(title, mapped, self._plain_table(origin))
         self._look(name, state)
 
-    def _split(self, name: str, stamp: dict[str, Any], fast: dict[str, Any]) -> None:
-        """Make the mappings of metadata and blocks, in the place of those that were left."""
-        for left in self._parts(name).values():
-            self._unmap(left["name"])
-        places = geometry(fast["size_bytes"], stamp["block_kib"])
-        for part in PARTS:
-            table = f"0 {places[part + '_sectors']} linear {fast['path']} {places[part + '_start']}"
-            self._map(
-                tier_name(self.testbed_id, name, part),
-                f"{PART}:{self.testbed_id}:{name}:{part}:{stamp['uuid']}",
-                table,
-            )
-
     def _plain_table(self, origin: dict[str, Any]) -> str:
         return f"0 {origin['size_bytes'] // SECTOR} linear {origin['path']} 0"
 
-    def _cache_table(
-        self, name: str, origin: dict[str, Any], stamp: dict[str, Any], policy: str, migration: int = 0
-    ) -> str:
-        parts = self._parts(name)
-        # A cache that is emptied writes through: what it has written once is not dirty again.
-        mode = "writethrough" if policy == CLEANER else stamp["mode"]
-        more = f"2 migration_threshold {migration * 2}" if migration else "0"
-        return (
-            f"0 {origin['size_bytes'] // SECTOR} cache {parts['metadata']['device']} {parts['blocks']['device']} {origin['path']} "
-            f"{stamp['block_kib'] * 2} 2 metadata2 {mode} {policy} {more}"
-        )
-
     def _put_in(self, cache: dict[str, Any], state: dict[str, Any]) -> None:
         name, fast = cache["name"], state["fast"]
-        stamp = {**state["stamp"], "mode": cache["mode"], "block_kib": cache["block_kib"], "state": cache_stamp.CLEAN}
-        self._split(name, stamp, fast)
-        # Metadata of zeros: what the cache held before is forgotten.
-        self._write(fast["path"], bytes(cache_stamp.BYTES), STAMP_BYTES)
+        left = self.maker(name)
+        if left:
+            left.dismantle(name)
+        provider = self.providers[provider_of(cache)]
+        provider.load()
+        stamp = {**state["stamp"], **_of_stamp(cache), "state": cache_stamp.CLEAN}
+        table = provider.join(name, stamp, state["origin"], fast, migration_kib(cache), fresh=True)
         self._mark(fast, state, {**stamp, "state": cache_stamp.CACHED})
-        table = self._cache_table(name, state["origin"], stamp, POLICY, migration_kib(cache))
-        self._turn(tier_name(self.testbed_id, name), table)
+        self.turn(tier_name(self.testbed_id, name), table)
         self._look(name, state)
         _refuse_failed(name, {**state, "stamp": None})
 
     def _mark(self, fast: dict[str, Any], state: dict[str, Any], stamp: dict[str, Any]) -> None:
-        self._write(fast["path"], cache_stamp.pack(stamp))
+        self.write(fast["path"], cache_stamp.pack(stamp))
         state["stamp"] = stamp
-
-    def _dirty(self, name: str) -> int:
-        """Blocks that only the cache has, by what the kernel says after it has written its metadata; raises cache_failed."""
-        tier = self._tier(name)
-        status = device_mapper.cache_status(self.targets(tier["numbers"], flush=True)[0]["text"]) if tier else None
-        _refuse_failed(name, {"table": {"cached": True}, "status": status, "stamp": None})
-        return int((status or {})["dirty"])
 
     def _take_out(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
         """Write what only the cache has, prove that nothing is left, then let the origin stand alone."""
-        title = tier_name(self.testbed_id, name)
-        if not failed(state):
-            self._flush(name, state, timeout_s)
+        title, provider = tier_name(self.testbed_id, name), self.maker(name)
+        if provider and not failed(state):
+            provider.flush(name, state, timeout_s)
         # From here on the origin has everything: the cache writes through, and it has no dirty block.
         self._mark(state["fast"], state, {**state["stamp"], "state": cache_stamp.CLEAN})
-        self._turn(title, self._plain_table(state["origin"]))
-        for part in self._parts(name).values():
-            self._unmap(part["name"])
+        self.turn(title, self._plain_table(state["origin"]))
+        if provider:
+            provider.dismantle(name)
+            provider.erase(state["fast"])
         self._look(name, state)
-
-    def _flush(self, name: str, state: dict[str, Any], timeout_s: float) -> None:
-        """Raises cache_dirty when blocks are left after that time."""
-        table = self._cache_table(name, state["origin"], state["stamp"], CLEANER)
-        self._turn(tier_name(self.testbed_id, name), table)
-        wait_for(lambda: self._dirty(name) == 0, timeout_s, interval_s=0.5)
-        left = self._dirty(name)
-        if left:
-            raise Failure(
-                "cache_dirty",
-                f"After {timeout_s:g} s the cache of {name} still has {left} blocks that its origin lacks.",
-                "Run this again, which goes on with it, with less I/O on the device or a longer cache_tier_flush_timeout_s. Nothing is lost.",
-                cache=name,
-                dirty=left,
-            )
 
     def _look(self, name: str, state: dict[str, Any]) -> None:
         """What the kernel has made of a step."""
-        tier = self._tier(name)
-        table = table_of(self.targets(tier["numbers"], table=True)) if tier else None
-        if not tier or not table:
+        live = self._live(name, state["stamp"])
+        if not live["table"]:
             raise Failure(
                 "cache_missing",
                 f"Cache {name} is not there, although dmsetup said that it was made.",
                 "Look at the kernel log of the host.",
                 cache=name,
             )
-        status = self.targets(tier["numbers"])[0]["text"] if table["cached"] else ""
-        state.update(tier=tier, table=table, status=device_mapper.cache_status(status) if status else None)
+        state.update(live)
 
     def _remove(self, name: str, state: dict[str, Any]) -> None:
         if state["tier"]:
-            self._unmap(state["tier"]["name"])
-        for part in self._parts(name).values():
-            self._unmap(part["name"])
+            self.unmap(state["tier"]["name"])
+        left = self.maker(name)
+        if left:
+            left.dismantle(name)
         fast = state["fast"]
         # Looked at again: what is zeroed is what this testbed wrote, and nothing else.
-        if fast and self._stamp(name, fast["path"]):
-            self._write(fast["path"], bytes(cache_stamp.BYTES), STAMP_BYTES)
-            self._write(fast["path"], bytes(cache_stamp.BYTES))
+        stamp = self._stamp(name, fast["path"]) if fast else None
+        if fast and stamp is not None:
+            (left or self.providers[provider_of(stamp)]).erase(fast)
+            self.zero(fast["path"], 0)
         self.recorded.pop(name, None)
         self.record.save()
 
@@ -675,17 +689,24 @@ class Caches:
 
     def _facts(self, cache: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
         """What figures of the tier depend on."""
-        places = geometry(state["fast"]["size_bytes"], cache["block_kib"])
+        provider = self.providers[provider_of(cache)]
         facts: dict[str, Any] = {"cached": cache["cached"], "origin": self._shown(state["origin"]["path"])}
         if cache["cached"]:
             facts.update(
+                provider=provider.NAME,
                 mode=cache["mode"],
-                policy=POLICY,
                 block_bytes=cache["block_kib"] * 1024,
-                blocks=places["blocks"],
-                migration_bytes=migration_kib(cache) * 1024,
                 fast=self._shown(state["fast"]["path"]),
+                **provider.facts(cache["name"]),
             )
+            # LVM takes from the blocks what it needs for its metadata; before it has, nobody knows.
+            blocks = (state["status"] or {}).get("blocks")
+            if provider.NAME != LVM:
+                blocks = provider.places(state["fast"], cache["block_kib"])["blocks"]
+            if blocks:
+                facts["blocks"] = blocks
+            if provider.NAME != BCACHE:
+                facts.update(policy=POLICY, migration_bytes=migration_kib(cache) * 1024)
         return facts
 
     def _shown(self, path: str) -> dict[str, Any]:
@@ -705,6 +726,7 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     steps = plan(current, wanted)
     caches.refuse_used(steps, current)
     caches.refuse_unsafe(steps, wanted, current)
+    caches.refuse_small(steps, wanted, current)
     if not check_mode:
         caches.apply(steps, wanted, current, params["flush_timeout_s"])
         if not wanted:

@@ -19,7 +19,7 @@ import stat
 import time
 from typing import Any
 
-from . import device_mapper
+from . import cache_bcache, device_mapper
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 # /proc/stat: user nice system idle iowait irq softirq steal. Guest time is part of user, so what follows would count twice.
@@ -30,8 +30,8 @@ SECTOR_BYTES = 512
 # Where a direction's fields of the block statistics begin: I/O done, merged into others, sectors, milliseconds.
 DIRECTIONS = {"read": 0, "write": 4}
 BUSY_MS = 9
-# What the UUID of a cache tier begins with (cache_tier), and of its status what does not only grow.
-CACHE_UUID = "STORLAB-CACHE"
+# What the UUIDs of a cache tier and of its parts begin with (cache_tier), and of its status what does not only grow.
+CACHE_UUID, CACHE_PART = "STORLAB-CACHE", "STORLAB-CACHE-PART"
 CACHE_COUNTS = ("read_hits", "read_misses", "write_hits", "write_misses", "demotions", "promotions")
 CACHE_LEVELS = ("dirty", "used", "blocks", "block_bytes")
 
@@ -44,7 +44,7 @@ def sample(device: str | None = None, pid: int | None = None, layers: dict[str, 
 
     {monotonic_s, unix_s, cpu_ticks: {all: […], '0': […]}, interrupts, context_switches, network: {name: [received, sent]},
     device: {name, counts: […]}, layers: {<layer>: {name, counts: […]}}, engine_ticks: {all, <thread>: …},
-    caches: {<testbed>:<name>: {counts: […], levels: […]}}}
+    caches: {<testbed>:<name>: {counts: […], levels: […]}, with bcache {reads: […], levels: […]}}}
     """
     reading = {"monotonic_s": time.monotonic(), "unix_s": time.time(), **_processors(), "network": _network()}
     caches = _caches()
@@ -155,22 +155,51 @@ def _processors() -> dict[str, Any]:
 
 
 def _caches() -> dict[str, Any]:
-    """What the caches of testbeds count, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}."""
+    """What the caches of testbeds count, and how full they are: {counts: as CACHE_COUNTS, levels: as CACHE_LEVELS}, of bcache see ``_bcache``."""
     caches = {}
     for path in glob.glob("/sys/block/dm-*/dm/uuid"):
         words = (_read(path) or "").strip().split(":")
         if words[0] == CACHE_UUID and len(words) == 4:
             number = (_read(f"{os.path.dirname(os.path.dirname(path))}/dev") or "").strip()
             active = device_mapper.targets(number) if number else []
-            status = (
-                device_mapper.cache_status(active[0]["text"])
-                if [target["type"] for target in active] == ["cache"]
-                else None
-            )
-            if status:
-                levels = [status[name] for name in CACHE_LEVELS]
-                caches[":".join(words[1:3])] = {"counts": status["counts"], "levels": levels}
+            linear = [target["type"] for target in active] == ["linear"]
+            cache = _cache_below(number, words) if linear else _cache_counts(active)
+            if cache:
+                caches[":".join(words[1:3])] = cache
     return caches
+
+
+def _cache_counts(active: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """{counts, levels} of a mapping that is a cache."""
+    cached = [target["type"] for target in active] == ["cache"]
+    status = device_mapper.cache_status(active[0]["text"]) if cached else None
+    return status and {"counts": status["counts"], "levels": [status[name] for name in CACHE_LEVELS]}
+
+
+def _cache_below(number: str, words: list[str]) -> dict[str, Any] | None:
+    """What LVM or bcache counts of a tier that goes through its device. None of a tier without its cache, whose origin may be somebody else's cache."""
+    table = device_mapper.targets(number, table=True)
+    if not table:
+        return None  # gone meanwhile
+    below = table[0]["text"].split()[0]
+    if (_read(f"/sys/dev/block/{below}/dm/name") or "").strip() == f"storlab_{words[3]}-device":
+        return _cache_counts(device_mapper.targets(below))
+    backing = os.path.dirname(os.path.realpath(f"/sys/dev/block/{below}/bcache"))
+    mapped = (_read(f"{backing}/dm/uuid") or "").strip().split(":")
+    return _bcache(number, backing) if mapped[:3] == [CACHE_PART, *words[1:3]] else None
+
+
+def _bcache(number: str, backing: str) -> dict[str, Any] | None:
+    """{reads: [of the tier, of its origin], levels: [dirty bytes]}.
+
+    bcache renews its own counts of hits and misses each 14 s only (stats.c: accounting_delay), too seldom for a point. What the tier was asked and its
+    origin was not came from the cache. Of writes nothing tells it: what is dirty is written to the origin later.
+    """
+    reads = [(_read(f"{folder}/stat") or "").split() for folder in (f"/sys/dev/block/{number}", backing)]
+    dirty_bytes = cache_bcache.read_size((_read(f"{backing}/bcache/dirty_data") or "").strip())
+    if not all(reads) or dirty_bytes is None:
+        return None
+    return {"reads": [int(fields[0]) for fields in reads], "levels": [dirty_bytes]}
 
 
 def _network() -> dict[str, Any]:
@@ -252,7 +281,7 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
     caches: {<testbed>:<name>: {read_hits, read_misses, write_hits, write_misses, demotions, promotions, hit_percent, dirty_bytes, used_percent}},
     interrupts, context_switches}. Percentages of ``cpu`` are of all cores' time, except those of one core or thread. The device's latency is from the
     request's submission to its completion, to whole milliseconds a request: a mean over few requests is coarse. Hits and misses of a cache are I/Os,
-    promotions and demotions blocks, dirty_bytes what only it has at the end.
+    promotions and demotions blocks, dirty_bytes what only it has at the end. Of bcache there are hits and misses of reads, and dirty_bytes.
     """
     interval_s = changed["monotonic_s"]
     figures = {"interval_s": round(interval_s, 3), "cpu": _cpu_figures(changed, interval_s)}
@@ -277,6 +306,10 @@ def figures_of(changed: dict[str, Any]) -> dict[str, Any]:
 
 def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
     """Empty of a cache that was put in anew meanwhile, whose counts began at 0."""
+    if "reads" in cache:
+        return _bcache_figures(*(round(count) for count in (*cache["reads"], *cache["levels"])))
+    if "counts" not in cache:
+        return {}  # another provider put it in meanwhile
     counts = dict(zip(CACHE_COUNTS, (round(count) for count in cache["counts"])))
     if min(counts.values()) < 0:
         return {}
@@ -290,6 +323,17 @@ def _cache_figures(cache: dict[str, Any]) -> dict[str, Any]:
     dirty, used, blocks, block_bytes = (round(level) for level in cache["levels"])
     figures.update(dirty_bytes=dirty * block_bytes, used_percent=round(100 * used / blocks, 1) if blocks else 0.0)
     return figures
+
+
+def _bcache_figures(reads: int, of_origin: int, dirty_bytes: int) -> dict[str, Any]:
+    if min(reads, of_origin) < 0:
+        return {}
+    # A read that is cached in pieces asks the origin for each piece that is missing.
+    misses = min(of_origin, reads)
+    figures: dict[str, Any] = {"read_hits": reads - misses, "read_misses": misses}
+    if reads:
+        figures["hit_percent"] = round(100 * (reads - misses) / reads, 2)
+    return {**figures, "dirty_bytes": dirty_bytes}
 
 
 def hit_percent(changed: dict[str, Any]) -> float | None:

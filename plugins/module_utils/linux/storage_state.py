@@ -127,11 +127,13 @@ def _others(root: str, own: set[Any]) -> dict[str, Any]:
         for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
         if _testbed_of_mapping(_read(path)) in claims["ids"]
     )
-    # A device that multipathd makes of another testbed's disks goes with them.
-    for path in glob.glob(os.path.join(root, "sys/block/dm-*")):
-        disks = set(_list(os.path.join(path, "slaves")))
-        if disks and disks <= claims["devices"]:
-            claims["devices"].add(os.path.basename(path))
+    # A device that multipathd, LVM or bcache makes of another testbed's devices goes with them, and what stands on it.
+    made = [path for kind in ("dm-*", "bcache*") for path in glob.glob(os.path.join(root, "sys/block", kind))]
+    for _height in made:
+        for path in made:
+            disks = set(_list(os.path.join(path, "slaves")))
+            if disks and disks <= claims["devices"]:
+                claims["devices"].add(os.path.basename(path))
     return claims
 
 

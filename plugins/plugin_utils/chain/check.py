@@ -336,7 +336,8 @@ def _cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Probl
     if not unfit:
         kib = {"block_kib": BLOCK_KIB, **{f"{key}_kib": chunk_kib(text) for key, text in sizes.items()}}
         for key, _value, why, remedy in cache_faults({**cache, **kib}):
-            problems.append(Problem(f"{where}.{key}", shown(sizes.get(key)), f"but {why}", remedy))
+            value = cache.get(key) if key == "mode" else sizes.get(key)
+            problems.append(Problem(f"{where}.{key}", shown(value), f"but {why}", remedy))
     return problems
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils.core.raid_levels import MODULES
+from ...module_utils.linux.cache_tier import CLASSES as CACHES
+from ...module_utils.linux.cache_tier import provider_of
 from ...module_utils.linux.target_providers import PROVIDERS
 from .expand import Testbed, addresses_of, is_address, mappings
 
@@ -28,6 +30,7 @@ PACKAGES = {
     "blkid": ("util-linux", "util-linux"),
     "mdadm": ("mdadm", "mdadm"),
     "dmsetup": ("dmsetup", "device-mapper"),
+    "lvm": ("lvm2", "lvm2"),
     **{command: packages for provider in PROVIDERS.values() for command, packages in provider.COMMANDS.items()},
     "mkfs.ext4": ("e2fsprogs", "e2fsprogs"),
     "mkfs.xfs": ("xfsprogs", "xfsprogs"),
@@ -66,7 +69,11 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
                 (["mdadm", "blkid"], [MODULES[level] for level in levels if level in MODULES]) if levels else ([], [])
             )
         if stage == "cache_tier" and host.variables["cache_tier_caches"]:
-            more = (["dmsetup", "blkid"], ["dm_cache", "dm_cache_smq"])
+            makers = [CACHES.get(provider_of(cache)) for cache in mappings(host.variables["cache_tier_caches"])]
+            more = (
+                [*(command for maker in makers if maker for command in maker.COMMANDS), "blkid"],
+                [module for maker in makers if maker for module in maker.MODULES],
+            )
         if stage == "datastore":
             kinds = [store.get("filesystem") for store in mappings(host.variables["datastore_datastores"])]
             more = ([FILE_SYSTEMS[kind] for kind in kinds if kind in FILE_SYSTEMS], [])

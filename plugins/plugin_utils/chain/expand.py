@@ -1060,7 +1060,12 @@ class _Expansion:
                 what = raid_words(array.get("level"), array.get("members"), array.get("chunk_kib"))
                 add(_layer("backing", array.get("name"), host, None, array.get("purpose"), what))
             for cache in mappings(host.variables.get("cache_tier_caches")):
-                what = cache_words(cache.get("cached", True), cache.get("mode"), cache.get("block_kib", BLOCK_KIB))
+                what = cache_words(
+                    cache.get("cached", True),
+                    cache.get("mode"),
+                    cache.get("block_kib", BLOCK_KIB),
+                    cache.get("provider"),
+                )
                 below = (cache.get("origin") or {}).get("layer")
                 add(_layer("backing", cache.get("name"), host, below, cache.get("purpose"), what))
         for host in hosts:
@@ -1235,7 +1240,7 @@ def _cache(disk: Disk) -> dict[str, Any]:
     return {
         "name": disk.name,
         **parts,
-        **{key: cache[key] for key in ("mode", "cached") if key in cache},
+        **{key: cache[key] for key in ("provider", "mode", "cached") if key in cache},
         **{key: value for key, value in sizes.items() if value},
         "purpose": disk.purpose,
         **({"emulated_delay": {"by": "QEMU", **limits}} if limits else {}),

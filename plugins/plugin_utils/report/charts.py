@@ -589,7 +589,11 @@ def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, An
         array = detail.get("raid") or {}
         made = f"RAID {array.get('level')} of {len(array.get('members') or [])}" if array else made
         tier = detail.get("cache_tier") or {}
-        made = cache_words(tier.get("cached"), tier.get("mode"), tier.get("block_bytes", 0) // 1024) if tier else made
+        made = (
+            cache_words(tier.get("cached"), tier.get("mode"), tier.get("block_bytes", 0) // 1024, tier.get("provider"))
+            if tier
+            else made
+        )
         made += ", page cache" if detail.get("page_cache") == "used" else ""
         where = (
             f"{made} · {_tail(str(path), box_w - 16 - (len(made) + 3) * CHARACTER)}"

@@ -674,8 +674,29 @@ WRONG = {
     ),
     "cache_mode_that_there_is_not": (
         CACHE,
+        [("mode: writeback", "mode: writaround")],
+        ["testbed.disks[0].cache.mode is 'writaround': did you mean writearound?"],
+    ),
+    "cache_mode_that_dm_cache_has_not": (
+        CACHE,
         [("mode: writeback", "mode: writearound")],
-        ["testbed.disks[0].cache.mode is 'writearound': did you mean writethrough?"],
+        [
+            "testbed.disks[0].cache.mode is 'writearound', but dm_cache has no write-around: write writethrough or writeback, or provider bcache."
+        ],
+    ),
+    "cache_bucket_that_bcache_has_not": (
+        CACHE,
+        [("block: 128KiB", "block: 96KiB, provider: bcache")],
+        [
+            "testbed.disks[0].cache.block is '96KiB', but a bucket of bcache is a power of two from 32KiB to 16MiB: write one, such as 64KiB."
+        ],
+    ),
+    "cache_that_bcache_cannot_hold_back": (
+        CACHE,
+        [("block: 128KiB", "migration: 2MiB, provider: bcache")],
+        [
+            "testbed.disks[0].cache.migration is '2MiB', but bcache moves nothing that this could hold back: leave it out, or write another provider."
+        ],
     ),
     "cache_of_emulated_disks_in_a_lab": (
         CACHE,

@@ -60,6 +60,13 @@ def test_cache_tiers_need_dmsetup_and_dm_cache():
     needs = doctor.needs(expanded(TWO_LINUX.replace("name: bench, size: 1GiB", f"name: bench, {cache}")), "store01")
     assert "dmsetup" in needs["commands"] and "dm_cache_smq" in needs["modules"] and needs["devices"] == ["/dev/sdx"]
     assert doctor.PACKAGES["dmsetup"] == ("dmsetup", "device-mapper")
+    for provider, command, module in (("lvm", "lvm", "dm_cache"), ("bcache", "dmsetup", "bcache")):
+        lab = TWO_LINUX.replace(
+            "name: bench, size: 1GiB", "name: bench, " + cache.replace("origin", f"provider: {provider}, origin", 1)
+        )
+        needs = doctor.needs(expanded(lab), "store01")
+        assert command in needs["commands"] and module in needs["modules"]
+        assert ("dm_cache" in needs["modules"], "lvm" in needs["commands"]) == (provider == "lvm", provider == "lvm")
 
 
 def test_a_well_lab_lacks_nothing():

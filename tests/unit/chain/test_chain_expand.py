@@ -417,6 +417,7 @@ def test_a_cache_tier_of_named_disks():
             "name": "slow",
             "origin": {"device": "/dev/sdd", "wwid": "a3"},
             "fast": {"serial": "a2"},
+            "provider": "dm_cache",
             "mode": "writeback",
             "cached": False,
             "block_kib": 1024,
@@ -428,6 +429,9 @@ def test_a_cache_tier_of_named_disks():
         "slow"
     ] == "backing-slow"
     assert "└─ backing-slow on store01: the origin alone" in drawing.draw(testbed)
+    bcache = lab.replace("mode: writeback, cached: false", "provider: bcache, mode: writearound")
+    drawn = drawing.draw(expanded(bcache))
+    assert "└─ backing-slow on store01: write-around cache in blocks of 1024 KiB by bcache" in drawn
     cached = drawing.draw(expanded(lab.replace("cached: false", "cached: true")))
     assert "└─ backing-slow on store01: write-back cache in blocks of 1024 KiB" in cached
     # One that is no longer described is still taken down, above the arrays that it may stand on.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import os
 import subprocess
@@ -199,10 +200,66 @@ def test_caches_of_testbeds_are_found_among_the_mappings_of_a_host(monkeypatch):
         "/sys/block/dm-3/dm/uuid": "LVM-0123\n",
     }
     status = "8 27/1280 128 31/272 101 17 203 19 5 36 11 2 metadata2 writeback 2 migration_threshold 2048 smq 0 rw -"
-    answers = {"253:0": [{"type": "cache", "text": status}], "253:1": [{"type": "linear", "text": ""}]}
+    other = status.replace("101", "999")
+    answers = {
+        "253:0": [{"type": "cache", "text": status}],
+        # Its origin is a cached volume of the host's own.
+        "253:1": [{"type": "linear", "text": "253:3 0"}],
+        "253:3": [{"type": "cache", "text": other}],
+        # By LVM, and by bcache.
+        "253:4": [{"type": "linear", "text": "253:5 0"}],
+        "253:5": [{"type": "cache", "text": status.replace("101", "55")}],
+        "253:6": [{"type": "linear", "text": "252:0 0"}],
+        # The origin is a bcache of the host's own.
+        "253:8": [{"type": "linear", "text": "252:128 0"}],
+    }
+    files |= {
+        "/sys/dev/block/253:3/dm/name": "vg-data\n",
+        "/sys/block/dm-4/dm/uuid": "STORLAB-CACHE:lab:volume:02ff\n",
+        "/sys/block/dm-4/dev": "253:4\n",
+        "/sys/dev/block/253:5/dm/name": "storlab_02ff-device\n",
+        "/sys/block/dm-6/dm/uuid": "STORLAB-CACHE:lab:buckets:03ff\n",
+        "/sys/block/dm-6/dev": "253:6\n",
+        "/sys/dev/block/253:6/stat": "   768  0 6144 140 64 0 8192 36 0 176 176 0 0 0 0 0 0\n",
+        "/real/dm-7/dm/uuid": "STORLAB-CACHE-PART:lab:buckets:backing:03ff\n",
+        "/real/dm-7/stat": "   423  0 98992 2772 7 0 168 20 0 2184 2792 0 0 0 0 0 0\n",
+        "/real/dm-7/bcache/dirty_data": "3.9M\n",
+        "/sys/block/dm-8/dm/uuid": "STORLAB-CACHE:lab:over:04ff\n",
+        "/sys/block/dm-8/dev": "253:8\n",
+        "/real/sdq/stat": "   1  0 1 1 1 0 1 1 0 1 1 0 0 0 0 0 0\n",
+        "/real/sdq/bcache/dirty_data": "1.0M\n",
+    }
+    links = {"/sys/dev/block/252:0/bcache": "/real/dm-7/bcache", "/sys/dev/block/252:128/bcache": "/real/sdq/bcache"}
     monkeypatch.setattr(counters, "_read", files.get)
-    monkeypatch.setattr(counters.glob, "glob", lambda _pattern: [path for path in files if path.endswith("uuid")])
-    monkeypatch.setattr(device_mapper, "targets", answers.get)
+    monkeypatch.setattr(
+        counters.glob, "glob", lambda pattern: [path for path in files if fnmatch.fnmatch(path, pattern)]
+    )
+    monkeypatch.setattr(counters.os.path, "realpath", lambda path: links.get(path, path))
+    monkeypatch.setattr(device_mapper, "targets", lambda number, table=False: answers[number])
     assert counters._caches() == {
         "lab:e4": {"counts": [101, 17, 203, 19, 5, 36], "levels": [11, 31, 272, 65536]},
+        "lab:volume": {"counts": [55, 17, 203, 19, 5, 36], "levels": [11, 31, 272, 65536]},
+        "lab:buckets": {"reads": [768, 423], "levels": [round(3.9 * 2**20)]},
     }
+
+
+def through_bcache(reads: list, dirty_bytes: int, **more) -> dict:
+    return {**BEFORE, **more, "caches": {"lab:e4": {"reads": reads, "levels": [dirty_bytes]}}}
+
+
+def test_of_bcache_reads_that_did_not_ask_the_origin_are_hits_and_what_it_does_not_count_is_absent():
+    first, last = through_bcache([100, 40], 4096), through_bcache([300, 90], 8192, monotonic_s=101.0)
+    expected = {"read_hits": 150, "read_misses": 50, "hit_percent": 75.0, "dirty_bytes": 8192}
+    assert counters.delta(first, last)["caches"] == {"lab:e4": expected}
+    assert counters.hit_percent(counters.difference(first, last)) == 75.0
+    # A read in two pieces that are both missing.
+    pieces = through_bcache([101, 42], 0, monotonic_s=101.0)
+    assert counters.delta(first, pieces)["caches"]["lab:e4"]["read_hits"] == 0
+    quiet = counters.delta(first, {**first, "monotonic_s": 101.0})["caches"]["lab:e4"]
+    assert "hit_percent" not in quiet
+
+
+def test_a_bcache_that_was_put_in_meanwhile_has_no_figures():
+    first = through_bcache([100, 40], 0)
+    for later in (through_bcache([300, 7], 0), cached([1, 1, 1, 1, 1, 1], [0, 1, 2, 3])):
+        assert "caches" not in counters.delta(first, {**later, "monotonic_s": 101.0})

@@ -1,18 +1,12 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cache tiers: what the kernel says is read, the plan, what is refused, and that nothing is taken out before the origin has everything.
-
-Kernel stands in for device mapper: dmsetup's commands change its mappings, which it shows in sysfs and by their tables. What dm-cache really does with
-data is tried by the molecule scenario cache_tier.
-"""
+"""Cache tiers: what the kernel says is read, the plan, what is refused, and that nothing is taken out before the origin has everything."""
 
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import cache_modes
@@ -22,128 +16,11 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux import (
     cache_tier,
     device_mapper,
     device_safety,
-    record,
 )
+from cache_kernel import STATUS, Kernel, apply, caches_on, planned, wanted
 from unchanged import refused
 
 MIB = 1 << 20
-STATUS = "8 27/1280 128 31/272 101 17 203 19 5 36 {dirty} 2 metadata2 {mode} 2 migration_threshold 2048 {policy} 0 rw {check}"
-
-
-class Kernel(device_safety.System):
-    """A host with the virtio disks vdb to vde (serials slow, fast, slow2, fast2; 48, 24, 56 and 32 MiB). ``dirty``: blocks that a cache has alone."""
-
-    def __init__(self, root):
-        super().__init__(str(root))
-        self.numbers: dict = {}
-        self.maps: dict = {}
-        self.signatures: dict = {}
-        self.done: list = []
-        self.dirty, self.cleans, self.check = 7, True, "-"
-        for index, (serial, size) in enumerate({"slow": 48, "fast": 24, "slow2": 56, "fast2": 32}.items(), 1):
-            self.disk(f"vd{'abcde'[index]}", f"254:{16 * index}", size * 2048, {"serial": serial})
-        self.write("/proc/self/mountinfo", "21 1 254:0 / / rw - ext4 /dev/vda rw\n")
-        self.write("/proc/swaps", "Filename Type Size Used Priority\n")
-
-    def write(self, path: str, content: str) -> None:
-        os.makedirs(os.path.dirname(self.real(path)), exist_ok=True)
-        Path(self.real(path)).write_text(content, encoding="utf-8")
-
-    def disk(self, name: str, number: str, sectors: int, attributes: dict) -> None:
-        folder = f"/sys/devices/block/{name}"
-        for key, content in {"dev": number, "size": str(sectors), "ro": "0", **attributes}.items():
-            self.write(f"{folder}/{key}", content)
-        os.makedirs(self.real(f"{folder}/holders"), exist_ok=True)
-        for link in (f"/sys/block/{name}", f"/sys/class/block/{name}", f"/sys/dev/block/{number}"):
-            os.makedirs(os.path.dirname(self.real(link)), exist_ok=True)
-            os.symlink(os.path.relpath(self.real(folder), os.path.dirname(self.real(link))), self.real(link))
-        os.makedirs(self.real("/dev"), exist_ok=True)
-        with open(self.real(f"/dev/{name}"), "wb") as stream:
-            stream.truncate(sectors * 512)
-        self.numbers[f"/dev/{name}"] = os.makedev(*map(int, number.split(":")))
-
-    def stat(self, path: str):
-        if path in self.numbers:
-            return SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=self.numbers[path], st_ino=1, st_dev=1)
-        return super().stat(path)
-
-    def exclusive(self, path: str):
-        return "EBUSY" if self.names(f"/sys/class/block/{os.path.basename(path)}/holders") else None
-
-    def run(self, argv: list):
-        return (0, f"TYPE={self.signatures[argv[-1]]}\n", "") if argv[-1] in self.signatures else (2, "", "")
-
-    # -- device mapper
-
-    def _of(self, path: str) -> str:
-        return path if ":" in path else self.read(f"/sys/class/block/{os.path.basename(path)}/dev") or ""
-
-    def _table(self, text: str) -> dict:
-        start, length, kind, *words = text.split()
-        words = [self._of(word) if word.startswith("/dev/") else word for word in words]
-        return {"start": int(start), "length": int(length), "type": kind, "text": " ".join(words)}
-
-    def _hold(self) -> None:
-        for name in self.names("/sys/block"):
-            holders = self.real(f"/sys/block/{name}/holders")
-            for old in os.listdir(holders):
-                os.unlink(os.path.join(holders, old))
-            number = self.read(f"/sys/block/{name}/dev")
-            for mapping in self.maps.values():
-                if number in mapping["table"]["text"].split():
-                    os.symlink(self.real(f"/sys/devices/block/{mapping['block']}"), f"{holders}/{mapping['block']}")
-
-    def dmsetup(self, argv: list, **_more) -> None:
-        self.done.append(" ".join(argv))
-        assert argv[0] == "dmsetup"
-        rest = [word for word in argv[2:] if not word.startswith("--")]
-        if argv[1] == "create":
-            name, mapped, table = rest
-            minor = next(minor for minor in range(99) if not self.names(f"/sys/block/dm-{minor}"))
-            assert name not in self.maps
-            self.disk(f"dm-{minor}", f"253:{minor}", int(table.split()[1]), {"dm/uuid": mapped, "dm/name": name})
-            self.maps[name] = {"table": self._table(table), "block": f"dm-{minor}", "next": None}
-        elif argv[1] == "reload":
-            self.maps[rest[0]]["next"] = self._table(rest[1])
-        elif argv[1] == "resume":
-            mapping = self.maps[rest[0]]
-            if mapping["next"]["type"] == "linear":
-                # The moment that would lose data.
-                assert mapping["table"]["type"] != "cache" or not self.dirty
-            mapping["table"] = mapping["next"]
-            if " cleaner " in mapping["table"]["text"] and self.cleans:
-                self.dirty = 0
-        else:
-            block = self.maps[rest[0]]["block"]
-            assert not self.names(f"/sys/block/{block}/holders")
-            del self.maps[rest[0]]
-            self._gone(block)
-        self._hold()
-
-    def targets(self, number: str, table: bool = False, flush: bool = False) -> list:
-        mapping = next(item for item in self.maps.values() if self._of(f"/dev/{item['block']}") == number)
-        target = dict(mapping["table"])
-        if target["type"] == "cache" and not table:
-            words = cache_tier.parse_cache_table(target["text"])
-            target["text"] = STATUS.format(
-                dirty=self.dirty, mode=words["mode"], policy=words["policy"], check=self.check
-            )
-        return [target]
-
-    def _gone(self, block: str) -> None:
-        for link in (
-            f"/sys/dev/block/{self.read(f'/sys/block/{block}/dev')}",
-            f"/sys/block/{block}",
-            f"/sys/class/block/{block}",
-        ):
-            os.unlink(self.real(link))
-
-    def boot(self) -> None:
-        """Mappings do not outlive it; what is on disks does."""
-        for mapping in self.maps.values():
-            self._gone(mapping["block"])
-        self.maps = {}
-        self._hold()
 
 
 @pytest.fixture
@@ -153,42 +30,7 @@ def kernel(tmp_path):
 
 @pytest.fixture
 def caches(kernel, tmp_path, monkeypatch):
-    """Caches(testbed_id) on that host, with records in a folder of their own."""
-    monkeypatch.setattr(cache_tier, "Record", lambda testbed, area: record.Record(testbed, area, str(tmp_path / "run")))
-    monkeypatch.setattr(cache_tier, "load_module", lambda name: kernel.done.append(f"modprobe {name}"))
-    monkeypatch.setattr(cache_tier, "run", kernel.dmsetup)
-
-    class OfFolder(cache_tier.Caches):
-        def _write(self, path, content, offset=0):
-            with open(kernel.real(path), "r+b") as stream:
-                stream.seek(offset)
-                stream.write(content)
-
-    return lambda testbed_id="embedded": OfFolder(testbed_id, kernel, kernel.targets)
-
-
-def wanted(**more) -> dict:
-    cache = {"name": "e4", "origin": {"serial": "slow"}, "fast": {"serial": "fast"}, "mode": "writeback"}
-    cache.update(cached=True, block_kib=64, migration_kib=None, purpose="scratch", emulated_delay=None, layer=None)
-    return {**cache, **more}
-
-
-def planned(caches, described: list, present: bool = True) -> list:
-    return [
-        (step["op"], step["will"])
-        for step in cache_tier.plan(caches().current(described, present), described * present)
-    ]
-
-
-def apply(caches, described: list, present: bool = True, timeout_s: float = 0) -> dict:
-    mine = caches()
-    aims = described if present else []
-    current = mine.current(described, present)
-    steps = cache_tier.plan(current, aims)
-    mine.refuse_used(steps, current)
-    mine.refuse_unsafe(steps, aims, current)
-    mine.apply(steps, aims, current, timeout_s)
-    return current
+    return caches_on(kernel, tmp_path / "run", monkeypatch)
 
 
 def stamp(kernel, disk: str = "vdc") -> dict | None:
@@ -270,10 +112,10 @@ def test_a_tier_is_made_over_its_origin_and_the_cache_put_in(kernel, caches):
     apply(caches, [wanted(migration_kib=4096)])
     assert planned(caches, [wanted()]) == []
     tier, metadata, blocks = (kernel.maps[f"storlab:embedded:e4{part}"] for part in ("", ":metadata", ":blocks"))
-    assert tier["table"]["length"] == 48 * 2048
+    assert tier["table"][0]["length"] == 48 * 2048
     text = "253:{} 253:{} 254:16 128 2 metadata2 writeback smq 2 migration_threshold 8192"
-    assert tier["table"]["text"] == text.format(metadata["block"][3:], blocks["block"][3:])
-    assert (metadata["table"]["text"], blocks["table"]["text"]) == ("254:32 2048", "254:32 12288")
+    assert tier["table"][0]["text"] == text.format(metadata["block"][3:], blocks["block"][3:])
+    assert (metadata["table"][0]["text"], blocks["table"][0]["text"]) == ("254:32 2048", "254:32 12288")
     assert kernel.done[:3] == ["modprobe dm_mod", "modprobe dm_cache", "modprobe dm_cache_smq"]
     assert (stamp(kernel)["state"], stamp(kernel)["name"]) == ("cached", "e4")
 
@@ -298,7 +140,7 @@ def test_a_cache_that_is_not_clean_in_time_stays_and_says_how_much_is_left(kerne
     with pytest.raises(Failure, match="After 0 s the cache of e4 still has 7 blocks that its origin lacks") as caught:
         apply(caches, [], present=False)
     assert caught.value.code == "cache_dirty"
-    assert kernel.maps["storlab:embedded:e4"]["table"]["type"] == "cache" and stamp(kernel)["state"] == "cached"
+    assert kernel.maps["storlab:embedded:e4"]["table"][0]["type"] == "cache" and stamp(kernel)["state"] == "cached"
     # Run again it goes on; asked for again it is put in anew, for it only cleans.
     assert [op for op, _will in planned(caches, [wanted()])] == ["take_out", "put_in"]
     kernel.cleans = True
@@ -366,7 +208,7 @@ def test_after_a_boot_a_write_back_cache_is_put_together_again_for_only_it_has_e
     ]
     uuid = stamp(kernel)["uuid"]
     apply(caches, [wanted()])
-    assert kernel.maps["storlab:embedded:e4"]["table"]["type"] == "cache"
+    assert kernel.maps["storlab:embedded:e4"]["table"][0]["type"] == "cache"
     assert caches().mappings().keys() >= {f"STORLAB-CACHE:embedded:e4:{uuid}"}
 
 
@@ -476,7 +318,7 @@ def test_a_used_tier_is_not_removed_and_the_user_is_named(kernel, caches):
     assert caught.value.code == "device_mounted"
     # What is mounted stays, while the cache beneath it goes.
     apply(caches, [wanted(cached=False)])
-    assert kernel.maps["storlab:embedded:e4"]["table"]["type"] == "linear"
+    assert kernel.maps["storlab:embedded:e4"]["table"][0]["type"] == "linear"
 
 
 def test_a_fast_device_too_small_for_its_blocks_is_refused(kernel, caches):
@@ -523,6 +365,7 @@ def test_the_layer_says_what_the_figures_depend_on(kernel, caches):
     assert layer["detail"]["emulated_delay"] == {"iops": 300} and layer["path"] == "/dev/dm-0"
     assert layer["detail"]["cache_tier"] == {
         "cached": True,
+        "provider": "dm_cache",
         "origin": {"device": "/dev/vdb", "serial": "slow"},
         "mode": "writeback",
         "policy": "smq",

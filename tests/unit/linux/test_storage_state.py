@@ -69,9 +69,15 @@ def test_stamps_and_mappings_of_cache_tiers_are_told_apart_by_testbed(tmp_path):
         write(tmp_path, f"sys/block/{mapping}/dm/name", f"storlab:{testbed_id}:e4\n")
         write(tmp_path, f"sys/block/{mapping}/dm/uuid", f"STORLAB-CACHE:{testbed_id}:e4:00\n")
         write(tmp_path, f"run/storlab/{testbed_id}/cache_tier.json", "{}")
+    # What LVM makes of a mapping of the other testbed, two devices high.
+    for above, below in (("dm-3", "dm-2"), ("dm-2", "dm-1")):
+        write(tmp_path, f"sys/block/{above}/size", "2048\n")
+        write(tmp_path, f"sys/block/{above}/dm/name", f"storlab_00-{above}\n")
+        write(tmp_path, f"sys/block/{above}/dm/uuid", f"LVM-{above}\n")
+        write(tmp_path, f"sys/block/{above}/slaves/{below}", "")
     everything = gather(str(tmp_path))
     assert everything["cache_stamps"] == ["stamp of cache lab-2/e4 on vdc", "stamp of cache lab/e4 on vdb"]
-    assert everything["device_mapper"] == ["storlab:lab-2:e4", "storlab:lab:e4"]
+    assert everything["device_mapper"] == ["storlab:lab-2:e4", "storlab:lab:e4", "storlab_00-dm-2", "storlab_00-dm-3"]
     write(tmp_path, "run/storlab/lab-2/raid.json", '{"arrays": {}}')
     mine = gather(str(tmp_path), testbed_id="lab")
     assert mine["cache_stamps"] == ["stamp of cache lab/e4 on vdb"] and mine["device_mapper"] == ["storlab:lab:e4"]
