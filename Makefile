@@ -43,8 +43,9 @@ experiments: setup ## Repeat the published experiments scaled down, each taken d
 
 # Two lanes, which end at about the same time. What waits for devices and machines goes one after another and comes first whenever it can go on: the tests that have this
 # machine's devices for themselves, then the roles on emulated machines. What computes takes the processors that are free (BESIDE): lint and unit tests, so that what
-# is wrong there shows early, then the tests that share the devices. What each says is printed when it ends.
-TOGETHER := $(MAKE) --no-print-directory --output-sync=target --jobs=4 BESIDE="nice -n 5"
+# is wrong there shows early, then the tests that share the devices. What each command says is printed when it ends: the unit tests that start no Ansible
+# do not wait for those that do.
+TOGETHER := $(MAKE) --no-print-directory --output-sync=line --jobs=4 BESIDE="nice -n 5"
 .PHONY: test lane-of-devices lane-of-processors
 test: setup-test ## All tests: lint, unit, PowerShell, integration and molecule but LEFT_OUT; ends with what was skipped and the number that passed
 	@rm -rf $(TESTS)
