@@ -103,6 +103,22 @@ coverage: setup-tools ## Which branches of plugins/module_utils and plugins/plug
 	@python tests/show_coverage.py $(COVERAGE)/coverage.json 95
 	@echo "Line by line: $$PWD/$(COVERAGE)/html/index.html"
 
+# CELLS=number takes as many of the mistakes.
+.PHONY: mutation
+mutation: setup-tools ## Put small mistakes into parsers and statistics, one at a time, and say which no test notices; SEED=number CELLS=number (300)
+	nice python tests/mutation.py --seed $(SEED) --jobs $(JOBS) $(if $(CELLS),--cells $(CELLS))
+
+# TASKS=yes with a target that runs playbooks (molecule, integration) adds what it executes. A test with callbacks of its own (the killed controller) needs them.
+EXECUTED := .cache/executed
+ifdef TASKS
+export ANSIBLE_CALLBACK_PLUGINS := $(CURDIR)/tests/executed_tasks
+export EXECUTED_TASKS := $(CURDIR)/$(EXECUTED)/tasks
+$(shell mkdir -p "$(CURDIR)/$(EXECUTED)")
+endif
+.PHONY: role-coverage
+role-coverage: setup-tools ## Which tasks of the roles all runs with TASKS=yes executed; RESET=yes forgets them
+	@$(if $(RESET),$(AS_ROOT) rm -rf $(EXECUTED),python tests/role_coverage.py $(EXECUTED)/tasks)
+
 # CELLS=number takes as many of the moments.
 .PHONY: interrupted
 interrupted: setup-tools ## Kill the controller before and after every task of build, benchmark and teardown, against stand-ins (an hour or more); SEED=number CELLS=number
