@@ -68,9 +68,9 @@ def test_bytes_lie_between_the_smallest_and_the_largest_block():
     small, large = (by_name(figures([1000] * 5000, size), bounds=(4096, 8192))["block_size"] for size in (4000, 8292))
     assert (small["ok"], large["ok"]) == (False, False)
     assert (small["bytes_per_io"], large["most_bytes"]) == (4000, 8192)
-    # Some I/Os under way at the edges.
-    assert by_name({**figures([1000] * 5000), "bytes": 5006 * BLOCK})["block_size"]["ok"]
-    assert not by_name({**figures([1000] * 5000), "bytes": 5009 * BLOCK})["block_size"]["ok"]
+    # Four are under way at either edge, and no more.
+    for blocks, ok in ((4991, False), (4992, True), (5008, True), (5009, False)):
+        assert by_name({**figures([1000] * 5000), "bytes": blocks * BLOCK})["block_size"]["ok"] is ok
 
 
 def test_what_is_not_there_is_not_judged():
