@@ -211,9 +211,6 @@ options:
           wwid:
             description: WWID that the device must have, as the kernel shows it.
             type: str
-          wwid:
-            description: WWID that the device must have, as the kernel shows it.
-            type: str
           uuid:
             description: UUID that the device must have, when it is a logical volume (LVM), an MD array or another device mapper device.
             type: str

@@ -23,13 +23,18 @@ BLOCKS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 FILTERS = sorted((ROOT / "plugins" / "filter").glob("*.yml"))
 
 
-def blocks_of(path: Path) -> dict:
+def texts_of(path: Path) -> dict:
     """The texts of YAML in a file, by the name they are assigned to: a module's blocks, or the sections of a fragment."""
     return {
-        node.targets[0].id: yaml.safe_load(ast.literal_eval(node.value))
+        node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "").isupper() and is_text(node.value)
     }
+
+
+def blocks_of(path: Path) -> dict:
+    """The same, read."""
+    return {name: yaml.safe_load(text) for name, text in texts_of(path).items()}
 
 
 def is_text(node: ast.expr) -> bool:
@@ -152,6 +157,30 @@ def test_a_module_takes_exactly_what_is_documented(path, monkeypatch):
     with pytest.raises(Taken) as taken:
         module.main()
     assert differences(taken.value.args[0], documented(path)["DOCUMENTATION"].get("options") or {}) == []
+
+
+def repeated_keys(text: str) -> list:
+    """Keys that one mapping of a YAML text has twice: the last one counts, and whoever reads the documentation is warned."""
+    found, waiting = [], [yaml.compose(text)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.MappingNode):
+            keys = [key.value for key, _value in node.value if isinstance(key, yaml.ScalarNode)]
+            found += [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+            waiting += [value for _key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+    return found
+
+
+def test_no_key_is_documented_twice():
+    paths = [*MODULES, *(ROOT / "plugins" / "doc_fragments").glob("*.py")]
+    repeated = {path.stem: [key for text in texts_of(path).values() for key in repeated_keys(text)] for path in paths}
+    assert {name: keys for name, keys in repeated.items() if keys} == {}
+
+
+def test_a_key_that_stands_twice_is_noticed():
+    assert repeated_keys("a: {b: 1, c: [{d: 1, d: 2}], b: 3}\ne: {b: 1}\n") == ["b", "d"]
 
 
 def test_ansible_doc_shows_every_plugin():
