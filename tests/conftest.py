@@ -30,6 +30,7 @@ sys.addaudithook(GUARD)
 def pytest_runtest_protocol(item):
     """Only programs that a recipe installs are started while a test runs."""
     GUARD.room = item.path.relative_to(ROOT).parts[1] if item.path.is_relative_to(ROOT / "tests") else None
+    GUARD.ansible = item.get_closest_marker("ansible") is not None
     try:
         return (yield)
     finally:

@@ -28,9 +28,14 @@ class Module:
     """One file: its functions, and the places in it that say a code."""
 
     def __init__(self, name: str, source: str) -> None:
-        self.name, self.source, self.tree = name, source, ast.parse(source)
+        self.name, self.tree = name, ast.parse(source)
+        self.lines = source.encode().splitlines(keepends=True)  # of bytes, as the places in the tree are counted
         self.inside: dict = {}  # node: the function it lies in
         self._enter(self.tree, None)
+        self.called: dict = {}  # last part of the name of a function: its calls
+        for node in self.inside:
+            if isinstance(node, ast.Call):
+                self.called.setdefault(getattr(node.func, "attr", getattr(node.func, "id", None)), []).append(node)
 
     def _enter(self, node: ast.AST, function: ast.FunctionDef | None) -> None:
         for child in ast.iter_child_nodes(node):
@@ -39,12 +44,12 @@ class Module:
 
     def written(self, place: ast.expr) -> str:
         """An expression as the file has it, in one line: what Python makes of it again differs between its versions."""
-        return " ".join((ast.get_source_segment(self.source, place) or "").split())
+        first, last = place.lineno - 1, place.end_lineno or place.lineno
+        lines = [*self.lines[first : last - 1], self.lines[last - 1][: place.end_col_offset]]
+        return " ".join(b"".join([lines[0][place.col_offset :], *lines[1:]]).decode().split())
 
-    def calls(self, name: str) -> Iterator[ast.Call]:
-        for node in self.inside:
-            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == name:
-                yield node
+    def calls(self, name: str) -> list:
+        return self.called.get(name, [])
 
     def places(self) -> Iterator[ast.expr]:
         """Expressions that are codes."""

@@ -24,13 +24,16 @@ class House:
 
     def __init__(self, plugins: Path = PLUGINS):
         self.paths = {}
+        self.known: dict = {}  # module -> what it imports: each file is read once, however many rules are held
         for path in sorted(plugins.rglob("*.py")):
             parts = path.relative_to(plugins).with_suffix("").parts
             self.paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
 
     def imports(self, module: str) -> tuple[set, set]:
         """(modules of this collection, names of others): imports anywhere in the file, inside functions too."""
-        return self.imports_of(self.paths[module], module)
+        if module not in self.known:
+            self.known[module] = self.imports_of(self.paths[module], module)
+        return self.known[module]
 
     def imports_of(self, path: Path, module: str = "") -> tuple[set, set]:
         """The same of any file, such as a test."""

@@ -23,6 +23,11 @@ def play(tmp_path: Path, step: dict, *options: str) -> list:
     """The result of every task that one step came to, in order; failures too."""
     book = tmp_path / "play.yml"
     book.write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [step]}]), encoding="utf-8")
+    return run(tmp_path, book, *options)[1]
+
+
+def run(tmp_path: Path, book: Path, *options: str) -> tuple:
+    """(exit code, what localhost answered to each task of the last play) of a playbook."""
     # A configuration of its own: the checkout's adds callbacks that print text after the JSON.
     configuration = tmp_path / "ansible.cfg"
     configuration.write_text(
@@ -30,16 +35,15 @@ def play(tmp_path: Path, step: dict, *options: str) -> list:
         "stdout_callback = ansible.posix.json\nlocalhost_warning = false\n[inventory]\ninventory_unparsed_warning = false\n",
         encoding="utf-8",
     )
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(configuration)}
     done = subprocess.run(
         ["ansible-playbook", *options, str(book)],
         cwd=ROOT,
-        env=environment,
+        env={**os.environ, "ANSIBLE_CONFIG": str(configuration)},
         capture_output=True,
         text=True,
         check=False,
     )
-    return [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][0]["tasks"]]
+    return done.returncode, [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][-1]["tasks"]]
 
 
 def outcome(text: str) -> tuple[dict, list]:

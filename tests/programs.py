@@ -50,10 +50,13 @@ class Guard:
         self.table = listed(LIST.read_text(encoding="utf-8"))
         self.own = tuple(os.path.realpath(path) for path in (sys.prefix, ROOT, tempfile.gettempdir()))
         self.room: str | None = None
+        self.ansible = False  # whether the test is known to start Ansible, see tests/unit/conftest.py
 
     def __call__(self, event: str, arguments: tuple) -> None:
         if event == "subprocess.Popen" and self.room in ("unit", "integration"):
             program = os.fsdecode(arguments[0] or arguments[1][0])
             reason = objection(program, self.room, self.table, self.own)
+            if self.room == "unit" and not self.ansible and os.path.basename(program).startswith("ansible-"):
+                reason = f"A quick test starts {program}, two seconds each time: move it to a file that tests/unit/conftest.py knows to start Ansible."
             if reason:
                 raise AssertionError(reason)

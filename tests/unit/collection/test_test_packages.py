@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 import subprocess
 import sys
@@ -138,6 +139,16 @@ def test_programs_that_no_recipe_installs_are_refused(monkeypatch, program, room
 
 def test_a_program_that_is_nowhere_fails_by_itself():
     assert programs.objection("storlab-no-such-tool", "unit", TABLE, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("room", "known", "refused"), [("unit", False, True), ("unit", True, False), ("integration", False, False)]
+)
+def test_a_quick_test_that_starts_ansible_is_refused(room, known, refused):
+    guard = programs.Guard()
+    guard.room, guard.ansible = room, known
+    with pytest.raises(AssertionError, match="A quick test starts") if refused else contextlib.nullcontext():
+        guard("subprocess.Popen", (None, ["ansible-playbook", "x.yml"], None, None))
 
 
 def test_the_guard_is_at_work():

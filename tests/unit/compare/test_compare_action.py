@@ -11,11 +11,11 @@ import io
 import json
 import os
 import re
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import places
+import plays
 import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
@@ -208,33 +208,8 @@ def test_axes_have_marks_on_both_sides_with_room_between(changes, least):
 # -- the task ---------------------------------------------------------------------------------------------------------
 
 
-def ansible(tmp_path: Path, book: Path, *options: str) -> tuple:
-    configuration = tmp_path / "ansible.cfg"
-    configuration.write_text(
-        f"[defaults]\ncollections_path = {ROOT}/.cache/collections:/usr/share/ansible/collections\ninject_facts_as_vars = false\n"
-        "stdout_callback = ansible.posix.json\nlocalhost_warning = false\n[inventory]\ninventory_unparsed_warning = false\n",
-        encoding="utf-8",
-    )
-    done = subprocess.run(
-        ["ansible-playbook", *options, str(book)],
-        cwd=ROOT,
-        env={**os.environ, "ANSIBLE_CONFIG": str(configuration)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, [entry["hosts"]["localhost"] for entry in json.loads(done.stdout)["plays"][-1]["tasks"]]
-
-
 def task(tmp_path: Path, *options: str, **arguments) -> dict:
-    book = tmp_path / "play.yml"
-    book.write_text(
-        yaml.safe_dump(
-            [{"hosts": "localhost", "gather_facts": False, "tasks": [{"storlab.testbed.compare": arguments}]}]
-        ),
-        encoding="utf-8",
-    )
-    return ansible(tmp_path, book, *options)[1][0]
+    return plays.play(tmp_path, {"storlab.testbed.compare": arguments}, *options)[0]
 
 
 def both(runs: Path) -> dict:
@@ -349,14 +324,14 @@ def test_the_playbook_prints_the_table_and_fails_with_the_gate(tmp_path, runs):
         encoding="utf-8",
     )
     book = ROOT / "playbooks" / "compare.yml"
-    code, steps = ansible(tmp_path, book, "-i", str(inventory))
+    code, steps = plays.run(tmp_path, book, "-i", str(inventory))
     assert "Measured in turns (4 repetitions a side)." in steps[-1]["msg"]
     assert code == 0 and steps[-1]["msg"].splitlines()[-1] == f"Comparison: {runs}/compare/after-vs-before/index.html"
     assert "worse, by" in steps[-1]["msg"]
     gates = json.dumps(
         {"testbed_compare_fail_on": ["regression > 5 %"], "testbed_candidate": {"run_dir": str(runs / "after")}}
     )
-    code, steps = ansible(tmp_path, book, "-i", str(inventory), "-e", gates)
+    code, steps = plays.run(tmp_path, book, "-i", str(inventory), "-e", gates)
     assert code == 2 and steps[0]["failure"]["code"] == "regression" and "worse, by" in steps[-1]["msg"]
 
 
