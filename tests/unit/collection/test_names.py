@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from jinja2 import Environment, nodes
 
-PLUGINS = Path(__file__).parents[3] / "plugins"
+ROOT = Path(__file__).parents[3]
+PLUGINS = ROOT / "plugins"
 WORDS = {"found", "one", "told", "said", "asked"}
 EXCEPTIONS = {
     # A step that is told of, and kept, by this name: CHAP for targets that the host has found by discovery.
@@ -95,3 +97,47 @@ def test_names_are_seen_wherever_python_gives_them(text, expected):
 )
 def test_names_are_seen_wherever_a_template_gives_them(text, expected):
     assert sorted(vague(names_of_jinja(text))) == sorted(expected)
+
+
+MISSPELT = re.compile(r"(?<![\w./@:-])(?!iSCSI)(?i:iscsi)(?![\w./:-])")
+CODE = re.compile(r"^```.*?^```$|`[^`\n]*`|\]\([^)]*\)|\b[CVOM]\([^)]*\)", re.MULTILINE | re.DOTALL)
+
+
+def misspelt(text: str) -> list[str]:
+    """Where the protocol's name is written otherwise than iSCSI in prose: code, links and parts of other names have spellings of their own."""
+    return MISSPELT.findall(CODE.sub("", text))
+
+
+def prose() -> Iterator[tuple[str, str]]:
+    """(file, prose): whole pages, and of playbooks, roles and modules what people are shown of them."""
+    # CHANGELOG.md is generated, and takes names apart by backslashes.
+    for path in [*(ROOT / "docs").rglob("*.md"), *(set(ROOT.glob("*.md")) - {ROOT / "CHANGELOG.md"})]:
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+    for path in sorted(
+        path for place in ("playbooks", "roles", "molecule", "plugins") for path in (ROOT / place).rglob("*")
+    ):
+        if path.suffix in (".yml", ".py"):
+            lines = re.findall(
+                r"^ *(?:- )?(?:name|description|short_description): (.* .*)$", path.read_text(encoding="utf-8"), re.M
+            )
+            yield str(path.relative_to(ROOT)), "\n".join(lines)
+
+
+def test_iscsi_is_written_as_its_standard_has_it():
+    assert {file: wrong for file, text in prose() if (wrong := misspelt(text))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ISCSI target", ["ISCSI"]),
+        ("An iscsi session, an iScsi target, an Iscsi one.", ["iscsi", "iScsi", "Iscsi"]),
+        (
+            "An iSCSI target, `iscsi`, C(ISCSI.MaxIoSizeKB), iscsi_target, [it](x/iscsi), open-iscsi, /etc/iscsi, E2-iscsi",
+            [],
+        ),
+        ("```\niscsi x\n```\nISCSI x", ["ISCSI"]),
+    ],
+)
+def test_other_spellings_are_noticed(text, expected):
+    assert misspelt(text) == expected
