@@ -130,7 +130,7 @@ faults: setup-test ## Stop, kill, cut off, fill and set the parts of an embedded
 	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: soak
-soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes a cycle); CYCLES=number (100)
+soak: setup-test ## Build, benchmark and teardown of one embedded lab again and again, and what each cycle leaves (3 minutes per cycle); CYCLES=number (100)
 	nice $(AS_ROOT) python tests/soak.py $(if $(CYCLES),--cycles $(CYCLES))
 
 .PHONY: integration integration-shared integration-alone

@@ -203,7 +203,7 @@ def many_points(noise: random.Random, trials: dict) -> None:
     )
 
 
-# name -> (labels of a sequence, repetitions a run; 0: all in one run), each drawn anew.
+# name -> (labels of a sequence, repetitions per run; 0: all in one run), each drawn anew.
 DESIGNS = {
     "one after the other, n 10": lambda noise: ("A" * 10 + "B" * 10, 0),
     "in turns ABBA, 6 rounds": lambda noise: ("ABBA" * 3, 0),
@@ -220,7 +220,7 @@ def drawn(noise: random.Random, rounds: int) -> str:
 
 
 def disturbances(noise: random.Random) -> dict:
-    """name -> function of (number of values, values a run) that gives them in the order of time, as logarithms; nothing differs between the sides."""
+    """name -> function of (number of values, values per run) that gives them in the order of time, as logarithms; nothing differs between the sides."""
     deviation = 0.02
 
     def white(length: int, run: int) -> list:
@@ -402,7 +402,7 @@ TURNS = {
     "5 rounds": (5, 0),
     "6 rounds": (6, 0),
     "8 rounds": (8, 0),
-    "3 runs a side of 5": (3, 5),
+    "3 runs per side of 5": (3, 5),
 }
 
 

@@ -9,6 +9,7 @@ python tests/house.py      # prints the picture
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
@@ -99,6 +100,52 @@ class House:
                 ]
                 lines.append(f"{tree + name:23} -> {'; '.join(behind) or 'nothing'}")
         return "\n".join(lines) + "\n"
+
+    def unused(self, templates: str, further: tuple = ()) -> list:
+        """Functions, classes and variables of the rooms that no file of the collection names: not their own, not one that imports them, no template.
+
+        templates: texts of templates; further: other programs that use the collection.
+        """
+        files = {module: Names(path) for module, path in self.paths.items()}
+        others = [Names(path) for path in further]
+        return [
+            f"{module}.{name}"
+            for module, names in files.items()
+            if module.partition(".")[0] in TREES
+            for name in names.made
+            if name not in names.read
+            and not re.search(rf"\b{name}\b", templates)
+            and not any(other.uses(module, name) for other in [*files.values(), *others] if other is not names)
+        ]
+
+
+class Names:
+    """What a file makes at its top level, what it reads, and what it takes from others."""
+
+    def __init__(self, path: Path) -> None:
+        self.made: list = []
+        self.read: set = set()
+        self.taken: set = set()  # (last part of a module, name)
+        known: dict = {}  # name that a module has here: last part of the module
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                self.made.append(node.name)
+            elif isinstance(node, ast.Assign):
+                self.made += [target.id for target in node.targets if isinstance(target, ast.Name)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    known[alias.asname or alias.name] = alias.name
+                    self.taken.add(((node.module or "").split(".")[-1], alias.name))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.read.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                self.taken.add((known.get(node.value.id, ""), node.attr))
+
+    def uses(self, module: str, name: str) -> bool:
+        return (module.split(".")[-1], name) in self.taken
 
 
 def in_full(prefix: str, name: str) -> str:

@@ -134,7 +134,7 @@ def rates(layer: tuple, asked: dict) -> tuple:
 
 
 def series(iops: float, latency_ns: float, busy: float, words: tuple) -> dict:
-    """One row a second; the ramp climbs, one second stalls, one has no figure."""
+    """One row per second; the ramp climbs, one second stalls, one has no figure."""
     rows = []
     for second in range(1, RAMP_S + RUNTIME_S + 1):
         part = (0.55 + 0.09 * second if second <= RAMP_S else 1.0) * (

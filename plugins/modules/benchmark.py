@@ -554,7 +554,7 @@ search:
           type: float
           sample: 8.0
         iops:
-          description: I/Os a second.
+          description: I/Os per second.
           returned: always
           type: float
           sample: 6958.4
@@ -596,7 +596,7 @@ search:
           type: float
           sample: 8.0
         iops:
-          description: I/Os a second.
+          description: I/Os per second.
           returned: always
           type: float
           sample: 6958.4

@@ -38,7 +38,7 @@ options:
         when it is the very same instance of the device.
       - C(steady_state), a mapping of C(metric), C(window), C(round_s), C(excursion_percent), C(slope_percent) and C(budget_s). Each point is
         then repeated in rounds until it is steady or the budget is used up.
-      - C(series), whether C(series.json) is kept beside each point, with a row a second.
+      - C(series), whether C(series.json) is kept beside each point, with a row per second.
       - C(beat), whether the reference beat is played before every round; it goes with the first point of the round.
     type: dict
   offset:
@@ -141,7 +141,7 @@ state:
       type: str
       sample: measure
     iops:
-      description: I/Os a second just now.
+      description: I/Os per second just now.
       returned: always
       type: float
       sample: 6958.4

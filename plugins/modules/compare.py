@@ -12,7 +12,7 @@ description:
   - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
     difference larger than the margin, different but time is a candidate, or cannot tell and how many repetitions more it would take.
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
-    difference that the comparison could have seen. With fewer than 4 repetitions a side, or with lists of runs fewer than 3 runs, there is no
+    difference that the comparison could have seen. With fewer than 4 repetitions per side, or with lists of runs fewer than 3 runs, there is no
     verdict. C(docs/comparison.md) explains the methods and how often they are wrong.
   - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times tell. Of sides measured one
     block after the other time is as good an explanation as what was changed.
@@ -47,7 +47,7 @@ options:
         description:
           - Names of several runs in C(results_dir), in the place of C(run_id). Each counts as one measurement, so that what differs from run to run
             is part of the noise.
-          - At least 3 a side, measured in turns with those of the other side, a b a b a b.
+          - At least 3 per side, measured in turns with those of the other side, a b a b a b.
         type: list
         elements: str
       layer:
@@ -67,7 +67,7 @@ options:
     suboptions: *selector
   candidates:
     description:
-      - Several that are judged, each against the same baseline, in one table and one chart a figure.
+      - Several that are judged, each against the same baseline, in one table and one chart per figure.
       - All figures of all of them are corrected together, so that one false alarm anywhere is no likelier than with one candidate. No candidate is
         set against another.
     version_added: 0.4.0
@@ -247,7 +247,7 @@ method:
   type: str
   sample: pairs
 rows:
-  description: One row a point and metric. What could not be said is absent.
+  description: One row per point and metric. What could not be said is absent.
   returned: success, with O(candidate)
   type: list
   elements: dict

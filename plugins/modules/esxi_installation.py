@@ -10,7 +10,7 @@ short_description: Times the installation of an operating system in a virtual ma
 version_added: 0.3.0
 description:
   - Turns a machine on that M(storlab.testbed.esxi_vm) has made with an empty disk and an ISO image, waits until the installation has ended, and tells how
-    long it took and how many commands a second its datastore served meanwhile. The image must install by itself (an answer file), and is the user's own.
+    long it took and how many commands per second its datastore served meanwhile. The image must install by itself (an answer file), and is the user's own.
   - Start and end are what the host's events say about the machine's power, in the host's time, so waiting adds nothing to them.
   - The machine remembers its installation in its settings (C(storlab.testbed.installation)). A run whose connection broke joins it when it is run again with
     the same O(run_id), and one that is over is not run again. A machine that was installed once is refused; make it anew.

@@ -132,7 +132,7 @@ index:
   type: str
   sample: /srv/results/experiments/index.html
 summary:
-  description: A line an experiment.
+  description: A line per experiment.
   returned: success
   type: list
   elements: str

@@ -41,7 +41,7 @@ options:
   targets:
     description:
       - What the testbed shall reach, such as V(p99 <= 5 ms at 10k IOPS on guest), V(IOPS >= 20k on initiator) or V(MB/s >= 400 under 64k-r100-rnd0-qd4-w1).
-      - C(at) a rate looks only at what did at least so many I/Os a second. C(on) takes the name or the kind of a layer, without it the top of the chain
+      - C(at) a rate looks only at what did at least so many I/Os per second. C(on) takes the name or the kind of a layer, without it the top of the chain
         is meant. C(under) takes the id of a workload, without it every workload has to reach the target.
       - Each is met, missed, or not shown. The report says so at its top, and each is a case of the JUnit file, failed unless it is met.
     type: list
@@ -156,7 +156,7 @@ verdict:
   sample: Most of the time goes between initiator-bench and target-bench.
 summary:
   description:
-    - One row a layer and workload. A metric that was not measured is absent, never 0.
+    - One row per layer and workload. A metric that was not measured is absent, never 0.
   returned: O(state=present)
   type: list
   elements: dict

@@ -17,7 +17,7 @@ description:
 options:
   format:
     description:
-      - V(csv) is a table with one row a point. Its columns keep their names and order; new ones come at the end.
+      - V(csv) is a table with one row per point. Its columns keep their names and order; new ones come at the end.
       - V(parquet) is the same table with types. It needs the Python package C(pyarrow) on the controller.
       - V(jsonl) is one JSON object a line, the result without its histograms, or the whole of it with O(full=true).
       - V(prometheus) is the text exposition format, in base units, without time stamps, as the textfile collector and the push gateway want it.

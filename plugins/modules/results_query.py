@@ -201,7 +201,7 @@ groups:
       type: dict
       sample: {median: 5210.5, mean: 5204.1, low: 5102.0, high: 5299.8, spread_percent: 3.8}
     bandwidth_bytes_s:
-      description: The same of bytes a second.
+      description: The same of bytes per second.
       type: dict
       sample: {median: 21342208.0, mean: 21315993.6, low: 20897792.0, high: 21707980.8, spread_percent: 3.8}
     latency_mean_ns:

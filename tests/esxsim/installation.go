@@ -23,7 +23,7 @@ const (
 	installationKey = "guestinfo.storlab.installation"
 	addressKey      = "guestinfo.storlab.ip"
 	restartOff      = 500 * time.Millisecond // that a machine is off when it restarts
-	installRate     = 700                    // commands a second of a datastore besides what it has anyway
+	installRate     = 700                    // commands per second of a datastore besides what it has anyway
 )
 
 // installation is what a machine says of itself in its settings, because no guest runs here: how its installation goes when it is turned on
@@ -167,7 +167,7 @@ func (w *world) answer() {
 	w.answered = make(chan struct{})
 }
 
-// busy is how many commands a second installations add to a sample: of the datastores they use, and of their machines' disks.
+// busy is how many commands per second installations add to a sample: of the datastores they use, and of their machines' disks.
 func (w *world) busy(entity, instance string, end time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

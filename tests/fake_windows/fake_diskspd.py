@@ -69,7 +69,7 @@ def run(started: Started) -> Outcome:
             seconds,
             f"t[0] error during {'write' if asked['writes'] == 100 else 'read'} error code: {IO_DEVICE})\n",
         )
-    # Per thread. It limits bytes a millisecond, which it computes with 32 bits, and then pays no heed to pauses.
+    # Per thread. It limits bytes per millisecond, which it computes with 32 bits, and then pays no heed to pauses.
     limit = asked["rate_iops"] * asked["block"] % (1 << 32) // 1000 or asked["rate_bytes_ms"]
     most = limit * 1000 / asked["block"] or (
         1000 / asked["think_ms"] * max(1, asked["burst"] // asked["threads"]) if asked["think_ms"] else None

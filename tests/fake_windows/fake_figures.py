@@ -60,7 +60,7 @@ def measured(
 ) -> dict:
     """{read: {ios, bytes, values}, write: …} of what is measured in so many seconds; only directions that are asked for.
 
-    block_bytes: {read: mean size, write: …}. The mean latency is what is on its way, divided by I/Os a second.
+    block_bytes: {read: mean size, write: …}. The mean latency is what is on its way, divided by I/Os per second.
     """
     share = {"read": read_percent / 100, "write": 1 - read_percent / 100}
     size = sum(share[name] * block_bytes[name] for name in share)

@@ -243,7 +243,7 @@ def _places(started: Started, options: dict, engine: str, reads: int, last: int,
 
 
 def _times(options: dict, blocks: dict, size: int, reads: int, workers: int) -> tuple:
-    """(ramp, seconds that are measured, most I/Os a second)."""
+    """(ramp, seconds that are measured, most I/Os per second)."""
     mix = (blocks["read"] * reads + blocks["write"] * (100 - reads)) / 100
     most = None
     if "rate_iops" in options:

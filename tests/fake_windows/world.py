@@ -723,7 +723,7 @@ def script_text():
 def known_script(text: str) -> str:
     """The name of one of the collection's scripts. The whole text must be that script's: nothing else may reach the host."""
     name = text.partition("\n")[0].removeprefix("# storlab: ").strip()
-    if name not in script_text().names() or script_text().script(name) != text:
+    if f"{name}.ps1" not in os.listdir(script_text().SCRIPTS) or script_text().script(name) != text:
         raise Refused("the fake Windows host does not know this script")
     return name
 

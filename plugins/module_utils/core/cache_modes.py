@@ -19,7 +19,7 @@ MOST_BUCKET_KIB = 16 << 10
 FEWEST_BLOCKS = {DM_CACHE: 16, LVM: 16, BCACHE: 513}
 MIGRATION_KIB, FEWEST_MOVED = 1024, 8
 STAMP_BYTES = 1 << 20
-# Of dm-cache's metadata: 4 MiB and 16 bytes a block by its documentation, and as much again for the hints of its policy.
+# Of dm-cache's metadata: 4 MiB and 16 bytes per block by its documentation, and as much again for the hints of its policy.
 METADATA_BYTES, METADATA_BYTES_A_BLOCK = 4 << 20, 32
 # Of providers that want a header before what they cache: it lies on the fast device, so the origin keeps its first byte and is as long as it was.
 FRONT_BYTES = 1 << 20

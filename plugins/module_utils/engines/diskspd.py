@@ -157,12 +157,12 @@ def _refuse(workload: dict[str, Any]) -> None:
         (
             "rate_iops",
             rate >= 1 << 32 or rate % 1000 * 100 > rate,
-            "It limits each worker in whole bytes a millisecond, to less than 4 GiB a second; use another rate or number of workers.",
+            "It limits each worker in whole bytes per millisecond, to less than 4 GiB per second; use another rate or number of workers.",
         ),
         (
             "rate_bytes_s",
             workload.get("rate_bytes_s", 0) % (1000 * workers),
-            "It limits each worker in bytes a millisecond; use a multiple of 1000 times workers.",
+            "It limits each worker in bytes per millisecond; use a multiple of 1000 times workers.",
         ),
     )
     for key, broken, remedy in checks:

@@ -57,17 +57,12 @@ _OPTION_LISTS = ("job options", "global options")
 _PADDING = "0.00"
 
 
-def parse(text: str) -> list[dict[str, Any]]:
-    """Every fio document in the text, in order; what stands between them is skipped.
+def parse(text: str) -> tuple[list[dict[str, Any]], str]:
+    """(every fio document in the text, in order, what is said in plain words before, between and after them).
 
     Failure 'no_result' when there is none, 'fio_output_unreadable' when one breaks off or gives a figure twice: which of two is meant, or what
     the missing part said, nobody knows.
     """
-    return _read(text)[0]
-
-
-def _read(text: str) -> tuple[list[dict[str, Any]], str]:
-    """(documents, what is said in plain words before, between and after them)."""
     documents: list[dict[str, Any]] = []
     between: list[str] = []
     position = 0
@@ -195,7 +190,7 @@ def results(text: str) -> list[Any]:
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list[Any] = []
-    documents, messages = _read(text)
+    documents, messages = parse(text)
     for document in documents:
         if last and _same_run(last[-1], document):
             last[-1] = document
@@ -545,7 +540,7 @@ def _rates_disagree(record: dict[str, Any]) -> str | None:
             (_number(raw, "runtime") or 0) / 1000,
         )
         if ios and abs(iops * runtime_s - ios) > RATE_TOLERANCE * ios:
-            return f"fio reports {iops:g} {name} I/O a second, but {ios:g} of them in {runtime_s:g} s."
+            return f"fio reports {iops:g} {name} I/O per second, but {ios:g} of them in {runtime_s:g} s."
     return None
 
 

@@ -23,8 +23,6 @@ RAW = "pgbench.json"
 # Since this version it retries what the database refused for the sake of isolation; before, such a virtual user ends.
 RETRIES_SINCE = 15
 MOST_TRIES = 10
-# Of a bin's width there are so many in it, as in fio's histograms.
-SUB_BINS = 64
 _VERSION = re.compile(r"pgbench \(PostgreSQL\) (\d+)(\S*)")
 _PROCESSED = re.compile(r"number of transactions actually processed: (\d+)")
 _ABORTED = re.compile(r"Run was aborted")

@@ -296,7 +296,7 @@ class Watch:
 
 
 def counted(samples: dict[str, Any], started_s: float, finished_s: float, datastore: str) -> dict[str, Any]:
-    """What the host counted in the whole samples that lie in the installation: processor use, and the commands a second of a datastore.
+    """What the host counted in the whole samples that lie in the installation: processor use, and the commands per second of a datastore.
 
     {interval_s, samples, sample_s, cpu, datastore: {name, read_iops, …, commands_s: {mean, p95, max}}[, simulated]}. p95 is of the samples' means.
     """

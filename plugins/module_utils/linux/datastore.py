@@ -197,6 +197,16 @@ def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
     return wanted
 
 
+def _mount_point_used(wanted: dict[str, Any], mounted: dict[str, Any]) -> Failure:
+    return Failure(
+        "mount_point_used",
+        f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
+        "Use another mount_point, or unmount it.",
+        mount_point=wanted["mount_point"],
+        source=mounted["source"],
+    )
+
+
 class Datastores:
     """The datastores of one testbed on this host."""
 
@@ -223,13 +233,7 @@ class Datastores:
         file_bytes = _file_bytes(wanted) if mounted else None
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded and mounted["numbers"] != numbers:
-            raise Failure(
-                "mount_point_used",
-                f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
-                "Use another mount_point, or unmount it.",
-                mount_point=wanted["mount_point"],
-                source=mounted["source"],
-            )
+            raise _mount_point_used(wanted, mounted)
         try:
             superblock = read_superblock(device)
         except OSError as error:
@@ -252,13 +256,7 @@ class Datastores:
         mounted = self.mount_of(wanted["mount_point"])
         recorded = self.record.data.get("datastores", {}).get(wanted["name"], {})
         if mounted and not recorded:
-            raise Failure(
-                "mount_point_used",
-                f"{wanted['mount_point']} of datastore {wanted['name']} is already the mount point of {mounted['source']}.",
-                "Use another mount_point, or unmount it.",
-                mount_point=wanted["mount_point"],
-                source=mounted["source"],
-            )
+            raise _mount_point_used(wanted, mounted)
         return {
             "mounted": mounted,
             "fsid": nfs_mount.fsid_of(mounted),

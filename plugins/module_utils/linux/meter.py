@@ -141,7 +141,7 @@ def added(seen: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Series:
-    """One row a second of a point, whatever number of engine runs it takes.
+    """One row per second of a point, whatever number of engine runs it takes.
 
     Rates and latency are the device's own where it does nothing but the workload's I/O (on_device), request for request (ios_too). Where it
     does not, rates are what the engine says of itself, to three digits, and there is no latency.

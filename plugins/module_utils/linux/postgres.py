@@ -187,7 +187,7 @@ def refuse_full(free_bytes: int, params: dict[str, Any], place: str) -> None:
     if free_bytes < needed * MIB:
         raise Failure(
             "database_no_space",
-            f"{params['warehouses']} warehouses need {needed} MiB ({EMPTY_MIB} MiB for an empty database, {WAREHOUSE_MIB} MiB a warehouse, "
+            f"{params['warehouses']} warehouses need {needed} MiB ({EMPTY_MIB} MiB for an empty database, {WAREHOUSE_MIB} MiB per warehouse, "
             f"{params['max_wal_mib']} MiB of log), and {place} has {free_bytes // MIB} MiB free.",
             "Lower database_load_warehouses or database_load_max_wal_mib, or make the layer larger.",
             needed_mib=needed,

@@ -389,6 +389,7 @@ class Arrays:
         before = loaded_modules()
         arrays = {array["name"]: array for array in wanted}
         self._adopt(arrays, current)
+        makers = {"create": self._create, "assemble": self._assemble}
         try:
             for step in steps:
                 name = step["array"]
@@ -400,7 +401,7 @@ class Arrays:
                     folder = f"/sys/block/{os.path.basename(self._active(name)['device'])}/md"
                     write_text(f"{folder}/stripe_cache_size", str(step["will"]))
                 else:
-                    getattr(self, f"_{step['op']}")(arrays[name], current[name])
+                    makers[step["op"]](arrays[name], current[name])
         finally:
             if self.recorded:
                 self.record.note_modules(before)

@@ -11,8 +11,8 @@ from typing import Any
 def cpu_cost(cpu: dict[str, Any], interval_s: float, iops: float, mhz: float | None = None) -> dict[str, Any]:
     """Processor time of the whole host for each I/O, from the busy time of an interval and the rate of I/O in it.
 
-    us_per_io = busy seconds a second / IOPS. mhz_per_iops = busy share x cores x nominal MHz / IOPS, the 'CPU cost' of VMware's
-    'Performance Characterization of VMFS and RDM Using a SAN' (2008); busy share x cores is busy seconds a second.
+    us_per_io = busy seconds per second / IOPS. mhz_per_iops = busy share x cores x nominal MHz / IOPS, the 'CPU cost' of VMware's
+    'Performance Characterization of VMFS and RDM Using a SAN' (2008); busy share x cores is busy seconds per second.
     """
     if not cpu.get("host_busy_s") or not iops or interval_s <= 0:
         return {}

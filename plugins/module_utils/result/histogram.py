@@ -114,10 +114,6 @@ def add(total: dict[str, int], bins: Mapping[str, int]) -> None:
     total.update(zip(bins, map(plus, bins.values(), map(total.get, bins, repeat(0)))))
 
 
-def count(bins: dict[str, int]) -> int:
-    return sum(bins.values())
-
-
 def percentiles(bins: Mapping[str, int], percents: Iterable[float], ordered: bool = False) -> dict[float, int | None]:
     """``{percent: nanoseconds}``: the first bin whose cumulative count reaches percent / 100 * N, by which that share of the I/O completed.
 

@@ -379,7 +379,7 @@ def device_check(result: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]
 def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]:
     """{point_id: addition} to the results {point_id: result} of one host and run: the checks and flags that need the others or the host.
 
-    'ceiling': no more bytes a second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
+    'ceiling': no more bytes per second than the host's memory copies (host: hosts/<host>.json with memory_copy_bytes_s) and no more I/O than
     the null engine issued with the same workload; more is a cache, or no data was moved. 'generator': the share of that null engine figure.
     """
     best: dict[str, Any] = {}

@@ -5,8 +5,8 @@
 
 METRIC <= TIME      mean, p50, p95, p99, p99.9 or p99.99 of the latency, in ns, µs (us), ms or s; 'sync p99' of flushes
 IOPS >= NUMBER      a rate; k and M are thousands and millions
-MB/s >= NUMBER      a bandwidth, 10^6 bytes a second
-at NUMBER IOPS      only where at least so many I/Os a second were done (of a latency)
+MB/s >= NUMBER      a bandwidth, 10^6 bytes per second
+at NUMBER IOPS      only where at least so many I/Os per second were done (of a latency)
 on LAYER            name or kind of a layer; else the top of the chain
 under WORKLOAD      id of a workload; else every workload
 """

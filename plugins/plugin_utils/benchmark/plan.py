@@ -415,9 +415,5 @@ def _number(text: str) -> int:
     return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _first_load(search: dict[str, Any]) -> Any:
     return search["values"][0] if search["kind"] == "knee" else search.get("low")

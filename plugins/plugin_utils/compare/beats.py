@@ -18,14 +18,14 @@ from ..store.beats import FIGURES
 from . import stats
 from .words import amount, machine_words
 
-# So many beats (or runs) a side tell whether the sides differ; a trend needs four, see stats.trend.
+# So many beats (or runs) per side tell whether the sides differ; a trend needs four, see stats.trend.
 LEAST = 3
 LEAST_TREND = 4
 # A change below this is none, however sure it is: no margin of a comparison is as narrow.
 LEAST_CHANGE = math.log1p(0.01)
 DOES = {
-    "null_iops": "fio's null engine issued {amount} {way} I/Os a second",
-    "memory_copy_bytes_s": "its memory copied {amount} {way} bytes a second",
+    "null_iops": "fio's null engine issued {amount} {way} I/Os per second",
+    "memory_copy_bytes_s": "its memory copied {amount} {way} bytes per second",
 }
 
 

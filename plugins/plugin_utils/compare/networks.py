@@ -41,7 +41,7 @@ def used(
 ) -> dict[str, Any] | None:
     """{share, layer, workload, way} of the point that used most of a link; None where nothing is known of it.
 
-    rates: (host, layer, workload, 'read' or 'write', bytes a second) of what was measured over the network. Of a host with several links nobody knows
+    rates: (host, layer, workload, 'read' or 'write', bytes per second) of what was measured over the network. Of a host with several links nobody knows
     which way its I/O went, and a share of one of them would be made up.
     """
     if "note" in line or sum(other["host"] == line["host"] for other in lines) != 1:

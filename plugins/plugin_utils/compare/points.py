@@ -160,7 +160,7 @@ def reason_of(result: dict[str, Any]) -> str:
 
 
 def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -> dict[tuple[str, ...], dict[Any, Any]]:
-    """{what a point is matched by: {repetition: result}} of what was measured; with several runs a side {(run, repetition): result}.
+    """{what a point is matched by: {repetition: result}} of what was measured; with several runs per side {(run, repetition): result}.
 
     Repetitions are of one thing: results of several engines, targets or sizes under one name are a Failure, never pooled.
     """
@@ -184,7 +184,7 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
                     side,
                     name_of(result),
                     f"Its {what} is {theirs or 'not recorded'}, that of {name_of(first)} {ours or 'not recorded'}, so that they are no "
-                    "repetitions of one point; name one variant or layer a side, or import the files again.",
+                    "repetitions of one point; name one variant or layer per side, or import the files again.",
                 )
         repetitions[number] = result
     return groups

@@ -299,7 +299,7 @@ def visible(error: float, freedom: float, each: float) -> float:
 def repetitions_needed(
     estimate: float, scatters: list[tuple[float, float]], each: float, margin: float, count: int
 ) -> int | None:
-    """Repetitions a side with which a verdict is to be expected, if the true difference is the estimate; None above MOST_REPETITIONS.
+    """Repetitions per side with which a verdict is to be expected, if the true difference is the estimate; None above MOST_REPETITIONS.
 
     scatters: [(standard deviation, degrees of freedom it was estimated with)], one a side, or one of the differences within rounds.
     Either the difference becomes visible, or its interval fits into +-margin (all logarithms). The noise is taken for the upper

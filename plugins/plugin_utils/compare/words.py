@@ -98,10 +98,10 @@ def drift_words(drift: dict[str, Any]) -> str:
 
 
 def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
-    """How the sides were measured, as the first sentence of every headline. counts: the fewest rounds, repetitions or runs a side."""
+    """How the sides were measured, as the first sentence of every headline. counts: the fewest rounds, repetitions or runs per side."""
     least = min(counts)
     if order == "interleaved":
-        how = f"compared round by round, {least} rounds" if method == "pairs" else f"{least} repetitions a side"
+        how = f"compared round by round, {least} rounds" if method == "pairs" else f"{least} repetitions per side"
         return f"Measured in turns ({how})."
     if order == "alternating":
         return f"Measured in alternating runs ({counts[0]} against {counts[1]})."
@@ -141,7 +141,7 @@ def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> 
         drifted = sum("drift" in row for row in open_rows)
         noisy = sum(row["verdict"] == "cannot_tell" and not {"run_more", "drift"} & set(row) for row in open_rows)
         unit = "run" if any("runs" in row["baseline"] for row in open_rows) else "repetition"
-        steps = [f"run {advice} more {unit}{'' if advice == 1 else 's'} a side"] if advice else []
+        steps = [f"run {advice} more {unit}{'' if advice == 1 else 's'} per side"] if advice else []
         if drifted:
             steps.append(f"{drifted} drifted, so measure in turns")
         if noisy:

@@ -56,10 +56,6 @@ def _tail(path: str, width: float) -> str:
     return path if len(path) <= room else "…" + path[1 - room :]
 
 
-def _number(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".")
-
-
 # -- bars of the waterfall -------------------------------------------------------------------------------------------
 
 

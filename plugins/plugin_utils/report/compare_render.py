@@ -20,7 +20,6 @@ from ..compare import words as wording
 from .junit import attribute, printable
 from .markup import asset, fill, shapes, style
 
-FILES = ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
 VERDICT_TITLES = {
     "worse": "Worse",
     "better": "Better",
@@ -140,7 +139,7 @@ def comparison_json(comparison: dict[str, Any]) -> str:
 
 
 def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> str:
-    """One row a figure, full precision, an empty cell where nothing was measured. first: columns before all others."""
+    """One row per figure, full precision, an empty cell where nothing was measured. first: columns before all others."""
     plain_columns = [*first, "layer", "workload_id", "variant", "metric", "better"]
     of_sides = [
         f"{side}_{key}" for side in points.SIDES for key in ("value", "low", "high", "repetitions", "variation_percent")

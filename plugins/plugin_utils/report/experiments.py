@@ -22,7 +22,6 @@ from .markup import asset, fill, style
 from .model import Report
 
 SCHEMA = "storlab.experiments/1"
-FILES = ("index.html", "index.json")
 FAILURES_SHOWN = 3  # of one experiment; the log has all
 LINES_SHOWN = 3  # of a log that names no failed task
 
@@ -211,7 +210,7 @@ def minutes(seconds: int) -> str:
 
 
 def summary(index: dict[str, Any]) -> list[str]:
-    """A line an experiment, for a terminal."""
+    """A line per experiment, for a terminal."""
     lines = []
     for row in index["experiments"]:
         points = (

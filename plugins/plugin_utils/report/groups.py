@@ -23,7 +23,7 @@ FIGURES: tuple[tuple[str, str, str, Callable[[Any], str]], ...] = (
 
 
 def table(groups: list[dict[str, Any]], by: Sequence[str]) -> list[str]:
-    """A line a group below the head, the groups' own words first."""
+    """A line per group below the head, the groups' own words first."""
     rows = [[*by, "points", "failed", "flagged", *(head for head, *_place in FIGURES)]]
     for group in groups:
         counts = (group["points"], group["points"] - group["measured"], group["flagged"])

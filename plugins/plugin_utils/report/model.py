@@ -33,7 +33,7 @@ BEYOND = 10  # I/Os above a percentile that it needs to be told
 BUSY = 0.5  # load a core, from which on a host was under load
 # How many workloads are drawn over time, so that a large run stays one page.
 SAMPLED = 8
-SECTIONS = 60  # workloads with a section of their own; what is beyond has a row a layer in one table
+SECTIONS = 60  # workloads with a section of their own; what is beyond has a row per layer in one table
 
 # What a step is, by the kind of its layer and who provides it; by the kind alone where that tells nothing.
 STEP_WORDS = {
@@ -280,7 +280,7 @@ def ranked(waterfalls: list[Waterfall], headline: Waterfall | None) -> list[Wate
 
 
 def _samples(run: Run, shown: list[Waterfall]) -> dict[str, Any]:
-    """point_id -> series of one repetition a layer, of the workloads whose samples are drawn."""
+    """point_id -> series of one repetition per layer, of the workloads whose samples are drawn."""
     wanted = {step.cell.shown for waterfall in shown for step in waterfall.steps}
     samples = {
         result["point_id"]: load.read_series(run.folder, result)
@@ -734,7 +734,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
         flags.append(
             {
                 "level": "note",
-                "text": f"{count} repetition{'' if high == 1 else 's'} a layer: too few to tell a small difference from noise; "
+                "text": f"{count} repetition{'' if high == 1 else 's'} per layer: too few to tell a small difference from noise; "
                 f"{ENOUGH_REPETITIONS} are the least.",
             }
         )

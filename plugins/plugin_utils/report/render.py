@@ -44,7 +44,7 @@ def files(report: Report) -> dict[str, str | Callable[[], Iterator[str]]]:
         "index.html": html(report),
         "report.md": markdown(report),
         "results.csv": functools.partial(results_csv, report),
-        "results.json": functools.partial(results_json_pieces, report),
+        "results.json": functools.partial(results_json, report),
     }
 
 
@@ -57,7 +57,7 @@ def render(report: Report) -> dict[str, str]:
 
 
 def summary(report: Report) -> list[dict[str, Any]]:
-    """One row a layer and workload, plain values; what was not measured is absent."""
+    """One row per layer and workload, plain values; what was not measured is absent."""
     return [_row(step) for waterfall in report.waterfalls for step in waterfall.steps]
 
 
@@ -145,7 +145,7 @@ def not_measured(waterfall: Waterfall) -> list[str]:
 
 
 def flushes(report: Report, waterfall: Waterfall, choices: views.Choices) -> list[str]:
-    """'guest-guest01, flushes: mean 1.2 ms, p99 5.5 ms', one line a layer, and what was published of them."""
+    """'guest-guest01, flushes: mean 1.2 ms, p99 5.5 ms', one line per layer, and what was published of them."""
     flushed = views.flushes(waterfall, report, choices)
     names = [name for name, _number in flushed.head[1:]] if flushed else []
     return [
@@ -175,7 +175,7 @@ class _Pieces:
 
 
 def results_csv(report: Report) -> Iterator[str]:
-    """One row a point, full precision, an empty cell where nothing was measured; a row a piece."""
+    """One row per point, full precision, an empty cell where nothing was measured; a row per piece."""
     workload = sorted(
         {
             key
@@ -258,13 +258,8 @@ def results_csv(report: Report) -> Iterator[str]:
         written.clear()
 
 
-def results_json(report: Report) -> str:
-    """Everything the report says, for programs; the histograms stay in the points' own files."""
-    return "".join(results_json_pieces(report))
-
-
-def results_json_pieces(report: Report) -> Iterator[str]:
-    """The same in pieces."""
+def results_json(report: Report) -> Iterator[str]:
+    """Everything the report says, for programs, in pieces; the histograms stay in the points' own files."""
     content = {
         "schema": "storlab.report/1",
         **{
@@ -303,7 +298,7 @@ def results_json_pieces(report: Report) -> Iterator[str]:
 
 
 def json_of(content: dict[str, Any]) -> str:
-    """A line a key, and of lists a line an element: readable, diffable, and written by the encoder in C, which indents nothing."""
+    """A line per key, and of lists a line per element: readable, diffable, and written by the encoder in C, which indents nothing."""
     return "".join(_json_pieces(content))
 
 
@@ -497,7 +492,7 @@ def _sections(parts: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _further(report: Report, choices: views.Choices, apart: set[str]) -> dict[str, Any] | None:
-    """{workloads, table} of the workloads without a section of their own: a row a layer, with the figures of a waterfall."""
+    """{workloads, table} of the workloads without a section of their own: a row per layer, with the figures of a waterfall."""
     waterfalls = [
         (index, waterfall) for index, waterfall in enumerate(report.waterfalls) if waterfall.workload_id not in apart
     ]
@@ -532,7 +527,7 @@ def _further(report: Report, choices: views.Choices, apart: set[str]) -> dict[st
 
 
 def _installations(report: Report) -> Table | None:
-    """A row an installation: how long it took, and how many commands a second its datastore served meanwhile."""
+    """A row per installation: how long it took, and how many commands per second its datastore served meanwhile."""
     rows = []
     for timed in report.installations:
         counters = timed.get("counters") or {}
@@ -583,7 +578,7 @@ def _field(value: Any, word: Callable[[Any], str]) -> Field:
 
 
 def _points(report: Report, choices: views.Choices) -> list[tuple[Any, ...]]:
-    """A row a point: (name that links lead to, css, layer, fields, why it failed, kinds of files beside it, other files)."""
+    """A row per point: (name that links lead to, css, layer, fields, why it failed, kinds of files beside it, other files)."""
     linked = _linked(report)
     rows, absent = [], Field(units.ABSENT, css="absent")
     for point in report.points:
@@ -621,7 +616,7 @@ def _points(report: Report, choices: views.Choices) -> list[tuple[Any, ...]]:
 
 
 def _points_grouped(report: Report, choices: views.Choices) -> list[tuple[Any, ...]]:
-    """A row a layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data.
+    """A row per layer and workload with the raw file of each repetition: the figures and checksums of ten thousand points are no reading, but data.
 
     (css, layer, workload, [(name that links lead to, words, path, state)]).
     """
@@ -788,7 +783,9 @@ def _tiles(report: Report) -> list[dict[str, Any]]:
     measured = len(report.points) - len(report.failed)
     low, high = report.repetitions
     often = (
-        f"{low} repetition{'' if low == 1 else 's'} a layer" if low == high else f"{low} to {high} repetitions a layer"
+        f"{low} repetition{'' if low == 1 else 's'} per layer"
+        if low == high
+        else f"{low} to {high} repetitions per layer"
     )
     tiles = []
     if report.headline:

@@ -74,7 +74,7 @@ def lines_of(compared: dict[str, Any]) -> dict[str, list[tuple[str, dict[str, An
 
 
 def table(compared: dict[str, Any]) -> list[str]:
-    """The table as lines for a terminal: a figure of a point each, a column a side."""
+    """The table as lines for a terminal: a figure of a point each, a column per side."""
     names = [side["name"] for side in compared["sides"]]
     rows = [["metric", "point", "baseline", *names]]
     for metric, lines in lines_of(compared).items():

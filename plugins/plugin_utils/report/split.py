@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The mean latency of one layer divided among the layers below it, by what their devices counted in the very seconds in which it was measured.
 
-A device that on average has N requests in flight while the workload does X I/Os a second holds each of these I/Os for ``N / X``: Little's law, L = λ W
+A device that on average has N requests in flight while the workload does X I/Os per second holds each of these I/Os for ``N / X``: Little's law, L = λ W
 (J. D. C. Little, "A proof for the queuing formula L = λW", Operations Research 9(3), 1961, doi:10.1287/opre.9.3.383). N is the time that all reads and
 writes of the device took together over the time in which that was counted, from the kernel's block statistics (Documentation/admin-guide/iostats.rst,
 fields 4 and 8). So with the devices of a chain from the top down and the engine's own mean latency L above them,

@@ -45,11 +45,6 @@ def files(report: Report, formats: list[str]) -> dict[str, Any]:
     return {**drawn, **({f"{CHARTS}/{CAPTIONS}": captions(report, named)} if named else {})}
 
 
-def pictures(report: Report) -> dict[str, Any]:
-    """File name -> SVG of every chart of the report's page, and of the waterfall of each workload that has a section there."""
-    return {f"{CHARTS}/{name}.svg": svg for name, (_chart, svg) in _named(report).items()}
-
-
 def captions(report: Report, named: dict[str, Any]) -> str:
     """For an author: of each chart what it shows in words, and the line that says where its figures are from."""
     return fill("captions.md.j2", charts=named, source=source(report))
@@ -65,7 +60,7 @@ def source(report: Report) -> str:
     )
     return (
         f"Testbed {report.testbed_id}, run {report.run_id}, {units.moment(report.started_utc)}; "
-        f"{', '.join(report.engines) or 'generator unknown'}, {often} repetition{'' if high == 1 else 's'} a layer; {hosts}. "
+        f"{', '.join(report.engines) or 'generator unknown'}, {often} repetition{'' if high == 1 else 's'} per layer; {hosts}. "
         "Measured and drawn with storlab.testbed."
     )
 

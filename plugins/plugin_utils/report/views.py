@@ -39,7 +39,7 @@ CURVE_POINTS = 5_300  # of all latency curves of a page together
 # How many workloads have pictures of their own; the figures of all are in the tables, their files are linked.
 DISTRIBUTIONS = 16
 POINTS_APART = 2_000  # up to so many points each has a row with its figures; beyond them each layer and workload has one that leads to its files
-CLIENTS_SHOWN = 240  # beyond that a row a point
+CLIENTS_SHOWN = 240  # beyond that a row per point
 CLIENT_METRICS = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns")
 # Figure of a reference beat: how it is written; verdict of beats.drifts: the same in a table.
 BEAT_UNITS: dict[str, Callable[[float], str]] = {
@@ -199,7 +199,7 @@ def _sweep(
     metrics: tuple[Any, ...],
     without: str = "",
 ) -> dict[str, Any] | None:
-    """One panel a pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
+    """One panel per pattern. without: a key that, when it too varies, makes the workloads a matrix, which has a view of its own."""
     sweeps = families(report.waterfalls, (key,))
     if without:
         sweeps = [
@@ -257,7 +257,7 @@ def _lines(
     across: tuple[Any, ...],
     metrics: tuple[Any, ...],
 ) -> dict[str, Any]:
-    """A panel with a chart a metric. lines: [(name, css, layer, {(x,): Cell})]; across: (axis, its title, how x is written); first: what the lines are."""
+    """A panel with a chart per metric. lines: [(name, css, layer, {(x,): Cell})]; across: (axis, its title, how x is written); first: what the lines are."""
     x, x_title, label = across
     drawn = []
     for metric in metrics:
@@ -393,7 +393,7 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
             )
             lines = charts.sweep_chart(
                 f"{ident}l",
-                f"IOPS against queue depth, a line a number of workers, {heading}",
+                f"IOPS against queue depth, a line per number of workers, {heading}",
                 x,
                 y,
                 series,
@@ -532,7 +532,7 @@ def _both_ways(report: Report, choices: Choices) -> list[Any]:
 
 
 def drives(report: Report, choices: Choices) -> dict[str, Any] | None:
-    """Arrays of one host that differ in the number of their members: bandwidth and IOPS against it, a line a workload."""
+    """Arrays of one host that differ in the number of their members: bandwidth and IOPS against it, a line per workload."""
     arrays: dict[tuple[Any, Any, Any], dict[str, int]] = {}
     for layer in report.layers:
         raid = (layer.get("detail") or {}).get("raid")
@@ -583,7 +583,7 @@ def knee(points: list[Any]) -> int | None:
 
 
 def loads(report: Report, choices: Choices) -> dict[str, Any] | None:
-    """One panel a pattern with a line a layer; of a matrix one panel a layer with a line a number of workers.
+    """One panel per pattern with a line per layer; of a matrix one panel per layer with a line per number of workers.
 
     Without the ceiling: it does no I/O, so its latency is the generator's own.
     """
@@ -705,7 +705,7 @@ COLUMNS = {
 
 
 def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, Any] | None:
-    """{charts, legend, left_out, ramp, window}: IOPS, latency and CPU over the seconds of one repetition a layer. room: samples a line may have."""
+    """{charts, legend, left_out, ramp, window}: IOPS, latency and CPU over the seconds of one repetition per layer. room: samples a line may have."""
     sampled = [
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]
@@ -906,7 +906,7 @@ def _split_table(waterfall: Waterfall, shares: Split) -> Table:
     head = [
         ("Layers", False),
         ("counted from", False),
-        ("requests an I/O", True),
+        ("requests per I/O", True),
         ("here and below", True),
         ("their part (95 %)", True),
         ("share", True),
@@ -1163,7 +1163,7 @@ def checks(report: Report) -> dict[str, Any] | None:
 
 
 def clients(report: Report, choices: Choices) -> dict[str, Any] | None:
-    """{table, all} of the points that several clients made together: a row a client, or beyond CLIENTS_SHOWN a row a point."""
+    """{table, all} of the points that several clients made together: a row per client, or beyond CLIENTS_SHOWN a row per point."""
     shared = [
         (point, [client for client in point["clients"] if isinstance(client, dict)])
         for point in report.points

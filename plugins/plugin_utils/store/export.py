@@ -101,7 +101,7 @@ TAGS = (
 METRICS = {
     "ios": ("storlab_ios", 1, "I/Os that completed."),
     "bytes": ("storlab_bytes", 1, "Bytes of the I/Os that completed."),
-    "iops": ("storlab_iops", 1, "I/Os a second."),
+    "iops": ("storlab_iops", 1, "I/Os per second."),
     "bandwidth_bytes_s": ("storlab_bandwidth_bytes_per_second", 1, "Bytes a second."),
     **{
         figure: (
@@ -132,7 +132,7 @@ POINT_METRICS = {
     "cpu_mhz_per_iops": (
         "storlab_host_cpu_hertz_per_iops",
         1e6,
-        "Clock of the measured host's busy cores for one I/O a second.",
+        "Clock of the measured host's busy cores for one I/O per second.",
     ),
 }
 

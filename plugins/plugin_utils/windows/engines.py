@@ -79,7 +79,7 @@ class _AnyDisk:
 
 
 class Fio(_AnyDisk):
-    """One point a run. silence: what may be the matter when it wrote nothing until its end."""
+    """One point per run. silence: what may be the matter when it wrote nothing until its end."""
 
     name, session, shares_runs, silence = "fio", "service", ENGINES["fio"].shares_runs, ""
     # Its package adds itself to the search path, which shells that are open already do not notice.
@@ -123,7 +123,7 @@ class Fio(_AnyDisk):
         return lambda _folder: run, {**job, "least_bytes": job["size_bytes"]}
 
     def filled(self, text: str, _point: dict[str, Any]) -> tuple[Any, ...]:
-        """(bytes that are written for sure, bytes a second)."""
+        """(bytes that are written for sure, bytes per second)."""
         (result,) = fio.results(text)
         return result.get("write", {}).get("bytes", 0), None
 
@@ -169,7 +169,7 @@ class _ByTime:
 
 
 class Diskspd(_AnyDisk, _ByTime):
-    """One point a run."""
+    """One point per run."""
 
     name, session, shares_runs, silence = "diskspd", "service", ENGINES["diskspd"].shares_runs, ""
     programs = ("diskspd.exe",)

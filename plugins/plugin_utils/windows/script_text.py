@@ -19,11 +19,6 @@ WINDOWS_ONLY = "windows_only/"
 PARTS = re.compile(r"# parts: (.+)")
 
 
-def names() -> list[Any]:
-    """Every script, sorted."""
-    return sorted(name[:-4] for name in os.listdir(SCRIPTS) if name.endswith(".ps1"))
-
-
 def read(name: str, scripts: str = SCRIPTS) -> str:
     """The text of one file: a script, or a part as 'parts/<part>'."""
     with open(os.path.join(scripts, *f"{name}.ps1".split("/")), encoding="utf-8") as handle:

@@ -53,7 +53,7 @@ def test_a_host_that_became_slower_or_faster_is_found_and_no_other():
     assert slower["change_percent"] == pytest.approx(-12, abs=2)
     said = beats.moved_words(slower)
     assert said.startswith("a itself became slower while the run was measured: fio's null engine issued 1")
-    assert "fewer I/Os a second in the last round than in the first" in said
+    assert "fewer I/Os per second in the last round than in the first" in said
 
 
 def test_what_a_beat_scatters_is_no_change_and_neither_is_what_is_too_small():

@@ -81,7 +81,9 @@ def test_the_same_twice_raises_no_alarm():
         "no_difference": 28,
     }
     assert found["verdict"] == "no_difference"
-    assert found["headline"] == "Measured in turns (5 repetitions a side). None of 28 figures differs by more than 5 %."
+    assert (
+        found["headline"] == "Measured in turns (5 repetitions per side). None of 28 figures differs by more than 5 %."
+    )
 
 
 def test_a_regression_is_found_where_it_is_and_nowhere_else():
@@ -131,7 +133,7 @@ def test_noise_leaves_it_open_and_says_what_it_would_take():
     found = comparison.compare(*pair(5, factor=0.93, variation_percent=4.0), metrics=["iops"])
     rate = row(found, "iops")
     assert rate["verdict"] == "cannot_tell" and rate["run_more"] > 5 and rate["visible_percent"] > 8
-    assert f"run {max(one.get('run_more', 0) for one in found['rows'])} more repetitions a side" in found["headline"]
+    assert f"run {max(one.get('run_more', 0) for one in found['rows'])} more repetitions per side" in found["headline"]
     # What it asks for is what it takes.
     more = comparison.compare(*pair(5 + rate["run_more"], factor=0.93, variation_percent=4.0), metrics=["iops"])
     assert row(more, "iops")["verdict"] == "worse"

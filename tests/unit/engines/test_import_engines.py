@@ -663,7 +663,7 @@ def test_real_diskspd_result():
 
 
 def test_real_diskspd_result_of_two_targets():
-    """Asked for zones, 100 IOPS a worker, zeros, written through, and for a path that makes its XML none."""
+    """Asked for zones, 100 IOPS per worker, zeros, written through, and for a path that makes its XML none."""
     (one,) = diskspd.results(text(DISKSPD_TWO))
     assert one["targets"] == ["C:\\t\\R&D.dat", "C:\\t\\a.dat"] and one["flags"] == one["failures"] == []
     assert one["workload"] == normalise(

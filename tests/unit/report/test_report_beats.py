@@ -49,7 +49,7 @@ def test_a_run_without_beats_has_no_section(stored):
     report = built(stored, [])
     page = render.html(report)
     assert 'id="beats"' not in page and 'href="#beats"' not in page
-    assert "beats" not in json.loads(render.results_json(report))
+    assert "beats" not in json.loads("".join(render.results_json(report)))
 
 
 def test_a_host_that_became_slower_is_said_in_every_form(stored):
@@ -60,7 +60,7 @@ def test_a_host_that_became_slower_is_said_in_every_form(stored):
     page = render.html(report)
     assert said in section(page) and 'href="#beats"' in page
     assert said in render.markdown(report).replace("\\", "")
-    kept = json.loads(render.results_json(report))["beats"]
+    kept = json.loads("".join(render.results_json(report)))["beats"]
     assert {(one["host"], one["figure"]): one["verdict"] for one in kept} == {
         ("target01", "null_iops"): "steady",
         ("target01", "memory_copy_bytes_s"): "steady",

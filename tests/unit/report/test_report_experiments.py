@@ -203,7 +203,7 @@ def test_published_loads_of_a_database_stand_beside_those_that_were_measured(tmp
         {"where": "lab without cache", "note": "by HammerDB", "tpm": 17790, "nopm": 7845},
         {"where": "lab with cache", "note": "by HammerDB", "tpm": 31536, "nopm": 12128},
     ]
-    # Medians of two: (300 + 290, 310 + 280) and (400 + 270, 320 + 260) transactions a minute.
+    # Medians of two: (300 + 290, 310 + 280) and (400 + 270, 320 + 260) transactions per minute.
     assert [(part["layer"], part["tpm"], part["nopm"]) for part in row["database"]["measured"]] == [
         ("datastore-ds1 (baseline)", 590, 305),
         ("datastore-ds1 (cached)", 625, 360),

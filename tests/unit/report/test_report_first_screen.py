@@ -155,7 +155,7 @@ def test_the_first_screen_says_what_it_is_about(run):
     assert report.ios == sum(result["total"]["ios"] for result in run.results)
     assert report.title == f"Testbed {run.testbed_id}: what each layer costs"
     assert said["Trust"] == report.trust and said["Next"] == report.next_step
-    assert report.trust in render.markdown(report) and '"next_step": ' in render.results_json(report)
+    assert report.trust in render.markdown(report) and '"next_step": ' in "".join(render.results_json(report))
 
 
 def test_two_engines_are_both_named(run):

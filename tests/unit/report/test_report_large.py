@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page of a run too large for a section a workload and a row a point: nothing is lost, only said more briefly."""
+"""The page of a run too large for a section per workload and a row per point: nothing is lost, only said more briefly."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_run_without_links_has_no_section(stored):
     report = model.build(stored)
     page = render.html(report)
     assert 'id="networks"' not in page and 'href="#networks"' not in page
-    assert "networks" not in json.loads(render.results_json(report))
+    assert "networks" not in json.loads("".join(render.results_json(report)))
 
 
 def test_the_link_stands_with_the_layer_that_used_most_of_it(stored):
@@ -51,7 +51,7 @@ def test_the_link_stands_with_the_layer_that_used_most_of_it(stored):
     for words in ("target01 (10.66.7.171)", "7.31 Gbit/s", "6.42 Gbit/s", "53.1 µs"):
         assert words in told
     assert 'href="#networks"' in page
-    (kept,) = json.loads(render.results_json(report))["networks"]
+    (kept,) = json.loads("".join(render.results_json(report)))["networks"]
     over = [
         (8 * figures["bandwidth_bytes_s"].value / LINK[way], step.cell.layer)
         for waterfall in report.waterfalls

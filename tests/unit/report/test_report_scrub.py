@@ -118,7 +118,7 @@ def written(folder: Path, scrubbed: bool) -> dict:
     run = load.read_run(str(folder))
     names = scrub.Pseudonyms([run])
     report = names.unlinked(model.build(names.run(run))) if scrubbed else model.build(run)
-    return {**render.render(report), "junit.xml": junit.junit(report), **static.pictures(report)}
+    return {**render.render(report), "junit.xml": junit.junit(report), **static.files(report, ["svg"])}
 
 
 def test_no_name_survives_in_any_file(folder):

@@ -32,9 +32,13 @@ def page(report) -> str:
     return render.html(report)
 
 
+def pictures(report: model.Report) -> dict:
+    return {name: text for name, text in static.files(report, ["svg"]).items() if name.endswith(".svg")}
+
+
 @pytest.fixture(scope="module")
 def drawn(report) -> dict:
-    return static.pictures(report)
+    return pictures(report)
 
 
 def parsed(svg: str):
@@ -52,7 +56,7 @@ def test_each_chart_of_the_page_and_each_waterfall_has_a_file(report, page, draw
 
 
 def test_the_same_run_gives_the_same_files(report, drawn):
-    assert static.pictures(report) == drawn
+    assert pictures(report) == drawn
 
 
 def test_nothing_comes_from_outside_and_nothing_is_left_to_a_browser(drawn):
@@ -115,7 +119,7 @@ def test_the_waterfall_says_what_the_report_says(report, drawn):
 def test_two_charts_of_one_title_have_two_files(report, monkeypatch):
     charts = render.drawn(render.content(report))
     monkeypatch.setattr(static.render, "drawn", lambda _content: charts + charts)
-    names = list(static.pictures(report))
+    names = list(pictures(report))
     assert "charts/the-chain-of-layers-2.svg" in names and len(names) == len(set(names))
 
 
@@ -142,7 +146,7 @@ def test_each_chart_has_a_caption_and_a_line_to_cite(report, drawn):
     sections = text.split("\n## ")[1:]
     assert [section.split("`")[1] for section in sections] == [Path(name).stem for name in drawn]
     assert all(section.count("Source: Testbed synthetic, run 20261121T140000Z, ") == 1 for section in sections)
-    assert all("2 repetitions a layer" in section and len(section.split("\n")[2]) > 20 for section in sections)
+    assert all("2 repetitions per layer" in section and len(section.split("\n")[2]) > 20 for section in sections)
     assert static.files(report, []) == {}
 
 

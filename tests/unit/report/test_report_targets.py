@@ -132,7 +132,7 @@ def test_all_forms_say_it(stored):
     lines = render.table(report)[-3:]
     assert [line.partition(":")[0] for line in lines] == ["target met", "target missed", "target not shown"]
     assert "Target **missed**: IOPS &gt;= 900M" in render.markdown(report)
-    assert json.loads(render.results_json(report))["targets"] == report.targets
+    assert json.loads("".join(render.results_json(report)))["targets"] == report.targets
     suite = ElementTree.fromstring(junit.junit(report))[0]  # noqa: S314 - it was written a line ago
     cases = [case for case in suite if case.get("classname") == "targets"]
     assert [[failure.get("type") for failure in case] for case in cases] == [

@@ -292,7 +292,7 @@ COUNTED = {
 
 def test_counters_become_cpu_cost():
     found = of_point({"counters": COUNTED, "wall_s": 12.5})
-    # 0.5 s a second for 2 I/Os a second, on a 2 GHz processor
+    # 0.5 s a second for 2 I/Os per second, on a 2 GHz processor
     assert (found["cpu"]["us_per_io"], found["cpu"]["mhz_per_iops"]) == (250000.0, 500.0)
     assert found["cpu"]["user_percent"] == 7.5
     assert (found["counters"]["interrupts"], found["wall_s"]) == (9, 12.5)
@@ -364,7 +364,7 @@ def test_less_than_half_is_a_failure():
 
 
 def test_a_slow_device_that_udev_looked_at():
-    """A disk of 40 I/Os a second, read for 10 s just after it was written: the look takes more than 2 %."""
+    """A disk of 40 I/Os per second, read for 10 s just after it was written: the look takes more than 2 %."""
     told = seen(400 * 4096 + (1 << 20), 50 * 4096)
     told["least"]["read"]["ios"] = told["most"]["read"]["ios"] = 448
     assert checked(told, ios=(400, 50))[0]["ok"]

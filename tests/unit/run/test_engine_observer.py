@@ -176,7 +176,7 @@ def test_exchanges_that_contradict_each_other_are_refused():
 
 
 def test_the_processors_cost_is_of_the_results_io():
-    """2 busy seconds in 4 s are half a processor: at 500 IOPS 1000 us an I/O, and with 2400 MHz 2.4 MHz for each I/O a second."""
+    """2 busy seconds in 4 s are half a processor: at 500 IOPS 1000 us an I/O, and with 2400 MHz 2.4 MHz for each I/O per second."""
     figures = observer.cut(SAMPLES, BOOT + 103, BOOT + 107)
     figures["cpu"]["mhz"] = 2400.0
     found = observer.addition(result(layer="initiator-a"), "target", figures, {})["counters"]

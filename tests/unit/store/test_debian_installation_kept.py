@@ -231,7 +231,7 @@ def test_the_report_has_each_time_the_commands_beside_it_and_the_verdict(tmp_pat
     assert [entry["file"] for entry in run.damaged] == ["installations/fast.r9.json"]
     made = render.render(model.build(run))
     sentence = "slow against fast: installed in 80.2 s (80.1 to 80.4) against 40.2 s (40.1 to 40.4): worse, by "
-    assert sentence in made["index.html"] and "Measured in turns (4 repetitions a side)" in made["index.html"]
+    assert sentence in made["index.html"] and "Measured in turns (4 repetitions per side)" in made["index.html"]
     assert "slow against fast" in made["report.md"]
     assert (
         "| fast 2 | fast | 40.2 s | 301 | 301 | 301 | Debian scaled down to 26 packages, 12.2 MB |" in made["report.md"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import sys
 
@@ -27,7 +28,7 @@ from windows_cases import CASES  # noqa: E402
 from windows_cases.state import CLIENT, SERVER  # noqa: E402
 
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_pwsh.language()))
-SCRIPTS = bench.script_text.names()
+SCRIPTS = sorted(name.removesuffix(".ps1") for name in os.listdir(bench.script_text.SCRIPTS) if name.endswith(".ps1"))
 OWN_FILES = [*POWERSHELL.glob("*.ps1"), *POWERSHELL.glob("*.psm1"), *(POWERSHELL / "worlds").glob("*.ps1")]
 # Of PowerShell itself, as stand_ins.psm1 declares them.
 CMDLET_NAMES = {name.lower() for name in CMDLETS} | {"start-service", "stop-service"}
