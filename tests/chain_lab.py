@@ -10,7 +10,7 @@ import copy
 import yaml
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory
 
-SECRETS = {"chap": "sixteen-letters1", "mutual_chap": "fifteen-letter2"}
+SECRETS = {"chap": "sixteen-letters1", "mutual_chap": "fifteen-letter2", "nbd": "letters-of-both-sides-of-nbd-0123"}
 ROLES = inventory.role_options()
 
 
@@ -56,6 +56,14 @@ targets:
   store01: {ansible_host: 192.0.2.11}
 clients:
   client01: {ansible_host: 192.0.2.21}
+"""
+EMBEDDED = """
+all: {embedded_lab_dir: /lab, embedded_lab_netns: netns1, embedded_lab_image_dir: /images, testbed_id: two, testbed: {
+  disks: [{name: ds1, size: 256MiB}], datastores: [{disk: ds1}], nbd: plain, guests: [{name: g1, datastore: ds1, disk_size: 48MiB, memory: 320MiB}]}}
+targets: {t1: }
+hypervisors: {h1: }
+guests: {g1: }
+embedded_controllers: {c1: }
 """
 ESXI = """
 all:

@@ -357,4 +357,11 @@ options:
       mutual_chap_password:
         description: The targets' secret, another one of 12 to 16 characters. Made likewise.
         type: str
+      nbd:
+        description:
+          How the disk of a guest goes from the host that serves it over NBD to the one that runs the guest, as in the embedded lab. V(plain) is without
+          encryption and password, V(tls) is TLS with a secret of both, which is made once and kept in C(testbed_state_dir).
+        type: str
+        choices: [plain, tls]
+        default: plain
 """

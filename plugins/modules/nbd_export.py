@@ -11,7 +11,7 @@ version_added: 0.1.0
 description:
   - Runs one C(qemu-nbd) for one image file, so that the QEMU of a guest on another host can use it as a disk.
   - An export whose file was replaced, or whose storage is another one than the kernel believes, is started anew.
-  - NBD has no password. Bind it to an address of a private network.
+  - Without O(secret) NBD has neither a password nor encryption. Bind it to an address of a private network then.
   - Ends only a process whose command line proves that it is this export.
 options:
   name:
@@ -47,6 +47,11 @@ options:
     description: Port to listen on.
     type: int
     default: 10809
+  secret:
+    description:
+      - With it the export speaks nothing but TLS, and serves only clients that know this secret (TLS-PSK). 20 to 64 letters, digits and signs.
+      - The host keeps it in a file of root's beside the export, and forgets it with the export. Another one starts the export anew.
+    type: str
   aio:
     description: How C(qemu-nbd) issues I/O.
     type: str
@@ -84,7 +89,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 url:
-  description: How to reach the export.
+  description: How to reach the export; C(nbds) with O(secret).
   returned: always
   type: str
   sample: nbd://10.213.0.12:10809/storlab-embedded-guest01
@@ -117,24 +122,23 @@ from ..module_utils.linux import daemon, device_safety
 
 def ensure(params: dict, check_mode: bool) -> dict:
     name, path = params["name"], os.path.realpath(params["path"] or "")
-    nbd.check(name, params["address"], params["port"])
-    argv = nbd.build_argv(name, path, params["address"], params["port"], params["aio"])
-    current = nbd.read_state(name, argv, path)
+    secret, at = params["secret"], (params["address"], params["port"])
+    nbd.check(name, *at, secret)
+    argv = nbd.build_argv(name, path, *at, params["aio"], bool(secret))
+    current = nbd.read_state(name, argv, path, secret)
     steps = nbd.plan(current, params["state"])
-    if not check_mode:
-        for step in steps:
-            if step == "stop":
-                nbd.stop(name, params["stop_timeout_s"])
-                continue
-            if params["layer"]:
-                device_safety.prove_whole(params["layer"], params["testbed_id"], params["layers"])
-            nbd.start(name, argv)
-    pid = nbd.running_pid(name)
+    for step in [] if check_mode else steps:
+        if step == "stop":
+            nbd.stop(name, params["stop_timeout_s"])
+            continue
+        if params["layer"]:
+            device_safety.prove_whole(params["layer"], params["testbed_id"], params["layers"])
+        nbd.start(name, argv, secret)
     return {
         "changed": bool(steps),
         "steps": steps,
-        "instance": daemon.instance(pid) if pid else "",
-        "url": f"nbd://{params['address']}:{params['port']}/{name}",
+        "instance": daemon.instance(nbd.running_pid(name) or 0),
+        "url": nbd.build_url(name, *at, bool(secret)),
         "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)},
         **({"problem": current["problem"]} if current["problem"] else {}),
     }
@@ -151,6 +155,7 @@ def main() -> None:
             "testbed_id": {"type": "str", "default": ""},
             "address": {"type": "str", "required": True},
             "port": {"type": "int", "default": 10809},
+            "secret": {"type": "str", "no_log": True},
             "aio": {"type": "str", "choices": ["threads", "native", "io_uring"], "default": "threads"},
             "stop_timeout_s": {"type": "int", "default": 10},
         },

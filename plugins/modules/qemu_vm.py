@@ -68,7 +68,7 @@ options:
         description: A file or block device.
         type: path
       url:
-        description: An NBD export, C(nbd://host:port/export).
+        description: An NBD export, C(nbd://host:port/export), or C(nbds://host:port/export) for one that speaks TLS.
         type: str
       serial:
         description: Serial by which the machine finds the disk.
@@ -118,6 +118,11 @@ options:
       mac:
         description: Address; computed from O(run_dir) and the interface when it is not given.
         type: str
+  nbd_secret:
+    description:
+      - The secret of the exports that O(disks) reach by C(nbds), see O(storlab.testbed.nbd_export#module:secret). Needed with such a disk.
+      - Kept in O(run_dir) in a file of root's, and removed with it. Another one starts the machine anew.
+    type: str
   console_log:
     description: File for what the machine writes to its serial console. By default C(console.log) in O(run_dir).
     type: path

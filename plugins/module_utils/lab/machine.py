@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..linux import device_safety
-from . import qemu
+from . import nbd, qemu
 from .netns import close_connections, mac_address, wait_for_banner
 
 DISK: dict[str, Any] = {
@@ -52,6 +52,7 @@ SPEC: dict[str, Any] = {
         "default": [],
         "options": {"tap": {"type": "str", "required": True}, "mac": {"type": "str"}},
     },
+    "nbd_secret": {"type": "str", "no_log": True},
     "console_log": {"type": "path"},
     "generation": {"type": "str", "default": ""},
     "ssh_control_dir": {"type": "path"},
@@ -130,6 +131,9 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         accel = pick_accel(vm, current, check_mode)
         argv = qemu.build_argv(vm, accel["accel"])
         definition = qemu.definition_hash(argv, vm["netns"], vm["generation"])
+        wanted = vm["nbd_secret"] if qemu.needs_secret(vm) else None
+        if not nbd.secret_is_kept(qemu.secret_dir(vm["run_dir"]), wanted):
+            current["definition"] = None
     steps = qemu.plan(current, definition)
     result: dict[str, Any] = {
         "changed": bool(steps),

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..linux import daemon
+from . import nbd
 from .netns import enter_argv
 
 QEMU = "qemu-system-x86_64"
@@ -40,6 +41,10 @@ def check_definition(vm: dict[str, Any]) -> None:
             vm["run_dir"],
             f"The path of the control socket in it may have {SOCKET_PATH_LIMIT} bytes, give a shorter folder.",
         )
+    nbd.check_secret("nbd_secret", vm.get("nbd_secret"))
+    if needs_secret(vm) and not vm.get("nbd_secret"):
+        urls = [disk["url"] for disk in vm["disks"] if disk.get("url")]
+        raise bad_value("nbd_secret", None, f"Give the secret of the export: {', '.join(urls)} is reached by TLS.")
     for disk in vm["disks"]:
         if bool(disk.get("file")) == bool(disk.get("url")):
             raise bad_value("disks", disk, "Give each disk a file or a url.")
@@ -65,11 +70,20 @@ def check_definition(vm: dict[str, Any]) -> None:
 
 
 def parse_nbd_url(url: str) -> dict[str, Any]:
-    """nbd://host:port/export as QEMU's block layer wants it."""
-    match = re.fullmatch(r"nbd://([A-Za-z0-9.-]+):([0-9]{1,5})/([^\s]+)", url)
+    """nbd://host:port/export as QEMU's block layer wants it; with nbds it refuses a server that does not speak TLS."""
+    match = re.fullmatch(r"nbd(s?)://([A-Za-z0-9.-]+):([0-9]{1,5})/([^\s]+)", url)
     if not match:
-        raise bad_value("disks url", url, "Give nbd://host:port/export.")
-    return {"server": {"type": "inet", "host": match[1], "port": match[2]}, "export": match[3]}
+        raise bad_value("disks url", url, "Give nbd://host:port/export, or nbds:// for TLS.")
+    server = {"server": {"type": "inet", "host": match[2], "port": match[3]}, "export": match[4]}
+    return {**server, **({"tls-creds": "nbd"} if match[1] else {})}
+
+
+def needs_secret(vm: dict[str, Any]) -> bool:
+    return any((disk.get("url") or "").startswith("nbds:") for disk in vm["disks"])
+
+
+def secret_dir(run_dir: str) -> str:
+    return os.path.join(run_dir, "tls")
 
 
 def blockdev(disk: dict[str, Any], number: int) -> dict[str, Any]:
@@ -134,6 +148,15 @@ def build_argv(vm: dict[str, Any], accel: str) -> list[Any]:
         argv += ["-kernel", vm["kernel"]]
         argv += ["-initrd", vm["initrd"]] if vm.get("initrd") else []
         argv += ["-append", vm["append"]] if vm.get("append") else []
+    if needs_secret(vm):
+        credentials = {
+            "qom-type": "tls-creds-psk",
+            "id": "nbd",
+            "endpoint": "client",
+            "dir": secret_dir(run_dir),
+            "username": nbd.USER,
+        }
+        argv += ["-object", json.dumps(credentials, sort_keys=True)]
     for number, disk in enumerate(vm["disks"]):
         if limits(disk):
             group = {"qom-type": "throttle-group", "id": f"limits{number}", "limits": limits(disk)}
@@ -203,6 +226,9 @@ def start(vm: dict[str, Any], argv: list[Any], netns: str | None, definition: st
     for name in ("pid", "qmp", "machine.json"):
         if os.path.exists(os.path.join(run_dir, name)):
             os.unlink(os.path.join(run_dir, name))
+    nbd.forget_secret(secret_dir(run_dir))
+    if needs_secret(vm):
+        nbd.keep_secret(secret_dir(run_dir), vm["nbd_secret"])
     for disk in vm["disks"]:
         if disk.get("size_mib") and not os.path.exists(disk["file"]):
             os.makedirs(os.path.dirname(disk["file"]), mode=0o700, exist_ok=True)

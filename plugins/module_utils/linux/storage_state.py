@@ -306,7 +306,7 @@ def _own_files(root: str, others: dict[str, Any]) -> list[str]:
         for base, folders, files in os.walk(top):
             for path in (os.path.join(base, name) for name in folders + files):
                 shown = "/" + os.path.relpath(path, root)
-                of_others = _within(shown, others["folders"]) or shown in others["exports"]
+                of_others = _within(shown, others["folders"] | others["exports"])
                 # A socket comes and goes with its process, and processes are listed.
                 if not of_others and not _is_socket(path):
                     lines.append(shown)

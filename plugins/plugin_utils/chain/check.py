@@ -748,7 +748,7 @@ def _room(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
 
 
 def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
-    problems = []
+    problems = _nbd(testbed)
     for index, entry in enumerate(testbed.description.get("guests", [])):
         variable = f"testbed.guests[{index}]"
         stores = [
@@ -793,6 +793,15 @@ def _guests(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     )
                 )
     return problems
+
+
+def _nbd(testbed: Testbed) -> list[Problem]:
+    """What asks for TLS must not be overlooked because nothing is served."""
+    guests = [guest for host in testbed.hosts.values() for guest in mappings(host.variables.get("guest_vm_guests"))]
+    disks = [guest.get(key) or {} for guest in guests for key in ("data_disk", "raw_disk")]
+    if testbed.description.get("nbd") != "tls" or any(disk.get("transport") == "nbd" for disk in disks):
+        return []
+    return [Problem("testbed.nbd", shown("tls"), "but no guest has a disk over NBD here", "leave it out")]
 
 
 def _raw(testbed: Testbed, variable: str, index: int, name: str) -> list[Problem]:

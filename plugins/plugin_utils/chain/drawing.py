@@ -87,7 +87,7 @@ def as_yaml(testbed: Testbed) -> str:
     for name, host in testbed.hosts.items():
         lines += ["", f"# {name} runs {host.platform.capitalize()}", f"{name}:"]
         for variable in sorted(host.variables):
-            text = yaml.safe_dump({variable: masked(host.variables[variable])}, sort_keys=False, width=140)
+            text = yaml.safe_dump(masked({variable: host.variables[variable]}), sort_keys=False, width=140)
             lines.append(f"  # from: {host.because[variable]}")
             lines += [f"  {line}" for line in text.rstrip("\n").split("\n")]
         if not host.variables:

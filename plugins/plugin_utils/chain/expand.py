@@ -8,7 +8,7 @@ A lab is what is known before anything is touched::
     groups      {group: [host]}, in the order of the inventory
     hosts       {host: {variable: value}}: what the inventory (or the command line) sets
     base_dir    folder on the controller beside the inventory, for state and results unless the inventory names others
-    secrets     {'chap': text, 'mutual_chap': text}, for what the description leaves to the collection
+    secrets     {'chap': text, 'mutual_chap': text, 'nbd': text}, for what the description leaves to the collection
     roles       {role: {variable: option}}: the roles' argument specifications
     profiles    names of the known profiles
     workloads   {host: [workload]}: what would be measured there, as far as it is known
@@ -140,7 +140,7 @@ def expand(lab: dict[str, Any]) -> Testbed:
     elif description is not None:
         problems.append(Problem("testbed", shown(description), "", "write a mapping with disks, datastores and guests"))
     if not isinstance(description, dict):
-        description = {"disks": [], "datastores": [], "guests": [], "port": 3260, "chap": "mutual"}
+        description = {"disks": [], "datastores": [], "guests": [], "port": 3260, "chap": "mutual", "nbd": "plain"}
     testbed = Testbed(
         testbed_id=testbed_id,
         state_dir=str(words.get("testbed_state_dir") or f"{lab['base_dir']}/{testbed_id}-testbed/state"),
@@ -783,6 +783,8 @@ class _Expansion:
         self.derive(host, "guest_vm_ssh_control_dir", f"{here}/cp" if embedded else "", because)
         self.derive(host, "guest_vm_console_dir", f"{folder}/console" if embedded else "", because)
         self.derive(host, "guest_vm_boot_timeout_s", 300 if qemu else 600, because)
+        tls = qemu and self.description["nbd"] == "tls"
+        self.derive(host, "guest_vm_nbd_secret", self.lab["secrets"]["nbd"] if tls else "", "testbed.nbd")
 
     def _qemu_guest(self, entry: dict[str, Any], host: str, store: Store, keeper: Host) -> dict[str, Any]:
         embedded = self.testbed.embedded is not None

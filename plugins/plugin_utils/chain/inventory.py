@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
 # Only whether it is there matters here: it holds a password, which may need a vault that is not open.
 PRESENT_ONLY = ("testbed_esxi",)
-SECRETS = {"chap": 16, "mutual_chap": 15}
+SECRETS = {"chap": 16, "mutual_chap": 15, "nbd": 32}
 LETTERS = string.ascii_letters + string.digits
 
 
@@ -162,7 +162,7 @@ def published(state_dir: str) -> dict[str, Any]:
 
 
 def kept_secrets(state_dir: str, make: bool) -> dict[str, Any]:
-    """The testbed's CHAP secrets; those that are missing are made once, or with ``make`` false stood in for by stars."""
+    """The testbed's secrets of CHAP and NBD; those that are missing are made once, or with ``make`` false stood in for by stars."""
     result = {}
     for name, length in SECRETS.items():
         path = Path(state_dir, "secrets", name)

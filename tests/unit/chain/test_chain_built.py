@@ -14,7 +14,7 @@ import re
 import pytest
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import built
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OPTIONS, WORDS
-from chain_lab import expanded
+from chain_lab import EMBEDDED, expanded
 from places import ROOT
 
 LAB = (
@@ -101,6 +101,7 @@ CHANGES = {
     ),
     "testbed.chap": (LAB, "    chap_password", "    chap: one_way\n    chap_password", FOLLOWS),
     "testbed.chap_password": (LAB, "sixteen-letters1", "sixteen-letters9", FOLLOWS),
+    "testbed.nbd": (EMBEDDED, "nbd: plain", "nbd: tls", FOLLOWS),
     "testbed.mutual_chap_password": (LAB, "fifteen-letter2", "fifteen-letter9", FOLLOWS),
     "testbed.disks, one more": (
         LAB,

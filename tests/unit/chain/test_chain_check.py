@@ -259,6 +259,11 @@ WRONG = {
         [("    disks:", "    chap_password: short\n    disks:")],
         ["testbed.chap_password is 5 characters long: use 12 to 16 characters."],
     ),
+    "nbd_that_nobody_uses": (
+        TWO_LINUX,
+        [("    disks:", "    nbd: tls\n    disks:")],
+        ["testbed.nbd is 'tls', but no guest has a disk over NBD here: leave it out."],
+    ),
     "chap_secret_both_ways": (
         TWO_LINUX,
         [("    disks:", "    chap_password: same-secret-1\n    mutual_chap_password: same-secret-1\n    disks:")],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, doctor, drawing, expand
-from chain_lab import ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
+from chain_lab import EMBEDDED, ESXI, ROLES, SECRETS, TWO_LINUX, expanded, lab_of
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "chain"
 
@@ -505,6 +505,16 @@ embedded_controllers: {{c1: }}
         "10.213.0.13",
         "10.213.0.14",
     ]
+
+
+@pytest.mark.parametrize(
+    ("word", "secret"), [("", ""), ("nbd: plain,", ""), ("nbd: tls,", "letters-of-both-sides-of-nbd-0123")]
+)
+def test_the_disk_of_a_guest_is_encrypted_where_that_is_asked_for(word, secret):
+    testbed = expanded(EMBEDDED.replace("nbd: plain,", word))
+    assert testbed.hosts["c1"].variables["guest_vm_nbd_secret"] == secret
+    # Who looks at it sees that there is a secret, and not which.
+    assert "letters-of" not in drawing.as_yaml(testbed)
 
 
 def test_a_guest_has_a_whole_lun_beside_its_disk_on_the_datastore():

@@ -27,6 +27,7 @@ def test_playbooks_that_begin_at_once_have_the_same_secrets(tmp_path):
     assert {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "secrets").iterdir()} == {
         "chap": 0o600,
         "mutual_chap": 0o600,
+        "nbd": 0o600,
     }
 
 
@@ -42,8 +43,9 @@ def test_one_that_somebody_else_has_just_written_counts(tmp_path, monkeypatch):
     assert inventory.kept_secrets(str(tmp_path), make=True) == {
         "chap": "of-somebody-chap",
         "mutual_chap": "of-somebody-mutual_chap",
+        "nbd": "of-somebody-nbd",
     }
-    assert {path.name for path in folder.iterdir()} == {"chap", "mutual_chap"}
+    assert {path.name for path in folder.iterdir()} == {"chap", "mutual_chap", "nbd"}
 
 
 def test_a_file_whose_writer_was_killed_is_written_anew(tmp_path):

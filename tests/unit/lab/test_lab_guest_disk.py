@@ -126,7 +126,8 @@ def test_an_export_is_one_file_at_one_address():
         ({"pid": 5, "as_wanted": True, "problem": "replaced"}, "released", ["stop"]),
         ({"pid": None, "as_wanted": False, "problem": None}, "released", []),
         ({"pid": 5, "as_wanted": True, "problem": None}, "absent", ["stop"]),
-        ({"pid": None, "as_wanted": False, "problem": None}, "absent", []),
+        ({"pid": None, "as_wanted": False, "problem": None, "left": False}, "absent", []),
+        ({"pid": None, "as_wanted": False, "problem": None, "left": True}, "absent", ["stop"]),
     ],
 )
 def test_an_export_is_ended_only_for_a_reason(current, state, steps):

@@ -296,3 +296,55 @@ def test_a_process_of_another_folder_is_not_this_machine(lab):
     (other / "pid").write_text(str(lab.pid()), encoding="ascii")
     assert qemu.read_state(str(other))["pid"] is None
     assert qemu.read_state(str(lab.run_dir))["pid"] == lab.pid()
+
+
+# ---------------------------------------------------------------- disks by TLS
+
+
+SECRET = "of-both-sides-0123456789"
+
+
+def served(scheme: str = "nbds") -> dict:
+    return {"url": f"{scheme}://10.213.0.12:10809/e1", "file": None, "serial": "s1"}
+
+
+def test_a_machine_with_a_disk_by_tls_has_the_secret_in_a_private_file_alone(lab):
+    first = lab.ensure(disks=[served()], nbd_secret=SECRET)
+    until(lab.pid)
+    words = daemon.read_cmdline(lab.pid())
+    kept = lab.run_dir / "tls/keys.psk"
+    assert kept.read_text(encoding="ascii") == f"storlab:{SECRET.encode().hex()}\n"
+    assert [path.stat().st_mode & 0o777 for path in (kept.parent, kept)] == [0o700, 0o600]
+    told = json.dumps([words, first, (lab.run_dir / "machine.json").read_text(encoding="utf-8")])
+    assert SECRET not in told and SECRET.encode().hex() not in told
+    credentials = json.loads(words[words.index("-object") + 1])
+    assert (credentials["qom-type"], credentials["endpoint"], credentials["dir"]) == (
+        "tls-creds-psk",
+        "client",
+        str(kept.parent),
+    )
+    node = json.loads(words[words.index("-blockdev") + 1])
+    assert node["file"]["tls-creds"] == credentials["id"]
+    assert lab.ensure(disks=[served()], nbd_secret=SECRET)["changed"] is False
+    lab.ensure(state="absent")
+    assert not lab.run_dir.exists()
+
+
+def test_a_machine_is_started_anew_with_another_secret_and_with_none(lab):
+    lab.ensure(disks=[served()], nbd_secret=SECRET)
+    until(lab.pid)
+    assert lab.ensure(disks=[served()], nbd_secret=SECRET[::-1])["steps"] == ["stop", "start"]
+    assert SECRET[::-1].encode().hex() in (lab.run_dir / "tls/keys.psk").read_text(encoding="ascii")
+    # A disk that is not reached by TLS needs none, so none is kept.
+    assert lab.ensure(disks=[served("nbd")], nbd_secret=SECRET)["steps"] == ["stop", "start"]
+    assert not (lab.run_dir / "tls").exists() and lab.ensure(disks=[served("nbd")])["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("secret", "words"),
+    [(None, "Give the secret of the export: nbds://10.213.0.12:10809/e1"), ("short", "it has 5 characters")],
+)
+def test_a_disk_by_tls_without_a_good_secret_is_refused_before_anything_is_made(lab, secret, words):
+    with broken_off() as caught:
+        lab.ensure(disks=[served()], nbd_secret=secret)
+    assert words in str(caught.value.as_result()) and not lab.run_dir.exists()

@@ -25,6 +25,7 @@ held = os.open(path, os.O_RDONLY)
 place = sys.argv[sys.argv.index("--pid-file") + 1]
 """
 NAME = "storlab-a-guest07"
+SECRET = "of-both-sides-0123456789"
 
 
 @pytest.fixture
@@ -43,20 +44,77 @@ def served(tmp_path, monkeypatch):
     end_process(lambda: nbd.running_pid(NAME), daemon.patience(30))
 
 
-def start(path: Path) -> None:
-    nbd.start(NAME, nbd.build_argv(NAME, str(path), "192.0.2.7", 10817, "threads"))
+def start(path: Path, secret: str | None = None) -> None:
+    nbd.start(NAME, nbd.build_argv(NAME, str(path), "192.0.2.7", 10817, "threads", bool(secret)), secret)
 
 
 def test_an_export_is_known_by_what_it_serves_and_ends_without_a_trace(served):
     start(served)
     pid = nbd.running_pid(NAME)
     argv = daemon.read_cmdline(pid)
-    assert nbd.read_state(NAME, argv, str(served)) == {"pid": pid, "as_wanted": True, "problem": None}
+    assert nbd.read_state(NAME, argv, str(served)) == {"pid": pid, "as_wanted": True, "problem": None, "left": True}
     assert nbd.read_state(NAME, [*argv, "--read-only"], str(served))["as_wanted"] is False
     assert nbd.read_state("storlab-a-guest08", argv, str(served))["pid"] is None
     nbd.stop(NAME, 60)
     # The folder of all exports goes with the last of them.
     assert nbd.running_pid(NAME) is None and not Path(nbd.RUN_DIR).parent.exists()
+
+
+def test_an_export_with_a_secret_has_it_in_a_private_file_and_in_no_command_line(served):
+    start(served, SECRET)
+    argv = daemon.read_cmdline(nbd.running_pid(NAME))
+    folder = Path(nbd.secret_dir(NAME))
+    credentials = f"tls-creds-psk,id=tls,endpoint=server,dir={folder}"
+    assert argv[argv.index("--object") :][:4] == ["--object", credentials, "--tls-creds", "tls"]
+    assert not any(SECRET in word or SECRET.encode().hex() in word for word in argv)
+    assert (folder / "keys.psk").read_text(encoding="ascii") == f"storlab:{SECRET.encode().hex()}\n"
+    assert [path.stat().st_mode & 0o777 for path in (folder, folder / "keys.psk")] == [0o700, 0o600]
+    assert nbd.read_state(NAME, argv, str(served), SECRET)["as_wanted"] is True
+    nbd.stop(NAME, 60)
+    assert not Path(nbd.RUN_DIR).parent.exists()
+
+
+@pytest.mark.parametrize("change", ["another", "none", "lost", "open"])
+def test_an_export_whose_secret_is_another_is_started_anew(served, change):
+    start(served, SECRET)
+    kept = Path(nbd.secret_dir(NAME), "keys.psk")
+    secret = {"another": SECRET[::-1], "none": None}.get(change, SECRET)
+    if change == "lost":
+        kept.unlink()
+    if change == "open":
+        kept.chmod(0o644)
+    running = daemon.read_cmdline(nbd.running_pid(NAME))
+    state = nbd.read_state(NAME, running, str(served), secret)
+    assert state["as_wanted"] is False and nbd.plan(state, "present") == ["stop", "start"]
+    nbd.stop(NAME, 60)
+    start(served, secret)
+    assert nbd.read_state(NAME, daemon.read_cmdline(nbd.running_pid(NAME)), str(served), secret)["as_wanted"] is True
+    assert kept.exists() is (change != "none")
+
+
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_the_files_of_an_export_that_was_killed_go_with_it(served, secret):
+    start(served, secret)
+    pid = nbd.running_pid(NAME)
+    os.kill(pid, 9)
+    assert daemon.wait_until_gone(lambda: nbd.running_pid(NAME), 60)
+    state = nbd.read_state(NAME, [], str(served), secret)
+    assert (state["pid"], nbd.plan(state, "released"), nbd.plan(state, "absent")) == (None, [], ["stop"])
+    nbd.stop(NAME, 60)
+    assert not Path(nbd.RUN_DIR).parent.exists()
+    assert nbd.plan(nbd.read_state(NAME, [], str(served), secret), "absent") == []
+
+
+@pytest.mark.parametrize("secret", ["x" * 19, "x" * 65, "x" * 20 + " ", "x" * 20 + "\n", "\u00fc" * 20])
+def test_what_is_no_secret_is_refused_and_not_shown(secret):
+    with broken_off() as caught:
+        nbd.check_secret("secret", secret)
+    assert caught.value.code == "bad_value" and secret not in str(caught.value.as_result())
+
+
+@pytest.mark.parametrize("secret", [None, "", "x" * 20, "x" * 64])
+def test_what_is_a_secret_or_none_is_taken(secret):
+    nbd.check_secret("secret", secret)
 
 
 def test_what_others_keep_beside_an_export_stays(served):
@@ -112,7 +170,7 @@ def test_a_disk_that_cannot_be_opened_gives_no_bytes(tmp_path):
 
 def test_an_export_that_does_not_start_says_what_its_program_says(served, tmp_path):
     with broken_off() as caught:
-        start(tmp_path / "refused")
+        start(tmp_path / "refused", SECRET)
     assert caught.value.code == "nbd_start" and "qemu-nbd: Address already in use" in str(caught.value)
     assert os.listdir(nbd.RUN_DIR) == []
 

@@ -150,6 +150,15 @@ def other_testbed(root, name="mine-2"):
     process(root, 90, "qemu-system-x86", "-pidfile", f"/{records}/vm/x/pid")
     process(root, 91, "qemu-nbd", "--pid-file", "/run/storlab/nbd/two.pid", "/srv/storlab/two/two.img")
     write(root, "run/storlab/nbd/two.pid", "91")
+    process(
+        root,
+        94,
+        "qemu-nbd",
+        "--object",
+        "tls-creds-psk,id=tls,endpoint=server,dir=/run/storlab/nbd/raw.tls",
+        "/srv/storlab/two/raw.img",
+    )
+    write(root, "run/storlab/nbd/raw.tls/keys.psk", "x")
     mounted(root, "/dev/sdq", "/srv/storlab/two")
     write(root, f"{records}/nfs_export.json", json.dumps({"server": {"threads": 1}, "mounted": True}))
     write(root, f"etc/exports.d/storlab-{name}.exports", "/srv/storlab/two 10.0.0.4(rw)\n")
