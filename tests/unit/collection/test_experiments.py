@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 import show_testbed
 import yaml
+from ansible_collections.storlab.testbed.plugins.module_utils.workload import profile
+from ansible_collections.storlab.testbed.plugins.module_utils.workload.sweep import expand_all
 from fixtures.compare import make_runs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -252,6 +254,38 @@ def test_e4_measures_a_database_on_a_file_system_of_the_same_disks_when_it_is_as
     small, facts = e4_afterwards(tmp_path, {**E4, "database": {"warehouses": 3, "ramp_s": 7}})
     assert small["testbed_id"] == "e4-scaled-down"
     assert (facts["database_load_warehouses"], facts["database_load_ramp_s"]) == (3, 7)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        ({}, [(1 << 20, 0), (8192, 0), (8192, 100)]),
+        ({"profiles": ["e4_max_bandwidth"]}, [(1 << 20, 0)]),
+        ({"profiles": ["e4_real_life", "e4_max_io"], "workload": {"queue_depth": 2}}, [(8192, 0), (8192, 100)]),
+    ],
+)
+def test_e4_measures_the_profiles_that_are_asked_for_in_one_go(tmp_path, asked, kept):
+    facts = ("profile", "workload", "exclude")
+    ask = [{"ansible.builtin.debug": {"msg": {name: "{{ benchmark_" + name + " }}" for name in facts}}}]
+    book = tmp_path / "book.yml"
+    book.write_text(
+        yaml.safe_dump(
+            [
+                {"import_playbook": str(BOOKS / "e4_testbed.yml")},
+                {"hosts": "target01", "gather_facts": False, "tasks": ask},
+            ]
+        )
+    )
+    rc, document, _said = show_testbed.run(
+        ROOT / "inventories" / "lab_local", "-e", json.dumps({"testbed_e4": {**E4, **asked}}), playbook=str(book)
+    )
+    assert rc == 0
+    said = document["plays"][-1]["tasks"][0]["hosts"]["target01"]["msg"]
+    shipped = profile.find(said["profile"], [str(ROOT / "roles" / "benchmark" / "files" / "profiles")], yaml.safe_load)
+    measured_with = [{**workload, **said["workload"]} for workload in shipped["workloads"]]
+    left = expand_all(measured_with, None, "workloads", said["exclude"])
+    assert [(one["block_size_bytes"], one["random_percent"]) for one in left] == kept
+    assert {one["queue_depth"] for one in left} == {asked.get("workload", {}).get("queue_depth", 32)}
 
 
 @pytest.mark.parametrize("said", [E4, {**E4, "database": False}])

@@ -43,7 +43,7 @@ def test_shipped_profile_is_complete(name):
         ("e2_block_sweep", 44),
         ("e2_numjobs", 12),
         ("e3_vmfs_rdm", 45),
-        ("e4_real_life", 1),
+        ("e4_server_side_cache", 3),
         ("e5_depth_threads", 72),
         ("e5_sequential", 2),
         ("snia_iops", 56),
@@ -68,8 +68,7 @@ def test_the_first_look_is_short():
     ("name", "words"),
     [
         ("e1_iometer_4k", "4 KiB 80 % random, 80 % read, queue depth 1, 1 worker"),
-        ("e4_real_life", "8 KiB random, 80 % read, queue depth 32, 16 workers"),
-        ("e4_max_bandwidth", "1 MiB sequential read, queue depth 32, 16 workers"),
+        ("e4_server_side_cache", "1 MiB sequential read, queue depth 32, 16 workers"),
         (
             "etcd_fsync",
             "2.25 KiB sequential write, queue depth 1, 1 worker, through the page cache, fdatasync after 1 write, fio options ioengine=sync",
