@@ -504,6 +504,9 @@ def test_a_beat_is_played_before_each_round_and_goes_with_its_first_point(base):
     for beat in filter(None, played):
         assert beat["null_iops"] > 0 and beat["memory_copy_bytes_s"] > 1e8 and "note" not in beat
     assert played[0]["started_utc"] < played[2]["started_utc"]
+    # Memory is not copied once more for the host, and the host keeps what was known first.
+    host = json.loads(Path(runner.state_dir("t", "one", base), "host.json").read_text(encoding="utf-8"))
+    assert host["memory_copy_bytes_s"] == played[0]["memory_copy_bytes_s"] != played[2]["memory_copy_bytes_s"]
 
 
 def test_no_beat_is_played_that_was_not_asked_for(base):
