@@ -5,31 +5,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import re
 import shlex
-import signal
 import subprocess
-import tempfile
-import time
 from pathlib import Path
-from typing import Protocol
 
-import yaml
+import lab_plays
+from lab_plays import PATIENCE_S
 from places import ROOT, TESTS
-from plays import outcome
 
 MACHINES = ("target01", "hypervisor01")
-# No playbook may take longer, whatever becomes of its hosts. Emulated machines are slow.
-PATIENCE_S = 1800
 WORKLOAD = {"block_size": "4k", "read_percent": 60, "queue_depth": 4, "ramp_s": 1, "runtime_s": 6}
 REPETITIONS = 2
 
 
-def inventory(name: str, folder: Path) -> dict:
-    """The lab as an inventory. folder: where its results go."""
+def inventory(name: str, folder: Path, guest: bool = False) -> dict:
+    """The lab as an inventory. folder: where its results go. guest: the datastore carries the disk of guest01 in place of a file that is measured."""
     lab = ROOT / ".cache" / "lab" / name
     here = {
         "testbed_id": name,
@@ -66,6 +57,14 @@ def inventory(name: str, folder: Path) -> dict:
         "targets": {"hosts": {"target01": None}},
         "hypervisors": {"hosts": {"hypervisor01": None}},
     }
+    if guest:
+        here["testbed"] = {
+            "disks": [{"name": "ds1", "size": "64MiB"}],
+            "datastores": [{"disk": "ds1"}],
+            "guests": [{"name": "guest01", "datastore": "ds1", "disk_size": "16MiB", "memory": "320MiB"}],
+        }
+        children["guests"] = {"hosts": {"guest01": None}}
+        children["machines"]["children"]["guests"] = None
     return {"all": {"vars": here, "children": children}}
 
 
@@ -85,83 +84,19 @@ retries = 2
 """
 
 
-@dataclasses.dataclass
-class Played:
-    returned: int | None  # None: it did not end
-    seconds: float
-    changed: int
-    failures: list
-    moments: list
-
-
-class Disturbance(Protocol):
-    """What happens beside a playbook."""
-
-    def begin(self) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-class Lab:
-    def __init__(self, name: str):
+class Lab(lab_plays.Lab):
+    def __init__(self, name: str, guest: bool = False):
         """name: of its testbed, and of its folder in .cache."""
-        self.name, self.folder = name, ROOT / ".cache" / name
-        folder = self.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self.results = folder / "results"
-        self.results.mkdir(exist_ok=True)
-        self.moments = folder / "moments"
-        (folder / "lab.yml").write_text(yaml.safe_dump(inventory(name, folder)), encoding="utf-8")
-        (folder / "ansible.cfg").write_text(CONFIGURATION, encoding="utf-8")
-
-    def play(self, *books: str, strike: Disturbance | None = None, **variables: object) -> Played:
-        """Play shipped playbooks in one go. strike: what happens meanwhile."""
-        self.moments.unlink(missing_ok=True)
-        begun = time.monotonic()
-        with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen(
-                [
-                    "ansible-playbook",
-                    "-i",
-                    str(self.folder / "lab.yml"),
-                    "-e",
-                    json.dumps(variables),
-                    *(str(ROOT / "playbooks" / f"{book}.yml") for book in books),
-                ],
-                cwd=ROOT,
-                env={
-                    **os.environ,
-                    "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
-                    "KILL_CONTROLLER_MOMENTS": str(self.moments),
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            if strike:
-                strike.begin()
-            returned = None
-            try:
-                returned = process.wait(PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            finally:
-                ended = time.monotonic()
-                if strike:
-                    strike.finish()
-            output.seek(0)
-            text = output.read().decode(errors="replace")
-        (self.folder / "plays").mkdir(exist_ok=True)
-        (self.folder / "plays" / f"{time.time_ns()}-{books[0]}.json").write_text(text, encoding="utf-8")
-        changed, failures = told(text)
-        reached = self.moments.read_text(encoding="utf-8").splitlines() if self.moments.exists() else []
-        return Played(returned, round(ended - begun, 1), changed, failures, reached)
+        folder = ROOT / ".cache" / name
+        super().__init__(name, folder, inventory(name, folder, guest), CONFIGURATION)
 
     def pid(self, machine: str) -> int:
-        [path] = Path("/run/storlab").glob(f"storlab-{self.name}-*/vm/{machine}/pid")
-        return int(path.read_text(encoding="utf-8"))
+        """0 for one that does not run."""
+        for path in Path("/run/storlab").glob(f"storlab-{self.name}-*/vm/{machine}/pid"):
+            text = path.read_text(encoding="utf-8")
+            if text.strip() and Path("/proc", text.strip()).exists():
+                return int(text)
+        return 0
 
     def network(self, *command: str) -> None:
         [name] = Path("/run/storlab").glob(f"storlab-{self.name}-*/net")
@@ -189,24 +124,3 @@ class Lab:
         if process.returncode:
             raise RuntimeError(f"{machine}: {script!r} ended with {process.returncode}: {output}")
         return output
-
-    def points(self, run: str) -> list:
-        """[(result, fio's own document)] of a run."""
-        found = []
-        for path in sorted((self.results / self.name / run / "points").glob("*/result.json")):
-            raw = path.with_name("fio.json")
-            document = raw.read_text(encoding="utf-8", errors="replace") if raw.exists() else ""
-            found.append((json.loads(path.read_text(encoding="utf-8")), document))
-        return found
-
-
-def told(text: str) -> tuple:
-    """(how many tasks changed something, failures) of what ansible-playbook printed: after each playbook a document of all so far."""
-    try:
-        stats, failures = outcome(text)
-    except ValueError:
-        return 0, [{"host": "", "task": "", "msg": text[-2000:]}]
-    failures = [
-        {**failure, "msg": str(failure["msg"]), "unreachable": bool(failure["unreachable"])} for failure in failures
-    ]
-    return sum(host["changed"] for host in stats.values()), failures

@@ -18,15 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
-
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.run import duration, preparation
 from ..windows import device_safety, install, script_text
 from ..windows import engines as windows_engines
-from ..windows.action import WindowsScripts
+from ..windows.action import WindowsScripts, lost
 
 CHUNK_BYTES = 1 << 20
 POLL_S = 2.0
@@ -482,14 +480,6 @@ class WindowsRun(WindowsScripts):
         except Exception as error:
             if not lost(error):
                 raise
-
-
-def lost(error: Exception) -> bool:
-    """Whether the connection broke. What pypsrp, pywinrm and requests say of that reaches actions as it is; the last are OSErrors."""
-    return isinstance(error, (AnsibleConnectionFailure, OSError)) or type(error).__module__.partition(".")[0] in (
-        "pypsrp",
-        "winrm",
-    )
 
 
 def _ended(status: dict[str, Any]) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.memory import Memory
@@ -56,6 +56,16 @@ def _error_of(answer: dict[str, Any]) -> str:
     return str(answer.get("msg") or (errors and errors[-1]) or "no message")
 
 
+def lost(error: Exception) -> bool:
+    """Whether the connection broke. What pypsrp, pywinrm and requests say of that reaches actions as it is; the last are OSErrors."""
+    if isinstance(error, Failure):
+        return error.code == "connection_lost"
+    return isinstance(error, (AnsibleConnectionFailure, OSError)) or type(error).__module__.partition(".")[0] in (
+        "pypsrp",
+        "winrm",
+    )
+
+
 class WindowsScripts:
     """Scripts and modules on a Windows host, for whoever has an action's _execute_module and task_vars."""
 
@@ -86,6 +96,17 @@ class WindowsScripts:
                 f"Install it: ansible-galaxy collection install {name.rpartition('.')[0]}.",
                 module=name,
             ) from None
+        except Exception as error:
+            if not lost(error):
+                raise
+            # Nobody knows whether it was carried out.
+            host = self.task_vars["inventory_hostname"]
+            raise Failure(
+                "connection_lost",
+                f"The connection to {host} broke while {name} was at work there: {str(error).rstrip('.')}.",
+                "Run again: what is there already is kept.",
+                module=name,
+            ) from error
         return answer
 
     def script(

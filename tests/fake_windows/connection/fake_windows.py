@@ -59,6 +59,12 @@ def decode(payload: str) -> tuple:
     return name, given, bool(arguments.get("_ansible_check_mode"))
 
 
+class ShellGone(Exception):
+    """What pypsrp raises of a shell that the host does not know any more. pypsrp itself need not be installed."""
+
+    __module__ = "pypsrp.exceptions"
+
+
 class Connection(ConnectionBase):
     transport = "fake_windows"
     module_implementation_preferences = (".ps1", ".exe", "")
@@ -70,14 +76,28 @@ class Connection(ConnectionBase):
     def __init__(self, *args, **kwargs):
         self._shell_type = "powershell"
         super().__init__(*args, **kwargs)
+        self._broken = None
 
     def _connect(self):
-        self._connected = True
+        """As the connection plugin psrp: what is not reached then is unreachable."""
+        if not self._connected:
+            with World(self.get_option("world")).open() as world:
+                if self._line(world).get("how") == "down" and not self._line(world)["after"]:
+                    self._line(world)["met"] = True
+                    raise AnsibleConnectionFailure("Failed to connect to the host via a stand-in for PSRP")
+            self._connected, self._broken = True, None
         return self
 
     def exec_command(self, cmd, in_data=None, sudoable=True):
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
+        # A shell that was lost never comes back; only a new connection has a new one.
+        if self._broken:
+            raise self._broken
         with World(self.get_option("world")).open() as world:
+            lost = self._lost(self._line(world))
+            if lost and not isinstance(lost, ShellGone):
+                self._broken = lost
+                raise lost
             try:
                 host = Host(world, self.get_option("host"))
                 if in_data:
@@ -90,6 +110,27 @@ class Connection(ConnectionBase):
                     json.dumps({"failed": True, "msg": f"{refused} (said by a stand-in for Windows)"}).encode(),
                     b"",
                 )
+            finally:
+                if lost:
+                    self._broken = lost
+                    raise lost
+
+    def _line(self, world: World) -> dict:
+        """What is going to become of the host's line: C(how), and C(after) how many calls more."""
+        return world.data["hosts"].get(self.get_option("host"), {}).get("line", {})
+
+    @staticmethod
+    def _lost(line: dict) -> Exception | None:
+        """How a call fails whose line breaks: C(cut) before it comes to the host, C(kill) once it has been carried out, both once, and C(down)."""
+        if not line or (line["how"] != "down" and line.get("met")):
+            return None
+        if line["after"]:
+            line["after"] -= 1
+            return None
+        line["met"] = True
+        if line["how"] == "kill":
+            return ShellGone("The shell was not found on the server (a stand-in of the tests)")
+        return ConnectionResetError(104, "Connection reset by peer (a stand-in of the tests)")
 
     @staticmethod
     def _command(host: Host, command: str) -> str:

@@ -6,46 +6,51 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import re
+from collections import Counter
 from types import SimpleNamespace
 
-import faults
+import fault_stand_ins
+import fault_suite
 import pytest
-from faults import (
-    BUILT_BEFORE,
-    EARLY,
-    ON_MACHINE,
-    STAGES,
-    TABLE,
-    Cell,
-    Suite,
-    cells,
-    codes,
-    drawn,
-    fill,
-    moment_of,
-    silent,
-    unnamed,
-)
+from fault_emulated import EARLY, ON_MACHINE, fill
+from fault_suite import BUILT_BEFORE, STAGES, Cell, Strike, Suite, cells, codes, drawn, moment_of, silent, unnamed
+from faults import EMULATED, SAMPLE, STAND_INS, TABLES, sample
+from lab_plays import Played, told
 from places import ROOT
-from small_lab import MACHINES, WORKLOAD, Played, told
+from small_lab import WORKLOAD
 
 HERE = {"machine", "link", "results_full"}
+HOSTS = ("target01", "hypervisor01", "controller01", "localhost")
+EVERY = cells(TABLES)
 
 
-def test_the_table_is_complete_and_unique():
-    names = [str(cell) for cell in cells()]
+def test_the_tables_are_complete_and_unique():
+    names = [str(cell) for cell in EVERY]
     assert len(names) == len(set(names)) >= 60
-    assert {cell.stage for cell in cells()} == set(STAGES) == set(BUILT_BEFORE)
-    assert {cell.fault for cell in cells()} == set(ON_MACHINE) | HERE
-    assert {cell.where for cell in cells()} == {*MACHINES, "controller01"}
-    assert {cell.how for cell in cells()} == {"pause", "outage", "lasting", "kill", "gone"}
-    assert {row[0] for row in TABLE} >= set(EARLY)
+    assert {cell.stage for cell in EVERY} == set(STAGES) == set(BUILT_BEFORE)
+    assert {cell.fault for cell in EVERY if cell.lab in EMULATED} == set(ON_MACHINE) | HERE
+    assert {cell.how for cell in EVERY} == {"pause", "outage", "lasting", "kill", "gone", "cut"}
+    assert {cell.fault for cell in EVERY} >= set(EARLY)
+    assert set(TABLES) == {*EMULATED, *STAND_INS}
+
+
+def test_each_host_is_in_one_lab():
+    labs = {where: {cell.lab for cell in EVERY if cell.where == where} for where in {cell.where for cell in EVERY}}
+    # The guest's lab is an emulated lab, too, with faults of its own.
+    assert labs.pop("hypervisor01") == {"emulated", "guest"}
+    assert [len(found) for found in labs.values()] == [1] * len(labs)
+
+
+def test_each_lab_knows_the_hosts_of_its_cells():
+    for name, lab in {**EMULATED, **STAND_INS}.items():
+        assert {cell.where for cell in EVERY if cell.lab == name} <= set(lab.hosts)
 
 
 def test_what_does_not_last_can_be_undone():
-    for fault, _where, hows, _stages in TABLE:
+    for fault, _where, hows, _stages in [row for name in EMULATED for row in TABLES[name]]:
         if fault in ON_MACHINE:
             _condition, strikes, undo = ON_MACHINE[fault]
             assert all(how in strikes or None in strikes for how in hows)
@@ -53,16 +58,24 @@ def test_what_does_not_last_can_be_undone():
 
 
 def test_one_seed_is_one_order_and_another_seed_another():
-    assert drawn(7) == drawn(7) != drawn(8)
-    assert sorted(map(str, drawn(7))) == sorted(map(str, cells()))
-    assert len(drawn(7, 5)) == 5
-    assert {cell.stage for cell in drawn(7, 9, ("teardown",))} == {"teardown"}
-    assert {cell.fault for cell in drawn(7, only="^benchmark fio ")} == {"fio"}
+    assert drawn(EVERY, 7) == drawn(EVERY, 7) != drawn(EVERY, 8)
+    assert sorted(map(str, drawn(EVERY, 7))) == sorted(map(str, EVERY))
+    assert len(drawn(EVERY, 7, 5)) == 5
 
 
-def test_stages_do_not_mix():
-    stages = [cell.stage for cell in drawn(7)]
-    assert len([1 for before, after in zip(stages, stages[1:]) if before != after]) == len(STAGES) - 1
+def test_labs_and_stages_do_not_mix():
+    order = [(cell.lab, cell.stage) for cell in drawn(EVERY, 7)]
+    assert len([1 for before, after in zip(order, order[1:]) if before != after]) == len(set(order)) - 1
+
+
+def test_a_sample_has_some_of_each_lab_and_nothing_that_takes_minutes():
+    assert set(fault_stand_ins.SLOW) <= {str(cell) for cell in EVERY}
+    for seed in range(50):
+        chosen = sample(EVERY, seed)
+        assert Counter(cell.lab for cell in chosen) == SAMPLE
+        assert len({str(cell) for cell in chosen}) == 12
+        assert not {str(cell) for cell in chosen} & set(fault_stand_ins.SLOW)
+    assert sample(EVERY, 1) == sample(EVERY, 1) != sample(EVERY, 2)
 
 
 MOMENTS = [
@@ -76,10 +89,10 @@ MOMENTS = [
 
 
 def test_a_fault_strikes_while_hosts_are_changed():
-    late = [moment_of(Cell("build", "machine", "target01", "kill"), MOMENTS, seed) for seed in range(200)]
-    assert set(late) == set(range(3, 11))
-    early = [moment_of(Cell("teardown", "session", "hypervisor01", "gone"), MOMENTS, seed) for seed in range(200)]
-    assert set(early) == set(range(3, 7))
+    machine = Cell("emulated", "build", "machine", "target01", "kill")
+    assert {moment_of(machine, MOMENTS, seed, EARLY) for seed in range(200)} == set(range(3, 11))
+    session = Cell("emulated", "teardown", "session", "hypervisor01", "gone")
+    assert {moment_of(session, MOMENTS, seed, EARLY) for seed in range(200)} == set(range(3, 7))
 
 
 # ---------------------------------------------------------------- wrong numbers
@@ -157,8 +170,8 @@ def test_codes_of_the_page():
 
 def test_a_failure_that_is_named_is_named():
     follows = {"host": "target01", "msg": "hypervisor01 failed, and target01 stands on it", "failure": None}
-    assert unnamed([LOST, follows], codes(PAGE)) == []
-    assert unnamed([{"host": "target01", "msg": "ssh", "unreachable": True}], codes(PAGE)) == []
+    assert unnamed([LOST, follows], codes(PAGE), HOSTS) == []
+    assert unnamed([{"host": "target01", "msg": "ssh", "unreachable": True}], codes(PAGE), HOSTS) == []
 
 
 @pytest.mark.parametrize(
@@ -172,7 +185,7 @@ def test_a_failure_that_is_named_is_named():
     ],
 )
 def test_a_failure_that_nobody_can_look_up_is_seen(failures, word):
-    assert word in " ".join(unnamed(failures, codes(PAGE)))
+    assert word in " ".join(unnamed(failures, codes(PAGE), HOSTS))
 
 
 def test_failures_are_read_from_what_ansible_prints():
@@ -191,7 +204,7 @@ def test_failures_are_read_from_what_ansible_prints():
 
 
 def test_output_that_is_no_document_is_a_failure_of_nobody():
-    assert re.search("no host", " ".join(unnamed(told("Traceback: boom")[1], codes(PAGE))))
+    assert re.search("no host", " ".join(unnamed(told("Traceback: boom")[1], codes(PAGE), HOSTS)))
 
 
 def test_filling_ends_when_nothing_is_left():
@@ -205,8 +218,16 @@ def test_filling_ends_when_nothing_is_left():
 class Lab:
     """plays: for each that is to come what it is called and (what it returns, how many tasks change something, failures)."""
 
+    hosts, repetitions = HOSTS, 2
+
     def __init__(self, *plays):
-        self.plays, self.stored = list(plays), []
+        self.plays, self.stored, self.struck_at = list(plays), [], 1.0
+
+    def moment(self, cell, moments, seed):
+        return moment_of(cell, moments, seed)
+
+    def strike(self, _cell, moment, _run):
+        return SimpleNamespace(moment=moment, struck_at=self.struck_at, error="")
 
     def play(self, *books, strike=None, **_variables):
         name, (returned, changes, failures) = self.plays.pop(0)
@@ -218,29 +239,28 @@ class Lab:
 
 
 GOOD = (0, 0, [])
-CELL = Cell("benchmark", "fio", "hypervisor01", "kill")
+CELL = Cell("emulated", "benchmark", "fio", "hypervisor01", "kill")
 
 
-def record_of(monkeypatch, lab, cell=CELL, built=True, struck=1.0):
-    monkeypatch.setattr(
-        faults,
-        "Strike",
-        lambda _lab, _cell, moment, _run: SimpleNamespace(moment=moment, struck_at=struck, error=""),
-    )
+def suite_of(lab, built=True):
     suite = Suite(lab, 7, lambda _text: None)
     suite.built, suite.undisturbed = built, {"moments": dict.fromkeys(STAGES, MOMENTS), "usual": USUAL}
-    record = suite.run(cell)
+    return suite
+
+
+def record_of(lab, cell=CELL):
+    record = suite_of(lab).run(cell)
     assert lab.plays == []
     return record
 
 
-def test_a_cell_that_comes_through(monkeypatch):
+def test_a_cell_that_comes_through():
     lab = Lab(("benchmark", GOOD), ("build", (0, 4, [])), ("build", GOOD), ("verify_results", GOOD))
     lab.stored = [point(), point()]
-    assert record_of(monkeypatch, lab)["outcome"] == "ok"
+    assert record_of(lab)["outcome"] == "ok"
 
 
-def test_a_benchmark_that_failed_is_run_once_more(monkeypatch):
+def test_a_benchmark_that_failed_is_run_once_more():
     lab = Lab(
         ("benchmark", (2, 0, [{**LOST, "failure": {"code": "run_lost"}}])),
         ("build", GOOD),
@@ -250,13 +270,13 @@ def test_a_benchmark_that_failed_is_run_once_more(monkeypatch):
         ("verify_results", GOOD),
     )
     lab.stored = [point(), point()]
-    assert record_of(monkeypatch, lab)["outcome"] == "ok"
+    assert record_of(lab)["outcome"] == "ok"
 
 
-def test_what_never_struck_is_missed(monkeypatch):
+def test_what_never_struck_is_missed():
     lab = Lab(("benchmark", GOOD), ("build", GOOD), ("build", GOOD), ("verify_results", GOOD))
-    lab.stored = [point(), point()]
-    assert record_of(monkeypatch, lab, struck=0.0)["outcome"] == "missed"
+    lab.stored, lab.struck_at = [point(), point()], 0.0
+    assert record_of(lab)["outcome"] == "missed"
 
 
 @pytest.mark.parametrize(
@@ -268,23 +288,94 @@ def test_what_never_struck_is_missed(monkeypatch):
         ([("build", GOOD), ("build", GOOD), ("verify_results", GOOD)], point(runtime_ms=36000), "36.0 s"),
     ],
 )
-def test_a_cell_that_does_not_come_through_is_seen(monkeypatch, plays, stored, word):
+def test_a_cell_that_does_not_come_through_is_seen(plays, stored, word):
     lab = Lab(("benchmark", GOOD), *plays)
     lab.stored = [stored, stored]
-    record = record_of(monkeypatch, lab)
+    record = record_of(lab)
     assert record["outcome"] == "FAILED" and word in " ".join(record["problems"])
 
 
-def test_a_build_begins_with_nothing_built(monkeypatch):
-    cell = Cell("build", "machine", "target01", "kill")
+def test_a_build_begins_with_nothing_built():
+    cell = Cell("emulated", "build", "machine", "target01", "kill")
     lab = Lab(("teardown", GOOD), ("build", (4, 0, [LOST])), ("build", GOOD), ("build", GOOD))
-    assert record_of(monkeypatch, lab, cell)["outcome"] == "ok"
+    assert record_of(lab, cell)["outcome"] == "ok"
     lab = Lab(("teardown", (2, 0, [LOST])))
-    assert record_of(monkeypatch, lab, cell)["outcome"] == "not begun"
+    assert record_of(lab, cell)["outcome"] == "not begun"
 
 
-def test_a_playbook_that_does_not_end_is_seen(monkeypatch):
-    cell = Cell("teardown", "machine", "target01", "lasting")
+def test_a_playbook_that_does_not_end_is_seen():
+    cell = Cell("emulated", "teardown", "machine", "target01", "lasting")
     lab = Lab(("teardown", (None, 0, [])), ("build", GOOD), ("build", GOOD))
-    record = record_of(monkeypatch, lab, cell)
+    record = record_of(lab, cell)
     assert record["outcome"] == "FAILED" and "did not end" in " ".join(record["problems"])
+
+
+def test_what_comes_of_cells_is_counted_said_and_written_down(monkeypatch):
+    said, kept = [], io.StringIO()
+    suite = suite_of(Lab(("teardown", (2, 0, [LOST])), ("teardown", GOOD)))
+    suite.say = said.append
+    suite.look = lambda stages: said.append(sorted(stages))
+    outcomes = iter([{"outcome": "ok", "problems": []}, {"outcome": "ok", "problems": []}, ZeroDivisionError("x")])
+
+    def comes(_cell):
+        outcome = next(outcomes)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(suite, "run", comes)
+    chosen = [
+        CELL,
+        Cell("emulated", "benchmark", "fio", "hypervisor01", "pause"),
+        Cell("emulated", "build", "x", "y", "z"),
+    ]
+    # After the last cell of a stage something is left; the second cell is the last of its stage.
+    assert fault_suite.run(suite, chosen, kept) == {"ok": 1, "FAILED": 2}
+    assert said[0] == ["benchmark", "build"]
+    records = [json.loads(line) for line in kept.getvalue().splitlines()]
+    assert [(record["cell"], record["seed"], record["outcome"]) for record in records] == [
+        ("benchmark fio hypervisor01 kill", 7, "ok"),
+        ("benchmark fio hypervisor01 pause", 7, "FAILED"),
+        ("build x y z", 7, "FAILED"),
+    ]
+    assert "verify_clean" in records[1]["problems"][0] and "ZeroDivisionError" in records[2]["problems"][0]
+
+
+# ---------------------------------------------------------------- a fault beside a playbook
+
+
+class Noted(Strike):
+    def come(self):
+        if not self.at_task():
+            return False
+        self.lab.notes.append("struck")
+        return True
+
+    def undo(self):
+        self.lab.notes.append("undone")
+
+
+def notes_of(how: str, reached: int = 5) -> tuple:
+    lab = SimpleNamespace(notes=[], outage_s=0.0, reached=lambda: reached)
+    strike = Noted(lab, Cell("emulated", "build", "machine", "target01", how), 5, "run")
+    strike.begin()
+    if reached >= 5:
+        while "struck" not in lab.notes:
+            pass
+    strike.finish()
+    assert strike.error == ""
+    return lab.notes, bool(strike.struck_at)
+
+
+@pytest.mark.parametrize("how", ["pause", "outage", "lasting"])
+def test_what_comes_back_is_undone_once(how):
+    assert notes_of(how) == (["struck", "undone"], True)
+
+
+@pytest.mark.parametrize("how", ["kill", "gone"])
+def test_what_does_not_come_back_is_left(how):
+    assert notes_of(how) == (["struck"], True)
+
+
+def test_what_comes_too_late_never_strikes():
+    assert notes_of("lasting", reached=4) == ([], False)

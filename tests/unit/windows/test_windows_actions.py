@@ -12,7 +12,7 @@ from pathlib import Path
 
 import actions
 import pytest
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.storlab.testbed.plugins.action import (
     win_datastore,
     win_iscsi_session,
@@ -751,3 +751,37 @@ def test_two_sessions_to_one_target_are_two_lines(built):
     after = built.run("client", win_state)["storage_state"]["initiator"]
     assert [line for line in after if line not in before] == [f"session another with {IQN}"]
     assert f"session {key} with {IQN}" in before
+
+
+class PsrpError(Exception):
+    """What pypsrp raises is no error of Ansible's."""
+
+    __module__ = "pypsrp.exceptions"
+
+
+def answered(loss: Exception, module=win_state) -> dict:
+    """What a task answers in which a call ends with this error."""
+    action = actions.make(module, {"testbed_id": "t1"}, windows=True)
+
+    def lost(**_given):
+        raise loss
+
+    action._execute_module = lost
+    return action.run(task_vars={"inventory_hostname": "client"})
+
+
+@pytest.mark.parametrize("loss", [ConnectionResetError(104, "reset by peer"), PsrpError("no such shell")])
+def test_a_connection_that_broke_in_a_call_is_named_with_its_host(loss):
+    result = answered(loss)
+    assert code(result) == "connection_lost"
+    assert "client" in result["msg"] and str(loss) in result["msg"]
+
+
+def test_a_host_that_is_not_reached_is_left_to_ansible_to_name():
+    with pytest.raises(AnsibleConnectionFailure):
+        answered(AnsibleConnectionFailure("no route"))
+
+
+def test_a_mistake_is_no_lost_connection():
+    with pytest.raises(ZeroDivisionError):
+        answered(ZeroDivisionError("a mistake"))
