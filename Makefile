@@ -126,7 +126,7 @@ interrupted: setup-tools ## Kill the controller before and after every task of b
 
 # CELLS=number takes as many of the cells.
 .PHONY: faults
-faults: setup-test ## Stop, kill, cut off, fill and set the parts of an embedded lab while it is built, measured and removed (hours); SEED=number CELLS=number
+faults: setup-test ## Stop, kill, cut off, fill and set parts of embedded labs, of stand-ins and of this machine while they are built, measured and removed (hours); SEED=number CELLS=number
 	nice $(AS_ROOT) python tests/faults.py --seed $(SEED) $(if $(CELLS),--cells $(CELLS))
 
 .PHONY: soak

@@ -203,7 +203,7 @@ class Lab(small_lab.Lab):
     """Up for all cells."""
 
     hosts = (*small_lab.MACHINES, "controller01", "localhost")
-    repetitions, outage_s, measurer = small_lab.REPETITIONS, 30.0, "hypervisor01"
+    outage_s, measurer = 30.0, "hypervisor01"
 
     def __init__(self, keep: bool = False, name: str = "faults", guest: bool = False):
         """keep: leave it up, for the next time."""

@@ -46,12 +46,12 @@ WINDOWS_TABLE = (
 ESXI_TABLE = (
     ("vsphere_session", "esxi01", ("gone",), ALL),
     ("vsphere", "esxi01", ("kill", "pause", "outage", "lasting"), ALL),
+    ("tgtd", "store01", ("pause", "kill", "lasting"), CHANGED),
+    ("target", "store01", ("gone",), CHANGED),
 )
 HERE_TABLE = (
     ("fio", "here01", ("pause", "kill", "lasting"), MEASURED),
     ("supervisor", "here01", ("pause", "kill", "lasting"), MEASURED),
-    ("tgtd", "here01", ("pause", "kill", "lasting"), CHANGED),
-    ("target", "here01", ("gone",), CHANGED),
     ("results_full", "here01", ("outage",), MEASURED),
     ("results_full", "here01", ("lasting",), ALL),
 )
@@ -75,7 +75,7 @@ stdout_callback = ansible.posix.json
 
 class StandIn(lab_plays.Lab):
     hosts: tuple
-    repetitions, outage_s = REPETITIONS, 30.0
+    outage_s = 30.0
     striking: type[fault_suite.Strike]
 
     def __init__(self, folder: Path, variables: dict, groups: dict):
@@ -203,15 +203,21 @@ class HereStrike(fault_suite.Strike):
         if self.cell.fault == "results_full":
             fill(self.lab.results / "full")
             return True
+        if self.cell.fault == "target":
+            return self.until(self._delete_target)
         self.pids: list = []
         if not self.until(self._find):
             return False
-        if self.cell.fault == "target":
-            # All initiators are sent away, and the target is gone.
-            self.lab.tgtadm("--mode", "target", "--op", "delete", "--force", "--tid", "1")
-        else:
-            self._signal(signal.SIGKILL if self.cell.how == "kill" else signal.SIGSTOP)
+        self._signal(signal.SIGKILL if self.cell.how == "kill" else signal.SIGSTOP)
         return True
+
+    def _delete_target(self) -> bool:
+        """As soon as there is one; whoever is logged in is sent away."""
+        delete = ["--mode", "target", "--op", "delete", "--force", "--tid", "1"]
+        done = subprocess.run(
+            ["tgtadm", "-C", str(self.lab.control), "--lld", "iscsi", *delete], check=False, capture_output=True
+        )
+        return done.returncode == 0
 
     def undo(self) -> None:
         if self.cell.fault == "results_full":
@@ -234,7 +240,8 @@ class HereStrike(fault_suite.Strike):
             state = json.loads((self.lab.run_folder(self.run_id) / "state.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             return False
-        return state.get("phase") == "measure"
+        # fio begins a moment later; what is stopped before has only not begun.
+        return state.get("phase") == "measure" and any(map(has_read, self.lab.processes("fio", self.run_id)))
 
 
 def began(pid: int) -> str:
@@ -246,15 +253,24 @@ def began(pid: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
+def has_read(pid: int) -> bool:
+    """Whether a process has read from a device."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(line.startswith("read_bytes: ") and line != "read_bytes: 0" for line in lines)
+
+
 class Here(StandIn):
-    """This machine exports a RAM disk of its own in a network of its own, and measures another one."""
+    """This machine measures a RAM disk of its own."""
 
     hosts = ("here01", "localhost")
     machine = "here01"
     address = "198.51.100.1"
     striking: type[fault_suite.Strike] = HereStrike
 
-    def __init__(self, folder: Path, disks: tuple = (), variables: dict | None = None, groups: dict | None = None):
+    def __init__(self, folder: Path, disks: tuple = (), groups: dict | None = None):
         with socket.create_server(("127.0.0.1", 0)) as probe:
             # tgtd's own socket has this number in its name, and tgtd knows none above 32767.
             self.control = probe.getsockname()[1] % 32768
@@ -268,8 +284,7 @@ class Here(StandIn):
             "benchmark_beat": False,
             "benchmark_networks": [],
             # Others work on this machine, too.
-            "testbed_verify_ignore": ["^(?!.*(/storlab/|storlab-){{ testbed_id }})"],
-            **(variables or {}),
+            "testbed_verify_ignore": ["^(?!.*{{ testbed_id }})"],
         }
         targets = {"targets": {"hosts": {self.machine: {"testbed_address": self.address}}}}
         super().__init__(folder, here, {**targets, **(groups or {})})
@@ -291,28 +306,24 @@ class Here(StandIn):
         self.open.callback(self.network.kill)
         assert self.network.stdout and self.network.stdout.readline() == "ready\n"
         self.prefix = ("nsenter", f"--net=/proc/{self.network.pid}/ns/net")
-        self.open.callback(self._leave)
         return self
 
-    def _leave(self) -> None:
+    def __exit__(self, *exception: Any) -> None:
         """Where a cell failed, this machine keeps nothing of it."""
-        if (Path("/run/storlab") / self.name).exists():
-            left = self.play("teardown")
-            if left.returned:
+        with self.open:
+            left = self.play("teardown") if (Path("/run/storlab") / self.name).exists() else None
+            if left and left.returned:
                 raise RuntimeError(f"The testbed {self.name} does not go from this machine: {left.failures}")
-
-    def tgtadm(self, *arguments: str) -> None:
-        subprocess.run(["tgtadm", "-C", str(self.control), "--lld", "iscsi", *arguments], check=True)
 
     def run_folder(self, run: str) -> Path:
         return Path("/run/storlab") / self.name / "bench" / run
 
     def processes(self, kind: str, run: str) -> list:
-        """Pids of what the testbed itself started: tgtd, the supervisor of a run, or its fio. Before its target is there, no tgtd is told of."""
-        if kind in ("tgtd", "target"):
+        """Pids of what the testbed itself started: tgtd, the supervisor of a run, or its fio."""
+        if kind == "tgtd":
             path = Path("/run/storlab") / self.name / "tgtd.pid"
-            served = Path("/run/storlab") / self.name / "tgt_target.json"
-            return [int(path.read_text(encoding="utf-8"))] if path.exists() and served.exists() else []
+            text = path.read_text(encoding="utf-8").strip() if path.exists() else ""
+            return [int(text)] if text else []
         folder = self.run_folder(run)
         if kind == "supervisor":
             path = folder / "supervisor.json"
@@ -328,9 +339,11 @@ class Here(StandIn):
 # ---------------------------------------------------------------- ESXi
 
 
-class VsphereStrike(fault_suite.Strike):
+class EsxiStrike(HereStrike):
     def come(self) -> bool:
         how = self.cell.how
+        if self.cell.where == self.lab.machine:
+            return super().come()
         if not self.at_task():
             return False
         if self.cell.fault == "vsphere_session":
@@ -344,7 +357,10 @@ class VsphereStrike(fault_suite.Strike):
         return True
 
     def undo(self) -> None:
-        self.lab.order("clear")
+        if self.cell.where == self.lab.machine:
+            super().undo()
+        else:
+            self.lab.order("clear")
 
     def _end_sessions(self) -> bool:
         """As an administrator does: every session but one's own, as soon as there is one."""
@@ -376,11 +392,11 @@ PASSWORD = "sl-esxsim-pw-1616"
 
 
 class Esxi(Here):
-    """The RAM disk that this machine exports carries the datastore of a simulated ESXi host."""
+    """A RAM disk that this machine exports in a network of its own carries the datastore of a simulated ESXi host."""
 
     hosts = ("store01", "esxi01", "localhost")
     machine, address = "store01", "198.51.100.2"
-    striking = VsphereStrike
+    striking = EsxiStrike
 
     def __init__(self, folder: Path):
         # Its address is known when it has been started.
@@ -388,8 +404,8 @@ class Esxi(Here):
         super().__init__(
             folder,
             ({"name": "ds1", "size": "96MiB"},),
-            {"testbed_esxi": login},
-            {"hypervisors": {"hosts": {"esxi01": None}}},
+            # None of its own I/O is measured, so it is only asked for all that it counted.
+            {"hypervisors": {"hosts": {"esxi01": {"testbed_esxi": login, "testbed_counters": "recorded"}}}},
         )
 
     def __enter__(self) -> Any:
@@ -420,16 +436,14 @@ class Esxi(Here):
         ).stdout
 
     def moment(self, cell: Cell, moments: list, seed: int) -> int:
-        """A benchmark asks the host for its counters only, several times."""
-        if cell.stage != "benchmark":
-            return super().moment(cell, moments, seed)
+        """One of the tasks that speak with the host, which a benchmark asks for its counters only. What a teardown removes is hit before that."""
         names = [line.split(" ", 2)[2] for line in moments if line.startswith("before ")]
-        asking = [
-            number
-            for number, name in enumerate(names, start=1)
-            if "ounters of the host" in name or "ESXi host counted" in name
-        ]
-        return random.Random(f"{seed} {cell}").choice(asking)  # noqa: S311 no secret
+        if cell.where == self.machine:
+            last = names.index("storlab.testbed.iscsi_target : Targets of a Linux host") + 1
+            return min(last, super().moment(cell, moments, seed))
+        said = "Counters of the host" if cell.stage == "benchmark" else "ESXi host"
+        speaking = [number for number, name in enumerate(names, start=1) if said in name]
+        return random.Random(f"{seed} {cell}").choice(speaking)  # noqa: S311 no secret
 
     def inside(self, work: Callable[[], Any]) -> Any:
         """What work() returns in the lab's network: a thread of its own enters it."""

@@ -251,10 +251,11 @@ class Suite:
             moments[stage] = played.moments
             self.say(f"undisturbed {stage}: {played.seconds:.0f} s")
         results = [result for result, _raw in self.lab.points(run)]
-        if [result["status"] for result in results] != ["measured"] * self.lab.repetitions:
-            raise RuntimeError(f"undisturbed, points fail: {results}")
+        if not results or {result["status"] for result in results} != {"measured"}:
+            raise RuntimeError(f"undisturbed, points fail: {self.statuses(run)}")
         self.undisturbed = {
             "moments": moments,
+            "points": len(results),
             "usual": {
                 "iops": statistics.median(result["total"]["iops"] for result in results),
                 "flags": sorted({flag for result in results for flag in result["flags"]}),
@@ -305,12 +306,12 @@ class Suite:
         if cell.stage == "benchmark":
             problems += self.numbers(run)
             record["points"] = self.statuses(run)
-            if played.returned or len(record["points"]) < self.lab.repetitions:
+            if played.returned or len(record["points"]) < self.undisturbed["points"]:
                 again = self.lab.play("benchmark", **variables)
                 record["again"] = self.statuses(run)
                 if (
                     again.returned
-                    or [point["status"] for point in record["again"]] != ["measured"] * self.lab.repetitions
+                    or [point["status"] for point in record["again"]] != ["measured"] * self.undisturbed["points"]
                 ):
                     problems.append(f"once more: {again.returned} {record['again']} {again.failures}")
                 problems += self.numbers(run)

@@ -17,6 +17,7 @@ MACHINE_WIDE = {
     "test_device_guard",
     "test_device_instances",
     "test_examples",
+    "test_faults",
     "test_lost_records",
     "test_many_hosts",
     "test_observer_of_a_device",

@@ -218,7 +218,7 @@ def test_filling_ends_when_nothing_is_left():
 class Lab:
     """plays: for each that is to come what it is called and (what it returns, how many tasks change something, failures)."""
 
-    hosts, repetitions = HOSTS, 2
+    hosts = HOSTS
 
     def __init__(self, *plays):
         self.plays, self.stored, self.struck_at = list(plays), [], 1.0
@@ -244,7 +244,7 @@ CELL = Cell("emulated", "benchmark", "fio", "hypervisor01", "kill")
 
 def suite_of(lab, built=True):
     suite = Suite(lab, 7, lambda _text: None)
-    suite.built, suite.undisturbed = built, {"moments": dict.fromkeys(STAGES, MOMENTS), "usual": USUAL}
+    suite.built, suite.undisturbed = built, {"moments": dict.fromkeys(STAGES, MOMENTS), "points": 2, "usual": USUAL}
     return suite
 
 
