@@ -52,10 +52,14 @@ def append(testbed_dir: str, event: str, **details: Any) -> None:
         if head and not (last and (_digest(last) == head["sha256"] or _number(last) == head["number"] + 1)):
             line["lost"] = head
         content = json.dumps(line, sort_keys=True, separators=(",", ":")).encode()
-        handle.write(content + b"\n")
-        handle.flush()
-        os.fsync(handle.fileno())
-        write_json(os.path.join(testbed_dir, HEAD), {"number": number, "sha256": _digest(content)})
+        try:
+            _write(handle.fileno(), content + b"\n")
+            os.fsync(handle.fileno())
+            write_json(os.path.join(testbed_dir, HEAD), {"number": number, "sha256": _digest(content)})
+        except OSError:
+            # Where a disk is full, a line may find room that the head does not. The head would be behind by as many lines as are tried.
+            handle.truncate(end)
+            raise
 
 
 def read(testbed_dir: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -157,6 +161,12 @@ def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> I
             yield {"file": name, "reason": f"{reason}, by the ledger"}
     for name in sorted(set(kept) - set(expected)):
         yield {"file": name, "reason": "the ledger does not know it"}
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    """Without a buffer, whose rest would be written when the file is closed."""
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def _finding(number: int, reason: str) -> dict[str, Any]:

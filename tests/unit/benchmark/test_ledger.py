@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -107,6 +108,34 @@ def test_a_ledger_that_went_on_after_lines_were_removed_tells_it(run):
     ledger.append(str(run.parent), "built")
     reasons = {finding["reason"] for finding in findings(run)}
     assert "lines before it were gone when it was written" in reasons
+
+
+@pytest.mark.parametrize("full", ["ledger.jsonl", "ledger.head"])
+def test_lines_that_a_full_disk_did_not_keep_are_not_there_and_break_nothing(run, monkeypatch, full):
+    """Of a full file system a line may still find room that the head beside it does not, or a part of a line."""
+
+    def head(*_given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def line(number, content):
+        if room:
+            return write(number, content[: room.pop()])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    whole, write = lines(run), os.write
+    with monkeypatch.context() as patch:
+        if full == "ledger.head":
+            patch.setattr(ledger, "write_json", head)
+        else:
+            patch.setattr(ledger.os, "write", line)
+        for left in (20, 7):
+            room = [left]
+            with pytest.raises(OSError, match="No space"):
+                ledger.append(str(run.parent), "fault", host="target01")
+    assert lines(run) == whole
+    ledger.append(str(run.parent), "built")
+    assert len(lines(run)) == len(whole) + 1
+    assert findings(run) == []
 
 
 def test_every_file_of_the_run_that_is_not_as_it_was_written_is_found(run):
