@@ -824,6 +824,21 @@ def measuring(base):
     until(lambda: (runner.status("t", "one", base)["state"] or {}).get("iops"))
 
 
+def test_an_engine_that_ended_in_time_is_not_late_because_nobody_looked(base):
+    """The supervisor is stopped from before the end of fio until after the time by which fio had to end."""
+    plan = make_plan(CEILING, workloads=({"runtime_s": 1, "rate_iops": 500},), grace_s=1)
+    started = runner.start(plan, base)
+    until(lambda: engine_processes(started["state_dir"]))
+    os.kill(started["pid"], signal.SIGSTOP)
+    begun = time.monotonic()
+    until(lambda: not engine_processes(started["state_dir"]))
+    time.sleep(max(0.0, begun + 3 - time.monotonic()))
+    os.kill(started["pid"], signal.SIGCONT)
+    finished(base)
+    noted = meta(base, plan["points"][0]["point_id"])
+    assert (noted["failures"], noted["exit_code"]) == ([], 0)
+
+
 @pytest.mark.parametrize(("runtime_s", "stopped_s"), [(6, 3), (4, 9)])
 def test_a_stopped_engine_is_no_measurement(base, runtime_s, stopped_s):
     plan = make_plan(CEILING, workloads=({"runtime_s": runtime_s, "rate_iops": 500},))

@@ -693,8 +693,10 @@ class Supervisor:
                 )
                 tick_s = max(tick_s + STATE_INTERVAL_S, elapsed)
             if elapsed > deadline_s or self.stopping:
+                # Where this process stood still itself, fio may have ended long ago.
+                late = elapsed > deadline_s and process.poll() is None
                 _end_group(process)
-                return bool(elapsed > deadline_s)
+                return late
             wait_s = min(tick_s - elapsed, meter.next_s(), deadline_s - elapsed)
             if select.select([pipe], [], [], max(wait_s, 0))[0]:
                 chunk = os.read(pipe, 65536)
