@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters beside one run of the engine, cut to the time that the engine measures, and the series of a point."""
+"""Counters beside one run of the engine, cut to the time that the engine measures, and the series of a point.
+
+Nobody tells when the engine begins to measure. It does so at the earliest when the ramp is over since its start, and at the latest so long before its
+end as it measures. So it surely measures from its end less the run time until its start plus ramp and run time, which is known when it has ended.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ from typing import Any
 
 from . import counters
 
-# How long an engine may take from its start to its first I/O, so that nothing before that is taken for measured time.
+# The first reading after the ramp, by when an engine on a machine with time has begun its I/O.
 SETTLE_S = 0.5
 # Too short an interval says nothing where the kernel counts processor time in hundredths of a second.
 LEAST_INTERVAL_S = 0.2
-# The device is read so often just after the ramp, because nobody tells when exactly the engine began to count.
+# The device is read so often just after the ramp, because nobody tells when exactly the engine began to count. All is read so long after the first
+# reading, and after twice that time again and again, for an engine that began late.
 EDGE_S = 0.1
 # A reading that is asked for at a time comes a little later.
 EARLY_S = 0.03
@@ -45,13 +50,19 @@ class Meter:
         self.layers = layers or {}
         self.device, self.ramp_s, self.runtime_s = device, ramp_s, runtime_s
         self.begun = time.monotonic()
-        self.first: dict[str, Any] | None = None
+        self.ended_s = float("inf")
+        # Readings after the ramp from which on the engine may surely measure.
+        self.firsts: list[dict[str, Any]] = []
         self.last: dict[str, Any] | None = None
         self.inside = (ramp_s + SETTLE_S, float("inf"))
         due = []
         if runtime_s is not None:
             self.inside = (ramp_s + min(SETTLE_S, runtime_s / 4), ramp_s + runtime_s)
             due = [self.inside[0], self.inside[1] - EARLY_S]
+            late_s = EDGE_S
+            while self.inside[0] + late_s < self.inside[1]:
+                due.append(self.inside[0] + late_s)
+                late_s *= 2
         edges = [ramp_s - EARLY_S, *(ramp_s + EDGE_S * step for step in range(1, 11))] if device and ramp_s else []
         self.due = sorted([(moment, True) for moment in due] + [(moment, False) for moment in edges])
         before = counters.device_counts(device) if device else None
@@ -71,7 +82,9 @@ class Meter:
         while self.due and self.due[0][0] <= self.elapsed_s():
             whole = self.due.pop(0)[1] or whole or False
         if whole:
-            self.sample(pid)
+            reading = self.sample(pid)
+            if reading is self.last and reading is not self.firsts[-1]:
+                self.firsts.append(reading)
         elif whole is False:
             begun = self.elapsed_s()
             # Only a device is read at the edges of the ramp.
@@ -82,8 +95,18 @@ class Meter:
         begun, ended = reading["monotonic_s"] - self.begun, self.elapsed_s()
         self._count(reading.get("device"), begun)
         if self.inside[0] <= begun and ended <= self.inside[1] and "engine_ticks" in reading:
-            self.first, self.last = self.first or reading, reading
+            self.firsts, self.last = self.firsts or [reading], reading
         return reading
+
+    def end(self) -> None:
+        """The engine has just ended."""
+        self.ended_s = self.elapsed_s()
+
+    @property
+    def first(self) -> dict[str, Any] | None:
+        """The first reading in which the engine surely measures. Nothing tells of one that ends after an amount of I/O."""
+        surely_s = 0.0 if self.runtime_s is None else self.ended_s - self.runtime_s
+        return next((reading for reading in self.firsts if reading["monotonic_s"] - self.begun >= surely_s), None)
 
     def _count(self, device: dict[str, Any] | None, begun: float) -> None:
         if device and self.counts:
@@ -91,30 +114,32 @@ class Meter:
 
     def span_unix_s(self) -> tuple[float, float] | None:
         """(begin, end) of what ``changed`` is of, in seconds since 1970; other hosts' counters are cut to it."""
-        return None if self.first is None or self.last is None else (self.first["unix_s"], self.last["unix_s"])
+        first = self.first
+        return None if first is None or self.last is None else (first["unix_s"], self.last["unix_s"])
 
     def changed(self) -> dict[str, Any] | None:
-        """What the host counted in measured time, as a difference of two samples; None when it was too short to say."""
-        if self.first is None or self.last is None:
+        """What the host counted in measured time, as a difference of two samples; None when it was too short to say. Call end() before."""
+        first = self.first
+        if first is None or self.last is None:
             return None
-        if self.last["monotonic_s"] - self.first["monotonic_s"] < LEAST_INTERVAL_S:
+        if self.last["monotonic_s"] - first["monotonic_s"] < LEAST_INTERVAL_S:
             return None
-        return counters.difference(self.first, self.last)
+        return counters.difference(first, self.last)
 
     def device_seen(self) -> dict[str, Any] | None:
-        """{least, most}: between what bounds the device's counts of the measured time lie. Call it when the engine has just ended.
+        """{least, most}: between what bounds the device's counts of the measured time lie. Call it just after end().
 
         Without a ramp that is all since the start, exactly. With one, the engine began to count at the earliest when the ramp was over since
         its start, and at the latest so long before its end as it measured.
         """
-        after, ended_s = counters.device_counts(self.device) if self.device else None, self.elapsed_s()
+        after = counters.device_counts(self.device) if self.device else None
         if not after or not self.counts:
             return None
         earliest = latest = self.counts[0][2]
         if self.ramp_s:
             if self.runtime_s is None:
                 return None
-            later = [counts for begun, _ended, counts in self.counts if begun >= ended_s - self.runtime_s]
+            later = [counts for begun, _ended, counts in self.counts if begun >= self.ended_s - self.runtime_s]
             earliest = [counts for _begun, ended, counts in self.counts if ended <= self.ramp_s][-1]
             latest = later[0] if later else after["counts"]
         return {"least": _between(latest, after["counts"]), "most": _between(earliest, after["counts"])}

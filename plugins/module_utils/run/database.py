@@ -204,6 +204,7 @@ def _driven(
                 time.sleep(min(POLL_S, meter.next_s()))
         finally:
             _end(driver)
+            meter.end()
     meta.update(started_utc=utc(begun_unix_s), finished_utc=utc(time.time()))
     if abs(time.time() - begun_unix_s - (time.monotonic() - begun_s)) > STEPPED_S:
         failures.append({"code": "clock_stepped", "message": "The host's clock was set while the point was measured."})

@@ -640,6 +640,7 @@ class Supervisor:
                 preexec_fn=self._die_with_me,
             )
         timed_out = self._watch(process, meter, (ramp_s, runtime_s), phase, series)
+        meter.end()
         seen, ended = meter.device_seen(), time.monotonic()
         if os.path.getsize(os.path.join(folder, "stderr.txt")) == 0:
             os.unlink(os.path.join(folder, "stderr.txt"))

@@ -56,6 +56,7 @@ def run(host, meter, seconds):
             meter.sample(1)
             tick += 1
         host.now += max(min(tick - meter.elapsed_s(), meter.next_s(), seconds - meter.elapsed_s()), 1e-6)
+    meter.end()
 
 
 def test_the_interval_is_inside_the_measured_time(host):
@@ -66,6 +67,34 @@ def test_the_interval_is_inside_the_measured_time(host):
     assert meter.last["monotonic_s"] - 50 == pytest.approx(6, abs=0.05)
     assert meter.last["monotonic_s"] - 50 <= 6
     assert changed["monotonic_s"] == pytest.approx(3.5, abs=0.05)
+
+
+def test_what_precedes_a_late_start_is_not_counted(host):
+    """On a busy machine fio began to count only 1.7 s after it had to: from 3.7 to 7.7 s. In all that is counted the device does its 10 reads a second."""
+    host.from_s = 3.7
+    meter = metering.Meter("1:1", 2, 4)
+    run(host, meter, 7.8)
+    assert 3.8 <= meter.first["monotonic_s"] - 50 < meter.last["monotonic_s"] - 50 <= 6
+    changed = meter.changed()
+    assert changed["monotonic_s"] >= 1.5
+    assert meter.span_unix_s() == (meter.first["unix_s"], meter.last["unix_s"])
+    device = metering.counters.figures_of(changed)["device"]
+    assert device["read"]["ios"] / changed["monotonic_s"] == pytest.approx(10, rel=0.1)
+
+
+@pytest.mark.parametrize("from_s", [0.85, 1.2, 5])
+def test_nothing_is_counted_of_a_point_that_was_measured_later_than_anybody_thought(host, from_s):
+    host.from_s = from_s
+    meter = metering.Meter("1:1", 0, 1)
+    run(host, meter, from_s + 1.02)
+    assert meter.changed() is None
+
+
+def test_few_readings_are_kept_of_a_long_point(host):
+    meter = metering.Meter("1:1", 2, 3600)
+    run(host, meter, 3602.3)
+    assert len(meter.firsts) < 20
+    assert meter.changed()["monotonic_s"] == pytest.approx(3599.5, abs=0.05)
 
 
 def test_devices_of_other_layers_count_in_the_same_seconds(host):
