@@ -12,6 +12,7 @@ Each lab is kept up for all of its cells. What came of each cell is a line of .c
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import itertools
 import random
 import re
@@ -19,6 +20,7 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from typing import TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -37,7 +39,9 @@ TABLES = {
 EMULATED = {"emulated": fault_emulated.Lab, "guest": fault_emulated.GuestLab}
 STAND_INS = {"windows": fault_stand_ins.Windows, "esxi": fault_stand_ins.Esxi, "here": fault_stand_ins.Here}
 # What `make test` takes of the quick cells: so many of each lab, by what a cell takes there.
-SAMPLE = {"windows": 5, "esxi": 2, "here": 5}
+SAMPLE = {"windows": 7, "esxi": 2, "here": 3}
+# Beyond any time of a point there.
+SAMPLE_OUTAGE_S = 12.0
 
 
 def sample(every: list, seed: int) -> list:
@@ -51,6 +55,22 @@ def sample(every: list, seed: int) -> list:
     return fault_suite.drawn(chosen, seed)
 
 
+def of_lab(name: str, chosen: list, given: argparse.Namespace, kept: TextIO) -> dict:
+    """Take cells of one lab; how many ended how."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        lab = EMULATED[name](given.keep) if name in EMULATED else STAND_INS[name](Path(folder))
+        if given.sample:
+            lab.outage_s = SAMPLE_OUTAGE_S
+        with lab:
+            return fault_suite.run(fault_suite.Suite(lab, given.seed, say), chosen, kept)
+
+
+def say(text: str) -> None:
+    """In one piece, as labs may speak at the same time."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Faults while build, benchmark and teardown run.")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
@@ -59,6 +79,7 @@ def main() -> int:
     parser.add_argument("--stage", choices=fault_suite.STAGES, action="append", help="only these")
     parser.add_argument("--only", default="", help="a regular expression for the names of cells, as --list shows them")
     parser.add_argument("--sample", action="store_true", help="only as many as `make test` takes")
+    parser.add_argument("--together", action="store_true", help="all labs at the same time, as a sample takes them")
     parser.add_argument("--list", action="store_true", help="show the cells in their order, and do nothing")
     parser.add_argument("--keep", action="store_true", help="leave emulated labs up, for the next call with --keep")
     given = parser.parse_args()
@@ -75,14 +96,15 @@ def main() -> int:
         print(*chosen, sep="\n")
         return 0
     counts: Counter = Counter()
+    groups = [(name, list(group)) for name, group in itertools.groupby(chosen, key=lambda cell: cell.lab)]
     (ROOT / ".cache").mkdir(exist_ok=True)
-    with open(ROOT / ".cache" / "fault_cells.jsonl", "a", encoding="utf-8") as kept:
-        for name, group in itertools.groupby(chosen, key=lambda cell: cell.lab):
-            with tempfile.TemporaryDirectory(prefix="faults-") as folder:
-                lab = EMULATED[name](given.keep) if name in EMULATED else STAND_INS[name](Path(folder))
-                with lab:
-                    suite = fault_suite.Suite(lab, given.seed, lambda text: print(text, flush=True))
-                    counts.update(fault_suite.run(suite, list(group), kept))
+    with (
+        open(ROOT / ".cache" / "fault_cells.jsonl", "a", encoding="utf-8") as kept,
+        # Much of a cell is waiting for what is gone to come back.
+        concurrent.futures.ThreadPoolExecutor(len(groups) if given.sample or given.together else 1) as labs,
+    ):
+        for count in labs.map(lambda group: of_lab(*group, given, kept), groups):
+            counts.update(count)
     print(f"{dict(counts)} (seed {given.seed})")
     # Where nothing struck, nothing was tried.
     return 0 if counts["ok"] and set(counts) <= {"ok", "missed"} else 1

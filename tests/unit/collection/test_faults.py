@@ -145,6 +145,14 @@ def test_a_wrong_number_is_seen(wrong, word):
     assert problems and word in " ".join(problems)
 
 
+def test_one_late_answer_of_a_trial_is_no_wrong_number():
+    """docs/results.md: of a run of less than 6 s only a standstill of the whole run fails."""
+    result, text = point(runtime_ms=3003, ios=3000, longest_ns=2.5e9)
+    asked = {**result, "workload": {**result["workload"], "runtime_s": 3}}
+    assert silent([(asked, text)], USUAL) == []
+    assert "an I/O took 3.1 s" in str(silent([(asked, point(3003, 3000, longest_ns=3.1e9)[1])], USUAL))
+
+
 @pytest.mark.parametrize(
     "told_of", [{"flags": ["clock_stepped"]}, {"status": "failed", "failures": [{"code": "too_long"}]}]
 )
@@ -271,6 +279,71 @@ def test_a_benchmark_that_failed_is_run_once_more():
     )
     lab.stored = [point(), point()]
     assert record_of(lab)["outcome"] == "ok"
+
+
+def failed(*codes: str) -> tuple:
+    result, text = point()
+    return {**result, "status": "failed", "failures": [{"code": code} for code in codes]}, text
+
+
+@pytest.mark.parametrize(
+    ("second", "tries", "outcome"),
+    [
+        (failed("stalled"), 3, "FAILED"),
+        (failed("too_long", "stalled"), 3, "FAILED"),
+        (failed("engine_failed"), 1, "FAILED"),
+        (failed("stalled", "engine_failed"), 1, "FAILED"),
+        (point(), 1, "ok"),
+    ],
+)
+def test_a_busy_machine_is_given_time_and_nothing_else_is(second, tries, outcome):
+    lost = (2, 0, [{**LOST, "failure": {"code": "run_lost"}}])
+    lab = Lab(
+        ("benchmark", lost),
+        *[("build", GOOD)] * 2,
+        ("verify_results", GOOD),
+        *[("benchmark", GOOD)] * tries,
+        ("verify_results", GOOD),
+    )
+    lab.stored = [point(), second]
+    assert record_of(lab)["outcome"] == outcome
+
+
+def looked(tmp_path, *plays, stored=(), stages=("benchmark",)):
+    """What is known of undisturbed playbooks. stored: of the run after each benchmark."""
+    lab = Lab(*plays)
+    lab.folder, kept = tmp_path, list(stored)
+    play = lab.play
+
+    def play_and_store(*books, **given):
+        if books[0] == "benchmark":
+            lab.stored = kept.pop(0)
+        return play(*books, **given)
+
+    lab.play = play_and_store
+    suite = Suite(lab, 7, lambda _text: None)
+    suite.look(set(stages))
+    assert lab.plays == []
+    return suite
+
+
+def test_what_is_usual_is_measured_undisturbed(tmp_path):
+    suite = looked(tmp_path, ("build", GOOD), ("benchmark", GOOD), stored=[[point(), point()]])
+    assert suite.undisturbed["points"] == 2 and suite.undisturbed["usual"]["iops"] == pytest.approx(1000, rel=0.01)
+    assert set(suite.undisturbed["moments"]) == {"build", "benchmark"} and suite.built
+
+
+def test_nothing_is_measured_where_no_benchmark_is_disturbed(tmp_path):
+    suite = looked(tmp_path, ("build", GOOD), ("teardown", GOOD), stages=("teardown",))
+    assert set(suite.undisturbed["moments"]) == {"build", "teardown"} and not suite.built
+
+
+def test_what_is_usual_is_not_what_a_busy_machine_did(tmp_path):
+    lost = ("benchmark", (2, 0, [{**LOST, "failure": {"code": "points_failed"}}]))
+    stored = [[point(), failed("stalled")], [point(), point()]]
+    looked(tmp_path, ("build", GOOD), lost, ("benchmark", GOOD), stored=stored)
+    with pytest.raises(RuntimeError, match="undisturbed, benchmark fails"):
+        looked(tmp_path / "other", ("build", GOOD), lost, stored=[[failed("engine_failed")]])
 
 
 def test_what_never_struck_is_missed():
