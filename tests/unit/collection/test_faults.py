@@ -37,6 +37,15 @@ def test_the_tables_are_complete_and_unique():
     assert set(TABLES) == {*EMULATED, *STAND_INS}
 
 
+def test_the_page_has_each_lab_with_its_cells_and_each_fault():
+    page = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+    for lab, number in Counter(cell.lab for cell in EVERY).items():
+        assert re.search(rf"^\| `{lab}` \| .* \| {number} \|$", page, re.MULTILINE), (lab, number)
+    assert f"{len(EVERY)} of them" in page
+    firsts = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| `")]
+    assert {cell.fault for cell in EVERY} <= set(re.findall(r"`(\w+)`", " ".join(firsts)))
+
+
 def test_each_host_is_in_one_lab():
     labs = {where: {cell.lab for cell in EVERY if cell.where == where} for where in {cell.where for cell in EVERY}}
     # The guest's lab is an emulated lab, too, with faults of its own.
