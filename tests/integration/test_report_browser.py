@@ -222,6 +222,21 @@ CUT_OFF = """[...document.querySelectorAll('main *')].filter((element) => {
 }).map((element) => element.tagName + '.' + element.getAttribute('class'))"""
 
 
+def test_long_words_beside_a_published_figure_push_no_column_out_of_sight(browser, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tests" / "unit" / "report")
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import render
+    from test_report_ratios import FIGURES, measured
+
+    # As long as those of the shipped profile.
+    said = {"where": "VMFS to RDM on ESX Server 3.5", "note": "sequential; about; CPU cycles per I/O"}
+    page = tmp_path / "index.html"
+    page.write_text(render.html(measured([{**figure, **said} for figure in FIGURES])), encoding="utf-8")
+    browser.open(page)
+    hidden = "((table) => table.scrollWidth - table.closest('.scroll').clientWidth)(document.querySelector('.published'))"
+    assert browser.run("document.querySelectorAll('.published tbody tr').length") == 2
+    assert browser.run(hidden) <= 0
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 820, 400, 360])
 def test_nothing_goes_wrong_and_nothing_is_cut_off(browser, index, width, theme):

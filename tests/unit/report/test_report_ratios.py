@@ -121,11 +121,16 @@ def test_there_is_no_ratio_without_both_sides_in_one_guest(layers):
     assert ratios.ratios(layers, results(), {"rnd"}) == []
 
 
-def test_the_published_ratio_stands_beside_the_measured_one_of_its_workloads():
-    asked = {"requests": [{"profile": {"name": "e3", "published": FIGURES}}]}
+def measured(figures=FIGURES) -> model.Report:
+    """The report of a run whose profile has these published figures."""
+    asked = {"requests": [{"profile": {"name": "e3", "published": figures}}]}
     layers = {one["name"]: {**one, "purpose": "scratch", "size_bytes": 1 << 20, "identity": {}} for one in LAYERS}
     run = Run(folder="", testbed_id="e3", run_id="r", record=asked, results=results(), layers=layers, environments={})
-    report = model.build(run)
+    return model.build(run)
+
+
+def test_the_published_ratio_stands_beside_the_measured_one_of_its_workloads():
+    report = measured()
     table = views.published(report, views.Choices(report))
     names = [name for name, _number in table.head[1:]]
     random, sequential = (dict(zip(names, fields)) for _css, _first, fields in table.rows)
