@@ -232,7 +232,9 @@ def test_long_words_beside_a_published_figure_push_no_column_out_of_sight(browse
     page = tmp_path / "index.html"
     page.write_text(render.html(measured([{**figure, **said} for figure in FIGURES])), encoding="utf-8")
     browser.open(page)
-    hidden = "((table) => table.scrollWidth - table.closest('.scroll').clientWidth)(document.querySelector('.published'))"
+    hidden = (
+        "((table) => table.scrollWidth - table.closest('.scroll').clientWidth)(document.querySelector('.published'))"
+    )
     assert browser.run("document.querySelectorAll('.published tbody tr').length") == 2
     assert browser.run(hidden) <= 0
 
