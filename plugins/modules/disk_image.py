@@ -67,6 +67,7 @@ steps:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
+from ..module_utils.core.steps import diff_of
 from ..module_utils.lab import disk_image
 
 
@@ -80,15 +81,12 @@ def ensure(params: dict, check_mode: bool) -> dict:
     if not check_mode:
         disk_image.apply(path, steps, size_bytes)
     after = seen["size_bytes"] if not steps else size_bytes
-    return {
-        "changed": bool(steps),
-        "steps": steps,
-        "diff": {"before": describe(path, seen["size_bytes"]), "after": describe(path, after)},
-    }
+    size = {"was": in_bytes(seen["size_bytes"]), "will": in_bytes(after)}
+    return {"changed": bool(steps), "steps": steps, "diff": diff_of([size], lambda _size: path)}
 
 
-def describe(path: str, size_bytes: int | None) -> str:
-    return "" if size_bytes is None else f"{path}: {size_bytes} bytes\n"
+def in_bytes(size_bytes: int | None) -> str | None:
+    return None if size_bytes is None else f"{size_bytes} bytes"
 
 
 def main() -> None:

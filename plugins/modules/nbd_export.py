@@ -116,6 +116,7 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
+from ..module_utils.core.steps import shown_words
 from ..module_utils.lab import nbd
 from ..module_utils.linux import daemon, device_safety
 
@@ -135,11 +136,9 @@ def ensure(params: dict, check_mode: bool) -> dict:
             device_safety.prove_whole(params["layer"], params["testbed_id"], params["layers"])
         nbd.start(name, argv, secret)
     return {
-        "changed": bool(steps),
-        "steps": steps,
+        **shown_words(steps, name),
         "instance": daemon.instance(nbd.running_pid(name) or 0),
         "url": nbd.build_url(name, *at, bool(secret)),
-        "diff": {"before": "", "after": "".join(f"{step} {name}\n" for step in steps)},
         **({"problem": current["problem"]} if current["problem"] else {}),
     }
 

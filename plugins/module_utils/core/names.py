@@ -40,6 +40,11 @@ def check_name(variable: str, name: str) -> str:
     return name
 
 
+def naa_of(name: str) -> str | None:
+    """The '6001…' of 'naa.6001…'; None of a name of another kind, such as eui. or t10."""
+    return name[4:] if name.startswith("naa.") else None
+
+
 def plain_naa(name: str) -> str:
     """'naa.6001…' as '6001…', which is how layers carry it; other names as they are."""
-    return name[4:] if name.startswith("naa.") else name
+    return naa_of(name) or name

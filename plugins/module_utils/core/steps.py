@@ -4,7 +4,8 @@
 """What a plan's steps look like to a user: without what only their execution needs, and as a diff.
 
 A step is a dict with at least ``op`` (what is done), ``target`` (to what), ``was`` and ``will`` (the state before and after; None where there
-is none). Whatever else it carries, such as arguments and secrets, is for whoever carries it out.
+is none). Whatever else it carries, such as arguments and secrets, is for whoever carries it out. Where nothing is to be said but what is done, a step
+is a word.
 """
 
 from __future__ import annotations
@@ -27,3 +28,13 @@ def shown(steps: list[Any], quiet: tuple[Any, ...] = ()) -> dict[str, Any]:
     """{changed, steps, diff} of a task's result. quiet: operations that alone change nothing, such as looking again."""
     plain = [{key: step[key] for key in ("op", "target", "was", "will")} for step in steps]
     return {"changed": any(step["op"] not in quiet for step in plain), "steps": plain, "diff": diff_of(plain)}
+
+
+def shown_words(steps: list[str], target: str = "") -> dict[str, Any]:
+    """The same of steps that are words. target: what all of them are done to, unless the words say it."""
+    lines = [f"{step} {target}" if target else step for step in steps]
+    return {
+        "changed": bool(steps),
+        "steps": steps,
+        "diff": {"before": "", "after": "".join(f"{line}\n" for line in lines)},
+    }

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import portal_text
+from ..core.names import naa_of
 from ..core.secrets import same_secret
 from . import options as host_options
 from .session import Session, stamp
@@ -166,7 +167,7 @@ def luns(session: Session, info: Any) -> list[dict[str, Any]]:
                 luns[target.transport.iScsiName, entry.lun, name] = {
                     "iqn": target.transport.iScsiName,
                     "lun": entry.lun,
-                    "naa": name[4:] if name.startswith("naa.") else None,
+                    "naa": naa_of(name),
                     "name": name,
                     "serial": serial(device.serialNumber),
                     "size_bytes": device.capacity.block * device.capacity.blockSize,

@@ -441,6 +441,7 @@ def build(recipe_dir: str, packages: list[str], image_dir: str, progress: Progre
     with open(os.path.join(out, "manifest.json"), "w", encoding="utf-8") as stream:
         json.dump(manifest, stream, indent=1, sort_keys=True)
     os.chmod(out, 0o700)
+    # A folder, which is whole or absent as one.
     os.replace(out, final)
     remove_tree(work)
     return final

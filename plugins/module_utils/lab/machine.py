@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.steps import shown_words
 from ..linux import device_safety
 from . import nbd, qemu
 from .netns import close_connections, mac_address, wait_for_banner
@@ -135,11 +136,7 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not nbd.secret_is_kept(qemu.secret_dir(vm["run_dir"]), wanted):
             current["definition"] = None
     steps = qemu.plan(current, definition)
-    result: dict[str, Any] = {
-        "changed": bool(steps),
-        "steps": steps,
-        "diff": {"before": "", "after": "".join(f"{step} {vm['name']}\n" for step in steps)},
-    }
+    result = shown_words(steps, vm["name"])
     if not check_mode:
         apply(vm, steps, argv, definition, accel)
         if definition and vm["wait_for"]:

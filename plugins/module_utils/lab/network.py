@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.steps import shown_words
 from . import netns, qemu
 
 SPEC: dict[str, Any] = {
@@ -55,10 +56,4 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not wanted["netns"]:
             refuse_running_machines(name)
         netns.apply(steps, name)
-    lines = [" ".join(step) for step in steps]
-    return {
-        "changed": bool(steps),
-        "steps": lines,
-        "namespace_path": netns.namespace_path(name),
-        "diff": {"before": "", "after": "".join(f"{line}\n" for line in lines)},
-    }
+    return {**shown_words([" ".join(step) for step in steps]), "namespace_path": netns.namespace_path(name)}

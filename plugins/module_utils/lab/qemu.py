@@ -20,6 +20,7 @@ import tempfile
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.files import write_json
 from ..linux import daemon
 from . import nbd
 from .netns import enter_argv
@@ -235,11 +236,10 @@ def start(vm: dict[str, Any], argv: list[Any], netns: str | None, definition: st
             with open(disk["file"], "xb") as stream:
                 stream.truncate(disk["size_mib"] << 20)
     # Written first: a machine that runs without it would be taken for a stranger's definition and started twice.
-    with open(os.path.join(run_dir, "machine.json"), "w", encoding="utf-8") as stream:
-        json.dump(
-            {"name": vm["name"], "definition": definition, "accel": accel["accel"], "accel_reason": accel["reason"]},
-            stream,
-        )
+    write_json(
+        os.path.join(run_dir, "machine.json"),
+        {"name": vm["name"], "definition": definition, "accel": accel["accel"], "accel_reason": accel["reason"]},
+    )
     done = subprocess.run(
         [*enter_argv(netns), find_qemu(), *argv[1:], "-daemonize"],
         check=False,
@@ -361,6 +361,5 @@ def choose_accel(wanted: str, kernel: str | None, cache: str | None) -> dict[str
     verdict = probe_kvm(kernel)
     if cache:
         os.makedirs(os.path.dirname(cache), exist_ok=True)
-        with open(cache, "w", encoding="utf-8") as stream:
-            json.dump({"key": key, **verdict}, stream)
+        write_json(cache, {"key": key, **verdict})
     return verdict

@@ -19,6 +19,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.names import plain_naa
 from . import cache_stamp, mounts, nfs_mount, scsi_pages
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
@@ -787,10 +788,8 @@ def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]
 
 def _plain(value: Any) -> str:
     """Names of one device are written in several ways: naa.6001…, 0x6001…, 6001…."""
-    text = str(value or "").strip().lower()
-    for prefix in ("naa.", "0x"):
-        text = text[len(prefix) :] if text.startswith(prefix) else text
-    return text
+    text = plain_naa(str(value or "").strip().lower())
+    return text[2:] if text.startswith("0x") else text
 
 
 def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:

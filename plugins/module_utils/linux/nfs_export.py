@@ -386,6 +386,7 @@ class Exports:
             self.record.data["folder"] = EXPORTS_DIR
             self.record.save()
             os.mkdir(EXPORTS_DIR, mode=0o755)
+        # Not by write_whole: under a name of this testbed's own, by which its teardown removes what a kill leaves in the host's folder.
         with open(f"{self.file}.new", "w", encoding="utf-8") as stream:
             stream.write(step["will"])
         os.replace(f"{self.file}.new", self.file)

@@ -404,4 +404,5 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             "provider_reason": reason,
             "layers": disks.layers(params["disks"], provider),
         }
+    # Not of the steps: a disk that stays has none, and what shows a change is how the others stand beside it.
     return {**result, "steps": steps, "diff": {"before": current, "after": after}}

@@ -176,6 +176,7 @@ def kept_secrets(state_dir: str, make: bool) -> dict[str, Any]:
 
 def _kept(path: Path, secret: str) -> str:
     """The secret, once it is in the file; or the one that another playbook has put there meanwhile."""
+    # Not by write_whole, which replaces: two playbooks at once must end with one secret, and a link is made by the first alone.
     handle, made = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:

@@ -153,6 +153,7 @@ class Index:
         place = ""
         if beside:
             with contextlib.suppress(OSError):
+                # Not by write_whole: SQLite itself writes this file, and save gives it its name.
                 handle, place = tempfile.mkstemp(dir=self.folder, prefix=f".{FILE}.", suffix=".new")
                 os.close(handle)
                 self.temporary = place

@@ -201,6 +201,72 @@ def test_what_nobody_uses_is_noticed(tmp_path):
     assert found == ["module_utils.core.a.LEFT", "module_utils.core.a.gone"]
 
 
+def makes_a_diff(node: ast.AST) -> bool:
+    return isinstance(node, ast.Dict) and {"before", "after"} <= {getattr(key, "value", None) for key in node.keys}
+
+
+def gives_a_file_its_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.replace", "os.rename")
+
+
+def knows_how_naa_names_begin(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "naa."
+
+
+# What one function does for all, and where it is done otherwise because something else is done; each of them says so.
+DONE_ONCE = {
+    makes_a_diff: {
+        "module_utils.core.steps",
+        # Of what is there before and after, not of steps.
+        "module_utils.lab.image",
+        "module_utils.linux.ramdisk",
+        # Of whole files.
+        "action.compare",
+        "action.report",
+        "action.results_export",
+    },
+    gives_a_file_its_name: {
+        "module_utils.core.files",
+        # A folder, and files that are as large as disks.
+        "module_utils.lab.image",
+        "module_utils.lab.disk_image",
+        "module_utils.linux.datastore",
+        # A file with a name that teardown knows; a file that the first writer makes; a database; a log that is begun anew.
+        "module_utils.linux.nfs_export",
+        "plugin_utils.chain.inventory",
+        "plugin_utils.store.point_index",
+        "module_utils.run.observer",
+    },
+    # tgt: a kind of iSCSI names, which begins alike.
+    knows_how_naa_names_begin: {"module_utils.core.names", "module_utils.linux.tgt"},
+}
+
+
+def doing(what, modules: House = HOUSE) -> set:
+    """The modules that do it anywhere."""
+    return {
+        module
+        for module, path in modules.paths.items()
+        if any(what(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+
+
+@pytest.mark.parametrize("what", DONE_ONCE, ids=lambda what: what.__name__)
+def test_what_one_function_does_for_all_is_done_nowhere_else(what):
+    assert doing(what) == DONE_ONCE[what]
+
+
+def test_what_is_done_by_hand_is_noticed(tmp_path):
+    for name, text in {
+        "diff": 'a = {"diff": {"before": "", "after": x}}\n',
+        "file": 'os.replace(f"{path}.new", path)\n',
+        "naa": 'naa = name[4:] if name.startswith("naa.") else None\n',
+        "none": 'a = {"before": 1}\nnaa = "naa"\n"a".replace("b", "c")\n',
+    }.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [{"diff"}, {"file"}, {"naa"}]
+
+
 def late_imports(path: Path) -> list:
     """Files of the collection that a function imports when it is called, as it names them."""
     functions = [

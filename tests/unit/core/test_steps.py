@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import names, times
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.core.steps import diff_of, shown
+from ansible_collections.storlab.testbed.plugins.module_utils.core.steps import diff_of, shown, shown_words
 
 MADE = {"op": "make", "target": "lun1", "was": None, "will": "1 GiB", "secret": "hidden-value"}
 GONE = {"op": "remove", "target": "lun2", "was": "2 GiB", "will": None}
@@ -44,6 +44,16 @@ def test_a_diff_may_name_its_lines_otherwise():
     }
 
 
+def test_steps_that_are_words_are_shown_by_themselves():
+    assert shown_words(["stop", "start"], "guest01") == {
+        "changed": True,
+        "steps": ["stop", "start"],
+        "diff": {"before": "", "after": "stop guest01\nstart guest01\n"},
+    }
+    assert shown_words(["add netns"])["diff"]["after"] == "add netns\n"
+    assert shown_words([], "guest01") == {"changed": False, "steps": [], "diff": {"before": "", "after": ""}}
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("1970-01-01T00:00:00Z", 0), ("2026-11-21T16:33:10.123Z", 1795278790.123), ("2026-11-21T16:33:10Z", 1795278790)],
@@ -60,6 +70,12 @@ def test_times_are_written_to_the_millisecond():
 def test_an_naa_identifier_is_written_without_its_kind():
     assert names.plain_naa("naa.6001405abc") == "6001405abc"
     assert names.plain_naa("mpx.vmhba0:C0:T1:L0") == "mpx.vmhba0:C0:T1:L0"
+    assert [names.naa_of(name) for name in ("naa.6001405abc", "eui.0025", "6001405abc", "naa")] == [
+        "6001405abc",
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "-a", "ü", "a" * 33, "a b"])
