@@ -15,6 +15,7 @@ import sys
 import time
 from typing import Any
 
+from . import mounts
 from .host import module_available, read_text
 
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
@@ -113,9 +114,9 @@ def device(path: str) -> dict[str, Any]:
     }
 
 
-def disks(root: str = "/sys/block", mounts: str = "") -> list[Any]:
+def disks(root: str = "/sys/block", table: str = mounts.TABLE) -> list[Any]:
     """[{path, size_bytes, sector_bytes, serial, used}] of the host's disks. used: partitions, holders or a mount say so; False proves nothing."""
-    result = []
+    result, sources = [], {mount["source"] for mount in mounts.read(table)}
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         folder = f"{root}/{name}"
         # Disks of memory, loops and what stands on other disks have no device behind them.
@@ -123,7 +124,7 @@ def disks(root: str = "/sys/block", mounts: str = "") -> list[Any]:
             continue
         parts = [entry for entry in os.listdir(folder) if entry.startswith(name)]
         held = os.path.isdir(f"{folder}/holders") and os.listdir(f"{folder}/holders")
-        mounted = re.search(rf"^/dev/{re.escape(name)}(p?\d+)? ", mounts, re.M)
+        mounted = any(re.fullmatch(rf"/dev/{re.escape(name)}(p?\d+)?", source) for source in sources)
         serial = read_text(f"{folder}/device/serial", default="") or read_text(f"{folder}/serial", default="")
         result.append(
             {
@@ -164,7 +165,7 @@ def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: li
         "package_manager": next((name for name in PACKAGE_MANAGERS if shutil.which(name, path=PATH)), ""),
         "peers": reached,
         "devices": {path: device(path) for path in devices},
-        "disks": disks(mounts=read_text("/proc/mounts", default="")),
+        "disks": disks(),
         "kvm": os.path.exists("/dev/kvm"),
         "root": os.geteuid() == 0,
         "python": ".".join(map(str, sys.version_info[:3])),

@@ -376,6 +376,11 @@ def device_check(result: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]
     return check
 
 
+def generator_percent(iops: float, ceiling_iops: float) -> float:
+    """The share of what the generator alone does, both with the same workload."""
+    return round(100 * iops / ceiling_iops, 2)
+
+
 def against_ceiling(results: dict[str, Any], host: dict[str, Any]) -> dict[str, Any]:
     """{point_id: addition} to the results {point_id: result} of one host and run: the checks and flags that need the others or the host.
 
@@ -405,7 +410,7 @@ def _against(result: dict[str, Any], ceiling_iops: Any, copy_bytes_s: Any) -> di
         checks.append({"name": "ceiling", "ok": not faster, "iops": iops, "bandwidth_bytes_s": bandwidth, **limits})
         flags += ["faster_than_ceiling"] if faster else []
     if ceiling_iops:
-        percent = round(100 * iops / ceiling_iops, 2)
+        percent = generator_percent(iops, ceiling_iops)
         checks.append(
             {
                 "name": "generator",

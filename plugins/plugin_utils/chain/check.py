@@ -18,13 +18,14 @@ from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import check_iqn
 from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
+from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
 from . import role_values, texts
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
 from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
-from .shape import Problem, did_you_mean, near, shown
+from .shape import Problem, did_you_mean, near, remedy_of, shown
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
 SECRET_LENGTHS = (12, 16)
@@ -41,7 +42,7 @@ DESCRIBING = (
     "datastore_datastores",
     "guest_vm_guests",
 )
-ENGINES_OF_WINDOWS = ("diskspd", "iometer")
+ENGINES_OF_WINDOWS = [engine.name for engine in ENGINES.values() if not engine.linux]
 # Metadata and journal of a file system, at least.
 FILE_SYSTEM_OVERHEAD_PERCENT = 5
 
@@ -153,7 +154,7 @@ def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         try:
             check_testbed_id("testbed_id", ids[0])
         except Failure as failure:
-            problems.append(Problem("testbed_id", shown(ids[0]), "", _remedy(failure)))
+            problems.append(Problem("testbed_id", shown(ids[0]), "", remedy_of(failure)))
         windows = [name for name in testbed.targets if testbed.hosts[name].platform == "windows"]
         if "_" in ids[0] and windows:
             problems.append(
@@ -184,16 +185,11 @@ def _lab_wide(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
-def _remedy(failure: Failure) -> str:
-    text = failure.remedy.rstrip(".")
-    return text[:1].lower() + text[1:]
-
-
 def _iqn(variable: str, name: Any) -> list[Problem]:
     try:
         check_iqn(variable, str(name))
     except Failure as failure:
-        return [Problem(variable, shown(name), "", _remedy(failure))]
+        return [Problem(variable, shown(name), "", remedy_of(failure))]
     return []
 
 
@@ -880,7 +876,7 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     details = failure.details
                     variable = str(details.get("variable", f"benchmark_workloads[{index}]"))
                     value = details.get("value")
-                    problems.append(Problem(variable, None if value is None else shown(value), "", _remedy(failure)))
+                    problems.append(Problem(variable, None if value is None else shown(value), "", remedy_of(failure)))
     return problems
 
 

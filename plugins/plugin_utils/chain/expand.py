@@ -35,7 +35,7 @@ from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
 from ...module_utils.esxi import settings as esxi_settings
 from .description import GROUPS, NETWORK, OPTIONS, WORDS
-from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, shown
+from .shape import UNFIT, Problem, did_you_mean, fit, fit_mapping, remedy_of, shown
 
 IQN_AUTHORITY = "iqn.2026-11.test.storlab"
 WINDOWS_AUTHORITY = "iqn.1991-05.com.microsoft"
@@ -578,9 +578,8 @@ class _Expansion:
         try:
             esxi_settings.check(policy, host.own.get("esxi_network_ntp_servers") or [])
         except Failure as failure:
-            wrong, remedy = failure.details, failure.remedy.rstrip(".")
-            variable = f"{wrong['variable']} of {host.name}"
-            self.problem(variable, wrong["value"], "", remedy[:1].lower() + remedy[1:])
+            wrong = failure.details
+            self.problem(f"{wrong['variable']} of {host.name}", wrong["value"], "", remedy_of(failure))
 
     def _switches_and_ports(
         self, variable: str, network: dict[str, Any]
@@ -604,13 +603,9 @@ class _Expansion:
         try:
             esxi_network.check(switches, ports)
         except Failure as failure:
-            wrong, remedy = failure.details, failure.remedy.rstrip(".")
-            self.problem(
-                f"{variable} (from which follows {wrong['variable']})",
-                wrong["value"],
-                "",
-                remedy[:1].lower() + remedy[1:],
-            )
+            wrong = failure.details
+            variable = f"{variable} (from which follows {wrong['variable']})"
+            self.problem(variable, wrong["value"], "", remedy_of(failure))
             return [], []
         return switches, ports
 

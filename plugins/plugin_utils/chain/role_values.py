@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure
 from ...module_utils.linux import datastore, iscsi_target, ramdisk, tgt
 from .expand import OVERRIDDEN, Host, Testbed, mappings
-from .shape import Problem, fit, shown
+from .shape import Problem, fit, remedy_of, shown
 
 
 def problems(testbed: Testbed) -> list[Problem]:
@@ -50,13 +50,12 @@ def _refused(
         if failure.code != "bad_value":
             return []
         name, because = f"{failure.details['variable']} of {host.name}", host.because.get(variable, OVERRIDDEN)
-        remedy = failure.remedy.rstrip(".")
         return [
             Problem(
                 name if because == OVERRIDDEN else f"{because.split(',')[0]} (from which follows {name})",
                 shown(failure.details["value"]),
                 "",
-                remedy[:1].lower() + remedy[1:],
+                remedy_of(failure),
             )
         ]
     return []

@@ -13,6 +13,7 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from ...module_utils.core.failure import Failure
 from .description import size_mib
 
 KINDS = {
@@ -42,6 +43,12 @@ class Problem(NamedTuple):
         value = "" if self.value is None else f" is {self.value}"
         why = f"{',' if value else ''} {self.why}" if self.why else ""
         return f"{self.variable}{value}{why}: {self.remedy}{'' if self.remedy.endswith('?') else '.'}"
+
+
+def remedy_of(failure: Failure) -> str:
+    """What to do about a failure, as a problem says it: behind a colon."""
+    text = failure.remedy.rstrip(".")
+    return text[:1].lower() + text[1:]
 
 
 def shown(value: Any) -> str:

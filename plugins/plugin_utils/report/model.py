@@ -15,7 +15,7 @@ from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS, down
 from ...module_utils.lab import links
 from ...module_utils.result import histogram
-from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES
+from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
 from ...module_utils.workload.meanings import DIFFERENCES
 from ...module_utils.workload.workload import describe
 from ..compare import beats, networks
@@ -620,7 +620,7 @@ def _generator_bound(steps: list[Step]) -> None:
             step.cell.kind != "ceiling"
             and ceiling
             and iops
-            and iops > GENERATOR_PERCENT / 100 * ceiling
+            and generator_percent(iops, ceiling) > GENERATOR_PERCENT
             and "generator_bound" not in step.cell.flags
         ):
             step.cell.flags.append("generator_bound")

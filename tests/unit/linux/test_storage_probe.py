@@ -64,7 +64,11 @@ def test_disks(tmp_path):
         for path, text in files.items():
             (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name / path).write_text(text)
-    found = probe.disks(str(tmp_path), "/dev/nvme0n1p2 /boot ext4 rw 0 0\n/dev/sdb2x / ext4\n")
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "22 1 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n23 1 8:18 / / rw - ext4 /dev/sdb2x rw\n24 1 0:5 / /x rw - tmpfs sdb rw\n"
+    )
+    found = probe.disks(str(tmp_path), str(table))
     assert [
         (disk["path"], disk["size_bytes"], disk["sector_bytes"], disk["serial"], disk["used"]) for disk in found
     ] == [
