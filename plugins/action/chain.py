@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
-from ansible.plugins.action import ActionBase
-
-from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
+from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory
 from ..plugin_utils.store import ledger
 
@@ -44,39 +44,29 @@ def note(testbed: expand.Testbed, event: str, **details) -> None:
         ) from error
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _VALID_ARGS = frozenset(("built", "probes", "require", "show", "testbed"))
+class ActionModule(CollectionAction):
+    SPEC: ClassVar[dict] = {
+        "built": {"type": "str", "choices": ["kept", "forgotten"]},
+        "probes": {"type": "dict", "default": {}},
+        "require": {"type": "str", "choices": ["testbed", "results"], "default": "testbed"},
+        "show": {"type": "bool", "default": False},
+        # Checked as a whole, so that all that is wrong in it is told at once, in the words of the description.
+        "testbed": {"type": "raw"},
+    }
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        try:
-            result.update(self._expand(task_vars or {}))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
-
-    def _expand(self, task_vars: dict) -> dict:
-        probes, show = inventory.plain(self._task.args.get("probes") or {}), self._task.args.get("show") or False
-        if not isinstance(probes, dict):
-            raise bad_value("probes", probes, "Give a mapping of host names.")
-        require = self._task.args.get("require") or "testbed"
-        if require not in ("testbed", "results"):
-            raise bad_value("require", require, "Use testbed or results.")
-        keep = self._task.args.get("built")
-        if keep not in (None, "kept", "forgotten"):
-            raise bad_value("built", keep, "Use kept or forgotten.")
+    def perform(self, params: dict) -> dict:
+        probes, show, require, keep = (params[key] for key in ("probes", "show", "require", "built"))
+        probes = inventory.plain(probes)
         roles = inventory.role_options()
-        known = inventory.read(task_vars, self._templar.template, roles)
-        if self._task.args.get("testbed") is not None:
+        known = inventory.read(self.task_vars, self._templar.template, roles)
+        if params["testbed"] is not None:
             for values in known["hosts"].values():
-                values["testbed"] = inventory.plain(self._task.args["testbed"])
+                values["testbed"] = inventory.plain(params["testbed"])
         lab = {
             **known,
             "roles": roles,
             "facts": {},
-            "base_dir": inventory.base_dir(task_vars),
+            "base_dir": inventory.base_dir(self.task_vars),
             "profiles": inventory.profiles(known["hosts"]),
             "workloads": inventory.workloads(known["hosts"]),
             # As long as those that are going to be made.

@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from ansible.plugins.action import ActionBase
+from ansible.module_utils.basic import env_fallback
 from ansible.utils.display import Display
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json, write_whole
 from ..module_utils.core.times import utc
 from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.esxi import session
 from ..module_utils.run import observer
+from ..plugin_utils.action import AroundModule
 from ..plugin_utils.store import run_folder
 
 MODULE = "storlab.testbed.esxi_counters"
@@ -35,41 +37,15 @@ class Added(NamedTuple):
     failed: dict
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(
-        (
-            "ca_path",
-            "esxi_host",
-            "finished_utc",
-            "hostname",
-            "long_timeout_s",
-            "password",
-            "port",
-            "run_dir",
-            "started_utc",
-            "state",
-            "thumbprint",
-            "timeout_s",
-            "username",
-            "validate_certs",
-            "wait_s",
-        )
-    )
+class ActionModule(AroundModule):
+    SPEC: ClassVar[dict] = {**session.spec(env_fallback), **esxi_counters.SPEC}
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        args = dict(self._task.args)
-        try:
-            if args.get("run_dir"):
-                result.update(self._add(args, task_vars or {}))
-            elif args.get("state") == "recorded":
-                raise bad_value("run_dir", None, "Name the run whose folder the samples are kept in.")
-            else:
-                result.update(self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
+    def perform(self, params: dict) -> dict:
+        if params.get("run_dir"):
+            return self._add(params, self.task_vars)
+        if params.get("state") == "recorded":
+            raise bad_value("run_dir", None, "Name the run whose folder the samples are kept in.")
+        return self._execute_module(module_name=MODULE, module_args=params, task_vars=self.task_vars)
 
     def _add(self, args: dict, task_vars: dict) -> dict:
         for key in ("started_utc", "finished_utc"):

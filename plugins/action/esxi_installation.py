@@ -8,58 +8,27 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from typing import ClassVar
 
-from ansible.plugins.action import ActionBase
+from ansible.module_utils.basic import env_fallback
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json
 from ..module_utils.core.names import check_name, check_testbed_id
 from ..module_utils.core.times import unix_s
 from ..module_utils.esxi import counters as esxi_counters
+from ..module_utils.esxi import installation, session
 from ..module_utils.esxi.installation import SCHEMA, counted, line
+from ..plugin_utils.action import AroundModule
 from ..plugin_utils.store import run_folder
 
 MODULE = "storlab.testbed.esxi_installation"
 
 
-class ActionModule(ActionBase):
-    TRANSFERS_FILES = False
-    _VALID_ARGS = frozenset(
-        (
-            "ca_path",
-            "esxi_host",
-            "guest",
-            "hostname",
-            "installation_timeout_s",
-            "join",
-            "layer",
-            "long_timeout_s",
-            "name",
-            "password",
-            "port",
-            "power_off_at_timeout",
-            "reconnect_s",
-            "results_dir",
-            "run_id",
-            "settle_s",
-            "testbed_id",
-            "thumbprint",
-            "timeout_s",
-            "until",
-            "username",
-            "validate_certs",
-        )
-    )
+class ActionModule(AroundModule):
+    SPEC: ClassVar[dict] = {**session.spec(env_fallback), **installation.SPEC}
 
-    def run(self, tmp=None, task_vars=None):
-        result = super().run(tmp, task_vars)
-        try:
-            result.update(self._time(dict(self._task.args), task_vars or {}))
-        except Failure as failure:
-            result.update(failed=True, **failure.as_result())
-        return result
-
-    def _time(self, args: dict, task_vars: dict) -> dict:
+    def perform(self, args: dict) -> dict:
         results_dir, layer = args.pop("results_dir", None), args.pop("layer", None)
         guest = args.pop("guest", None) or args.get("name")
         run_dir = file = None
@@ -72,11 +41,11 @@ class ActionModule(ActionBase):
             known = read_json(file)
             if known:
                 return {"changed": False, "installation": known, "line": line(known), "file": file}
-        answer = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+        answer = self._execute_module(module_name=MODULE, module_args=args, task_vars=self.task_vars)
         samples, clock, missed = (answer.pop(key, None) for key in ("samples", "clock", "counters_missed"))
         if answer.get("failed") or "installation" not in answer:
             return answer
-        host = task_vars["inventory_hostname"]
+        host = self.task_vars["inventory_hostname"]
         timed = {
             "schema": SCHEMA,
             "testbed_id": args["testbed_id"],

@@ -186,17 +186,7 @@ def moment(params: dict, key: str) -> float | None:
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **esxi.spec(env_fallback),
-            "state": {"type": "str", "choices": ["collected", "recorded"], "default": "collected"},
-            "run_dir": {"type": "path"},
-            "started_utc": {"type": "str"},
-            "finished_utc": {"type": "str"},
-            "wait_s": {"type": "int", "default": 60},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **esxi_counters.SPEC}, supports_check_mode=True)
     params = module.params
     try:
         started_s, finished_s = moment(params, "started_utc"), moment(params, "finished_utc")

@@ -246,29 +246,11 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import session as esxi
-from ..module_utils.esxi.installation import UNTIL, Installation, check
+from ..module_utils.esxi.installation import SPEC, Installation, check
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            **esxi.spec(env_fallback),
-            "testbed_id": {"type": "str", "required": True},
-            "name": {"type": "str", "required": True},
-            "run_id": {"type": "str", "required": True},
-            "until": {"type": "str", "choices": list(UNTIL), "default": "powered_off"},
-            "installation_timeout_s": {"type": "int", "default": 7200},
-            "power_off_at_timeout": {"type": "bool", "default": False},
-            "settle_s": {"type": "int", "default": 20},
-            "reconnect_s": {"type": "int", "default": 600},
-            "join": {"type": "bool", "default": False},
-            # For the action plugin, which writes the results.
-            "results_dir": {"type": "path"},
-            "guest": {"type": "str"},
-            "layer": {"type": "str"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **SPEC}, supports_check_mode=True)
     try:
         check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
         installation = Installation(module.params, check(module.params), module.check_mode)

@@ -48,8 +48,11 @@ class CollectionAction(ActionBase):
 
     def parameters(self) -> dict[str, Any]:
         """Every argument of SPEC, converted and with its default; Failure 'bad_value' names what is wrong."""
+        return self.checked(self.SPEC)
+
+    def checked(self, spec: dict[str, Any]) -> dict[str, Any]:
         # A copy, because Ansible completes the very mappings that are defaults.
-        checked = ArgumentSpecValidator(copy.deepcopy(self.SPEC), **self.RULES).validate(self.arguments())
+        checked = ArgumentSpecValidator(copy.deepcopy(spec), **self.RULES).validate(self.arguments())
         if checked.error_messages:
             # Ansible names those that it does not know without a word of what is wrong with them.
             reasons = "; ".join(
@@ -59,3 +62,22 @@ class CollectionAction(ActionBase):
             raise Failure("bad_value", f"{self._task.action}: {reasons}.", "Correct the arguments.")
         parameters: dict[str, Any] = checked.validated_parameters
         return parameters
+
+
+class AroundModule(CollectionAction):
+    """The same of an action that does its part around the module of its own name, whose arguments SPEC has.
+
+    Only what the task gives is checked, and handed on: the module may find the rest in the environment where it runs, and says what is missing.
+    """
+
+    def parameters(self) -> dict[str, Any]:
+        given = self.arguments()
+        return {name: value for name, value in self.checked(optional(self.SPEC)).items() if name in given}
+
+
+def optional(spec: dict[str, Any]) -> dict[str, Any]:
+    """A specification by which nothing must be given, and nothing is added."""
+    return {
+        name: {key: value for key, value in option.items() if key not in ("required", "default", "fallback")}
+        for name, option in spec.items()
+    }

@@ -29,6 +29,14 @@ from ..core.names import plain_naa
 from ..core.times import unix_s
 from ..run import observer
 
+# Beside those of the connection.
+SPEC: dict[str, Any] = {
+    "state": {"type": "str", "choices": ["collected", "recorded"], "default": "collected"},
+    "run_dir": {"type": "path"},
+    "started_utc": {"type": "str"},
+    "finished_utc": {"type": "str"},
+    "wait_s": {"type": "int", "default": 60},
+}
 _MS, _US, _KIB = 1_000_000, 1_000, 1024
 _RATES = {
     "numberReadAveraged.average": ("read_iops", 1),

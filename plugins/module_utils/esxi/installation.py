@@ -33,6 +33,22 @@ from .machine_plan import lost_parts, own
 RECORD_KEY = "storlab.testbed.installation"
 SCHEMA = "storlab.installation/1"
 UNTIL = ("powered_off", "tools_running", "address")
+# Beside those of the connection.
+SPEC: dict[str, Any] = {
+    "testbed_id": {"type": "str", "required": True},
+    "name": {"type": "str", "required": True},
+    "run_id": {"type": "str", "required": True},
+    "until": {"type": "str", "choices": list(UNTIL), "default": "powered_off"},
+    "installation_timeout_s": {"type": "int", "default": 7200},
+    "power_off_at_timeout": {"type": "bool", "default": False},
+    "settle_s": {"type": "int", "default": 20},
+    "reconnect_s": {"type": "int", "default": 600},
+    "join": {"type": "bool", "default": False},
+    # For the action plugin, which writes the results.
+    "results_dir": {"type": "path"},
+    "guest": {"type": "str"},
+    "layer": {"type": "str"},
+}
 POLL_S = 1.0
 # A host keeps samples for an hour; read in time, a longer installation has all of them.
 READ_EVERY_S = 1800

@@ -5,21 +5,25 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib
 import json
 import subprocess
 
 import pytest
+from actions import answer, checked, make
 from places import ROOT
 
 PLUGINS = "ansible_collections.storlab.testbed.plugins"
 # Their arguments are those of the module that they start, which checks them itself.
-OF_THEIR_MODULE = {"esxi_counters", "esxi_installation", "host_probe", "lab_image"}
-# Its option testbed is the description of the testbed, which plugin_utils/chain checks as a whole.
-OF_THE_DESCRIPTION = {"chain"}
+OF_THEIR_MODULE = {"host_probe", "lab_image"}
+# An option that is the description of the testbed, which plugin_utils/chain checks as a whole.
+OF_THE_DESCRIPTION = {"chain": "testbed"}
+# They do their part around a module whose arguments are theirs.
+AROUND = {"esxi_counters", "esxi_installation"}
 NAMES = sorted(path.stem for path in (ROOT / "plugins" / "action").glob("*.py"))
-CHECKED = [name for name in NAMES if name not in OF_THEIR_MODULE | OF_THE_DESCRIPTION]
+CHECKED = [name for name in NAMES if name not in OF_THEIR_MODULE]
 
 
 # Read before any test runs: Ansible looks for the C library with a program when it is imported, and tests start none but those of their recipe.
@@ -59,7 +63,47 @@ def differences(spec: dict, options: dict, above: str = "") -> list:
 
 @pytest.mark.parametrize("name", CHECKED)
 def test_what_is_accepted_is_documented_and_the_other_way_round(name, documented):
-    assert differences(SPECIFICATIONS[name], documented[name]) == []
+    spec, options, whole = dict(SPECIFICATIONS[name]), dict(documented[name]), OF_THE_DESCRIPTION.get(name)
+    if whole:
+        assert (spec.pop(whole), options.pop(whole)["type"]) == ({"type": "raw"}, "dict")
+    assert differences(spec, options) == []
+
+
+def own_ways(source: str) -> list:
+    """Functions of an action that take a task's arguments as they were given; whoever hands them all on has another check them."""
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and "_task.args" in ast.unparse(node)
+    ]
+
+
+def test_every_action_takes_its_arguments_checked():
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "action").glob("*.py")}
+    found = {name: ways for name, source in sources.items() if (ways := own_ways(source))}
+    # _watch: reads how far the module is, in the folder that the task names.
+    assert found == {"host_probe": ["run"], "lab_image": ["_watch"]}
+
+
+def test_arguments_that_are_not_checked_are_noticed():
+    assert own_ways(
+        "class A:\n    def run(self):\n        return self._task.args['x']\n    def perform(self, params): pass\n"
+    ) == ["run"]
+
+
+def test_what_is_given_around_a_module_is_checked_before_anything_else(tmp_path):
+    action = importlib.import_module(f"{PLUGINS}.action.esxi_counters")
+    for wrong in ({"state": "recrded"}, {"wait_s": "soon"}, {"naem": "x"}):
+        made = make(action, {"run_dir": str(tmp_path), **wrong})
+        made._execute_module = None  # whatever would start it fails
+        failure = answer(made, {"inventory_hostname": "esxi01"}, tmp_path)["failure"]
+        assert failure["code"] == "bad_value"
+
+
+@pytest.mark.parametrize("name", sorted(AROUND))
+def test_what_is_left_out_is_left_to_the_module(name):
+    action = importlib.import_module(f"{PLUGINS}.action.{name}")
+    assert checked(action, port="443") == {"port": 443}
 
 
 def test_a_difference_anywhere_is_seen(documented):
