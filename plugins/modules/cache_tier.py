@@ -181,12 +181,12 @@ steps:
       type: str
       sample: cache e4
     was:
-      description: What it was before; null when there was none.
+      description: The state before; null where there is none.
       returned: always
       type: str
       sample: the origin alone
     will:
-      description: What it is afterwards; null when it is gone.
+      description: The state after; null where nothing is left.
       returned: always
       type: str
       sample: write-back cache in blocks of 64 KiB

@@ -110,12 +110,12 @@ steps:
       type: str
       sample: warehouses
     was:
-      description: What it was before; null when there was none.
+      description: The state before; null where there is none.
       returned: always
       type: str
       sample: null
     will:
-      description: What it is afterwards; null when it is gone.
+      description: The state after; null where nothing is left.
       returned: always
       type: str
       sample: 10 warehouses

@@ -125,12 +125,12 @@ steps:
       type: str
       sample: /srv/storlab/ds1 to 10.0.5.21
     was:
-      description: What it was before; null when there was none.
+      description: The state before; null where there is none.
       returned: always
       type: str
       sample: null
     will:
-      description: What it is afterwards; null when it is gone.
+      description: The state after; null where nothing is left.
       returned: always
       type: str
       sample: rw,sync,no_subtree_check,no_root_squash,sec=sys,fsid=6d6a2a1c-3f0e-5c3b-9a55-0c1d2e3f4a5b

@@ -154,12 +154,12 @@ steps:
       type: str
       sample: RAID slow
     was:
-      description: What it was before; null when there was none.
+      description: The state before; null where there is none.
       returned: always
       type: str
       sample: superblocks on /dev/sdb, /dev/sdc
     will:
-      description: What it is afterwards; null when it is gone.
+      description: The state after; null where nothing is left.
       returned: always
       type: str
       sample: RAID 1 of 2 members (/dev/sdb, /dev/sdc)

@@ -123,7 +123,7 @@ failure:
       type: str
       sample: bad_value
     details:
-      description: Facts about the failure.
+      description: Facts for scripts.
       type: dict
       sample: {variable: testbed_id}
 """

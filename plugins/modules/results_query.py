@@ -258,7 +258,7 @@ failure:
       type: str
       sample: run_missing
     details:
-      description: Facts about the failure.
+      description: Facts for scripts.
       type: dict
       sample: {testbed_id: embedded}
 """

@@ -123,7 +123,7 @@ failure:
       type: str
       sample: results_differ
     details:
-      description: Facts about the failure.
+      description: Facts for scripts.
       type: dict
       sample: {findings: 1}
 """
