@@ -116,11 +116,8 @@ def _addresses(configuration: str) -> dict[str, str]:
 
 
 def _stopped(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            return handle.read().rpartition(")")[2].split()[0] in "Tt"
-    except FileNotFoundError:
-        return True
+    stat = daemon.read_stat(pid)
+    return not stat or stat[0] in "Tt"
 
 
 def _built_hosts(folder: str) -> set[str]:

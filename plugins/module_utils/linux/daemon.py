@@ -37,14 +37,25 @@ def read_cmdline(pid: int) -> list[str]:
         return []
 
 
-def start_ticks(pid: int) -> str | None:
-    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
+def read_stat(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat from the state on (proc_pid_stat(5)): state, parent, group, session, …; empty when there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as handle:
-            fields = handle.read().rpartition(")")[2].split()
+            # The name in parentheses may itself hold spaces and parentheses.
+            return handle.read().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return None
-    return None if fields[0] in "ZX" else fields[19]
+        return []
+
+
+def lives(stat: list[str]) -> bool:
+    """Whether these are fields of a process, and not only of its corpse."""
+    return bool(stat) and stat[0] not in "ZX"
+
+
+def start_ticks(pid: int) -> str | None:
+    """When the process started, which tells it from a later one of the same number. None when there is none, or only its corpse."""
+    fields = read_stat(pid)
+    return fields[19] if lives(fields) else None
 
 
 def instance(pid: int) -> str:

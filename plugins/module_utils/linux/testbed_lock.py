@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.times import utc
-from .daemon import base_dir, start_ticks
+from .daemon import base_dir, read_stat, start_ticks
 from .host import read_text
 
 MINE, ALIVE, GONE, UNSEEN = "mine", "alive", "gone", "unseen"
@@ -75,7 +75,8 @@ def _ancestors() -> Iterator[int]:
     pid = os.getpid()
     while pid > 0:
         yield pid
-        pid = int(read_text(f"/proc/{pid}/stat", default=") S 0").rpartition(")")[2].split()[1])
+        stat = read_stat(pid)
+        pid = int(stat[1]) if stat else 0
 
 
 def name(lock: dict[str, Any]) -> str:

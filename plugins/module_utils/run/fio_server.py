@@ -27,7 +27,18 @@ from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
 from ..engines import fio_distributed
 from ..linux import device_safety
-from ..linux.daemon import alive, base_dir, detach, end, log_tail, private_folder, remove_empty
+from ..linux.daemon import (
+    alive,
+    base_dir,
+    detach,
+    end,
+    lives,
+    log_tail,
+    private_folder,
+    read_cmdline,
+    read_stat,
+    remove_empty,
+)
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -203,17 +214,11 @@ def session(number: int, argv: list[str]) -> list[int]:
 
     The command line tells them from a later session of the same number.
     """
-    processes, wanted = [], "\0".join(argv).encode() + b"\0"
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as handle:
-                fields = handle.read().rpartition(")")[2].split()
-            if int(fields[3]) == number and fields[0] not in "ZX":
-                with open(f"/proc/{name}/cmdline", "rb") as handle:
-                    if handle.read() == wanted:
-                        processes.append(int(name))
+    processes = []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        stat = read_stat(pid)
+        if lives(stat) and int(stat[3]) == number and read_cmdline(pid) == argv:
+            processes.append(pid)
     return processes
 
 
