@@ -17,7 +17,7 @@ import fault_suite
 import pytest
 from fault_emulated import EARLY, ON_MACHINE, fill
 from fault_suite import BUILT_BEFORE, STAGES, Cell, Strike, Suite, cells, codes, drawn, moment_of, silent, unnamed
-from faults import EMULATED, SAMPLE, STAND_INS, TABLES, sample
+from faults import EMULATED, MEASURED_HERE, SAMPLE, STAND_INS, TABLES, apart, sample
 from lab_plays import Played, told
 from places import ROOT
 from small_lab import WORKLOAD
@@ -85,6 +85,18 @@ def test_a_sample_has_some_of_each_lab_and_nothing_that_takes_minutes():
         assert len({str(cell) for cell in chosen}) == 12
         assert not {str(cell) for cell in chosen} & set(fault_stand_ins.SLOW)
     assert sample(EVERY, 1) == sample(EVERY, 1) != sample(EVERY, 2)
+
+
+def test_no_two_labs_measure_this_machine_at_the_same_time():
+    assert {name for name, lab in STAND_INS.items() if issubclass(lab, fault_stand_ins.Here)} == MEASURED_HERE
+    parts = apart(drawn(EVERY, 7))
+    assert sorted(sorted({cell.lab for cell in part}) for part in parts) == [
+        ["emulated"],
+        ["esxi", "here"],
+        ["guest"],
+        ["windows"],
+    ]
+    assert sorted(map(str, (cell for part in parts for cell in part))) == sorted(map(str, EVERY))
 
 
 MOMENTS = [
