@@ -411,8 +411,7 @@ class Installation:
             time.sleep(POLL_S)
 
     def time(self, session: esxi.Session) -> dict[str, Any]:
-        with session.doing("find the host"):
-            host = session.host()
+        host = session.host()
         vm, here = find(session, host, self.want["name"])
         state: Any = read(session, host, vm) if vm is not None else None
         if state is None and self.check_mode:

@@ -186,7 +186,8 @@ class Session:
 
     def host(self) -> Any:
         """The HostSystem that is meant: the one named, or the only one there is."""
-        hosts = self.all(self.vim.HostSystem, "name")
+        with self.doing("find the host"):
+            hosts = self.all(self.vim.HostSystem, "name")
         names = sorted(values["name"] for _host, values in hosts)
         wanted = self.params["esxi_host"]
         if wanted is None and len(hosts) == 1:

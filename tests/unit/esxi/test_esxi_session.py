@@ -85,6 +85,22 @@ def test_a_failure_inside_is_told_as_it_is_and_a_mistake_is_no_refusal(session):
         pass
 
 
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [(vim.fault.NotAuthenticated(), "session_lost"), (ConnectionResetError(104, "reset by peer"), "connection_lost")],
+)
+def test_a_session_that_ends_while_the_host_is_looked_for_is_told(session, error, name):
+    """Each module asks for the host first. The view of the inventory may be there already, and is then not given back."""
+
+    def ended(*_given):
+        raise error
+
+    session.all = ended
+    with pytest.raises(Failure) as caught:
+        session.host()
+    assert caught.value.code == name and "esx7.lab" in str(caught.value) and "find the host" in str(caught.value)
+
+
 def test_the_messages_of_a_fault_are_all_told():
     fault = vmodl.fault.SystemError(msg="first")
     fault.faultMessage = [vmodl.LocalizableMessage(key="k", message="second\nline"), vmodl.LocalizableMessage(key="l")]
