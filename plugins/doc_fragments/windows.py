@@ -11,10 +11,6 @@ options:
     description: The testbed, which is part of names and descriptions on the host. No underscores.
     type: str
     required: true
-  state_dir:
-    description: Folder on the controller that keeps the testbed's state.
-    type: path
-    required: true
 requirements:
   - The collection ansible.windows on the controller
   - PowerShell 5.1 on the host

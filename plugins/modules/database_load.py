@@ -27,10 +27,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   layer:
     description: Layer of a datastore that is mounted on this host. What is mounted there must be that file system.
     type: str
@@ -61,6 +57,7 @@ options:
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
+  - storlab.testbed.layers
 attributes:
   check_mode:
     description: Changes nothing, and refuses what would be refused.

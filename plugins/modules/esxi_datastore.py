@@ -47,10 +47,6 @@ options:
     type: int
     default: 60
     version_added: 0.4.0
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   datastores:
     description: The datastores.
     type: list
@@ -88,6 +84,7 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
+  - storlab.testbed.layers
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken.

@@ -144,10 +144,6 @@ options:
   ova:
     description: OVA file where the task runs, to be imported. Its own disks become thin.
     type: path
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   wait_for_address_s:
     description: How long to wait until the guest's tools tell its address; 0 does not wait.
     type: int
@@ -156,6 +152,7 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
   - storlab.testbed.esxi
+  - storlab.testbed.layers
 attributes:
   idempotent:
     description: Except for O(state=zeroed), which writes every time.

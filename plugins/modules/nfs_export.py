@@ -26,10 +26,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   addresses:
     description: Addresses of the host on which a server that is started listens. Needed where there are exports.
     type: list
@@ -75,6 +71,7 @@ options:
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
+  - storlab.testbed.layers
 attributes:
   check_mode:
     description: Changes nothing, and refuses what would be refused.

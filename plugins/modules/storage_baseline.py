@@ -29,10 +29,6 @@ options:
     type: list
     elements: str
     default: []
-  state_dir:
-    description: Folder on the controller that keeps the testbed's state.
-    type: path
-    required: true
   storage_state:
     description: The state, where another module has read it, as M(storlab.testbed.esxi_state) does. By default it is read on the host.
     type: dict
@@ -44,6 +40,7 @@ options:
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Writes nothing in check mode. Verifies as usual.

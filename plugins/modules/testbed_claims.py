@@ -26,10 +26,6 @@ options:
     description: The testbed.
     type: str
     required: true
-  state_dir:
-    description: Folder on the controller that keeps the testbed's state.
-    type: path
-    required: true
   results_dir:
     description: Folder on the controller that keeps the results and the ledger of each testbed.
     type: path
@@ -37,6 +33,7 @@ options:
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Keeps nothing, and says what would be restored.

@@ -61,6 +61,7 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken.

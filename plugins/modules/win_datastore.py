@@ -18,10 +18,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   discard_contents:
     description: Remove volumes that still hold files of others, too.
     type: bool
@@ -57,6 +53,8 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
+  - storlab.testbed.layers
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.

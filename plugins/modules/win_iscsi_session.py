@@ -23,10 +23,6 @@ options:
   initiator_name:
     description: The iSCSI qualified name that this host has. Needed with O(state=present).
     type: str
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   wait_s:
     description: How long to wait for the LUNs.
     type: int
@@ -101,6 +97,8 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
+  - storlab.testbed.layers
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.

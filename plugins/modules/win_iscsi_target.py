@@ -20,10 +20,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  layers:
-    description: The published layers by name, as in C(ansible_facts.storlab_layers).
-    type: dict
-    default: {}
   allow_no_chap:
     description: Accept initiators without CHAP. They are then told apart by their name alone, which anybody can take.
     type: bool
@@ -134,6 +130,8 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
+  - storlab.testbed.layers
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.

@@ -41,6 +41,7 @@ extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
   - storlab.testbed.windows
+  - storlab.testbed.state
 attributes:
   check_mode:
     description: Changes nothing; the steps are those that would be taken, as far as they can be known before the first of them.

@@ -343,6 +343,7 @@ def test_the_provider_shown_to_contributors_is_the_real_one():
     real = (places.ROOT / "plugins" / "module_utils" / "linux" / "provider_tgt.py").read_text(encoding="utf-8")
     # Without the licence, which all files have.
     assert shown == real[real.index('"""') :]
+    assert len(real.splitlines()) < 100
 
 
 # ---- the rules themselves refuse what they must
