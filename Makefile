@@ -31,11 +31,12 @@ demo: setup ## Build the embedded testbed, measure every layer, render the repor
 	@ANSIBLE_CALLBACKS_ENABLED=ansible.posix.timer ansible-playbook -i $(INVENTORY) playbooks/report.yml
 	@echo "Report: $$(ls -td "$$PWD"/results/embedded/*/report/index.html | head -n 1)"
 
+NO_LAB := playbooks/embedded_lab.yml -e testbed_lab_state=absent
 .PHONY: demo-down
 demo-down: setup ## Take the embedded testbed down, prove that nothing is left, stop its machines
-	@if $(LABS) whole embedded; then $(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml; fi
+	@if $(LABS) whole embedded; then $(PLAY) playbooks/teardown.yml playbooks/verify_clean.yml $(NO_LAB); fi
 	@$(LABS) end embedded
-	@if test -e .cache/testbeds/embedded/lab/before; then $(PLAY) playbooks/embedded_lab.yml -e testbed_lab_state=absent; fi
+	@if $(LABS) unproven embedded; then $(PLAY) $(NO_LAB); fi
 
 .PHONY: experiments
 experiments: setup ## Repeat the published experiments scaled down, each taken down again; ends with a page that links their reports

@@ -5,12 +5,14 @@
 """The embedded labs of this checkout, for the Makefile: no Ansible, no virtual environment and no file of a lab is needed to end one.
 
 Usage: labs.py whole TESTBED_ID     whether its playbooks can take it down (exit 0); else says why not (exit 1)
+       labs.py unproven TESTBED_ID  whether this computer was not yet proven to be as it was before the lab (exit 0)
        labs.py end [TESTBED_ID]     end what is left of it, or of all labs of this checkout
 in the folder of the checkout.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 
@@ -41,6 +43,15 @@ def whole(testbed_id: str) -> int:
     return 1
 
 
+def unproven(testbed_id: str) -> int:
+    kept = [
+        path
+        for folder in folders()
+        for path in glob.glob(f"{glob.escape(folder)}/.cache/testbeds/{testbed_id}/lab/before/*.json")
+    ]
+    return 0 if any(not leftovers.verified(path) for path in kept) else 1
+
+
 def end(wanted: list) -> int:
     for folder in folders():
         for testbed_id, name in leftovers.labs_of(f"{folder}/.cache/lab").items():
@@ -54,6 +65,8 @@ def main() -> int:
     try:
         if len(sys.argv) == 3 and sys.argv[1] == "whole":
             return whole(sys.argv[2])
+        if len(sys.argv) == 3 and sys.argv[1] == "unproven":
+            return unproven(sys.argv[2])
         if len(sys.argv) in (2, 3) and sys.argv[1] == "end":
             return end(sys.argv[2:])
     except Failure as failure:

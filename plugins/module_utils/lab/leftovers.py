@@ -131,6 +131,16 @@ def _built_hosts(folder: str) -> set[str]:
     return hosts
 
 
+def verified(path: str) -> bool:
+    """Whether a kept state of the time before a build was found again after it; not so when the file is damaged."""
+    try:
+        with open(path, encoding="utf-8") as handle:
+            kept = json.load(handle)
+    except (OSError, ValueError):
+        return False
+    return isinstance(kept, dict) and kept.get("verified") is True
+
+
 def end(lab_dir: str, name: str) -> list[str]:
     """Kill what runs of the lab, and remove its network and folders; what there was, a line each. What machines held in memory goes with them."""
     gone = []
