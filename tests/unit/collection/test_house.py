@@ -213,6 +213,10 @@ def knows_how_naa_names_begin(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value == "naa."
 
 
+def says_that_a_layer_could_not_be_filled(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value == "fill_failed"
+
+
 # What one function does for all, and where it is done otherwise because something else is done; each of them says so.
 DONE_ONCE = {
     makes_a_diff: {
@@ -239,6 +243,8 @@ DONE_ONCE = {
     },
     # tgt: a kind of iSCSI names, which begins alike.
     knows_how_naa_names_begin: {"module_utils.core.names", "module_utils.linux.tgt"},
+    # What precedes a point, on Linux and on Windows.
+    says_that_a_layer_could_not_be_filled: {"module_utils.run.preparation"},
 }
 
 
@@ -261,10 +267,11 @@ def test_what_is_done_by_hand_is_noticed(tmp_path):
         "diff": 'a = {"diff": {"before": "", "after": x}}\n',
         "file": 'os.replace(f"{path}.new", path)\n',
         "naa": 'naa = name[4:] if name.startswith("naa.") else None\n',
+        "fill": 'raise Failure("fill_failed", what, remedy)\n',
         "none": 'a = {"before": 1}\nnaa = "naa"\n"a".replace("b", "c")\n',
     }.items():
         (tmp_path / f"{name}.py").write_text(text)
-    assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [{"diff"}, {"file"}, {"naa"}]
+    assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [{"diff"}, {"file"}, {"naa"}, {"fill"}]
 
 
 def late_imports(path: Path) -> list:
