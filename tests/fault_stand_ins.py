@@ -281,7 +281,11 @@ class Here(StandIn):
         here = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "testbed": {"disks": [{"name": "bench", "size": "8MiB", "to": []}, *disks]},
+            "testbed": {
+                "disks": [{"name": "bench", "size": "8MiB", "to": []}, *disks],
+                # An ESXi host is given only what carries a datastore.
+                "datastores": [{"disk": disk["name"]} for disk in disks],
+            },
             "ramdisk_provider": "tmpfs",
             "iscsi_target_provider": "tgt",
             "iscsi_target_tgt_control_port": self.control,

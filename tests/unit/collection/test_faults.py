@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import fault_stand_ins
 import fault_suite
 import pytest
+import yaml
 from fault_emulated import EARLY, ON_MACHINE, fill
 from fault_suite import BUILT_BEFORE, STAGES, Cell, Strike, Suite, cells, codes, drawn, moment_of, silent, unnamed
 from faults import EMULATED, MEASURED_HERE, SAMPLE, STAND_INS, TABLES, apart, sample
@@ -97,6 +98,14 @@ def test_no_two_labs_measure_this_machine_at_the_same_time():
         ["windows"],
     ]
     assert sorted(map(str, (cell for part in parts for cell in part))) == sorted(map(str, EVERY))
+
+
+def test_an_esxi_host_is_given_a_lun_whose_target_can_fail(tmp_path):
+    """It is given only what carries a datastore; without one there was no target, and nothing struck."""
+    fault_stand_ins.Esxi(tmp_path)
+    described = yaml.safe_load((tmp_path / "lab.yml").read_text(encoding="utf-8"))["all"]["vars"]["testbed"]
+    given = [disk["name"] for disk in described["disks"] if disk.get("to") != []]
+    assert given and given == [store["disk"] for store in described["datastores"]]
 
 
 MOMENTS = [
