@@ -160,8 +160,8 @@ molecule: setup-test ## The roles on embedded machines; SCENARIO=name runs one, 
 	    | tee $(MOLECULE_LOG) || { $(PYTHON) tests/say_failed.py $(MOLECULE_LOG); exit 1; }
 
 .PHONY: bare-root
-bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target
-	@.ci/bare_root $(TARGET)
+bare-root: ## `make test` of a fresh clone on a minimal Debian, by a user with sudo; TARGET=unit tries another target, SUITE=trixie another Debian than 12
+	@BARE_ROOT_SUITE=$(SUITE) .ci/bare_root $(TARGET)
 
 .PHONY: docs
 docs: setup-tools ## Check the reference documentation, and say how to read it
