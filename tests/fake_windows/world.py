@@ -41,6 +41,7 @@ INITIATOR_KINDS = {
 HOST = {
     "feature": "Available",
     "reboot_after_feature": False,
+    "reboot_after_removal": False,
     "boot": 1,
     "server": True,
     "addresses": ["192.0.2.11", "198.51.100.11"],
@@ -200,7 +201,10 @@ class Host(Aim, Engines):
                 self.data["feature"] = "InstallPending"
             else:
                 self._feature(wanted)
-        return {"changed": True, "reboot_required": wanted and self.data["reboot_after_feature"]}
+        restart = self.data["reboot_after_feature" if wanted else "reboot_after_removal"]
+        if restart and not wanted and not check_mode:
+            self.data["feature"] = "UninstallPending"
+        return {"changed": True, "reboot_required": restart}
 
     def _feature(self, wanted: bool) -> None:
         self.data["feature"] = "Installed" if wanted else "Available"
@@ -270,8 +274,8 @@ class Host(Aim, Engines):
     def restart(self) -> None:
         self.data["boot"] += 1
         self.lose_runs()
-        if self.data["feature"] == "InstallPending":
-            self._feature(True)
+        if self.data["feature"] in ("InstallPending", "UninstallPending"):
+            self._feature(self.data["feature"] == "InstallPending")
         for name, service in self.data["services"].items():
             service["state"] = "Stopped"
             if service["start_mode"] == "Auto":

@@ -50,8 +50,11 @@ def test_where_dropping_is_not_allowed(monkeypatch, tmp_path):
 def test_copying_is_as_fast_as_memory_is(monkeypatch):
     monkeypatch.setattr(memory, "COPY_S", 0.1)
     buffers = bytearray(os.urandom(MIB) * 16), bytearray(16 * MIB)
-    begun = time.monotonic()
-    buffers[1][:] = buffers[0]
-    alone = 16 * MIB / (time.monotonic() - begun)
+    alone = 0.0
+    # The best of several, as there: the first one also gets the memory, and on a busy machine others come between.
+    for _ in range(20):
+        begun = time.monotonic()
+        buffers[1][:] = buffers[0]
+        alone = max(alone, 16 * MIB / (time.monotonic() - begun))
     # Not the page of zeros, not the cache of a core, not a copy of one byte: within an order of magnitude of one plain copy for each core.
     assert alone / 10 < memory.copy_bytes_s() < alone * 10 * os.cpu_count()
