@@ -22,7 +22,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 MAPPED = ("/sys", "/dev", "/proc", "/run", "/etc", "/var")
 # Functions whose first argument is a path.
 OF_PATHS = ("exists", "lexists", "isdir", "isfile", "islink")
-OF_FILES = ("chmod", "chown", "listdir", "lstat", "makedirs", "mkdir", "open", "rmdir", "stat", "unlink")
+OF_FILES = ("chmod", "chown", "listdir", "lstat", "makedirs", "mkdir", "open", "rmdir", "stat", "statvfs", "unlink")
 
 
 class _Standin:
@@ -48,7 +48,18 @@ class Rooted:
         paths = _Standin(os.path, self, OF_PATHS, realpath=lambda path: self.shown(os.path.realpath(self.real(path))))
         for module in modules:
             own = {
-                "os": _Standin(os, self, OF_FILES, path=paths, symlink=self._symlink, readlink=self._readlink),
+                # Direct I/O is the file system's to give, and this one is whatever tests are run on.
+                "os": _Standin(
+                    os,
+                    self,
+                    OF_FILES,
+                    path=paths,
+                    symlink=self._symlink,
+                    readlink=self._readlink,
+                    rename=self._rename,
+                    kill=self.kill,
+                    O_DIRECT=0,
+                ),
                 "glob": SimpleNamespace(glob=self._glob, escape=glob.escape),
                 "read_text": self.read_text,
                 "write_text": self.write_text,
@@ -84,6 +95,9 @@ class Rooted:
 
     def _symlink(self, source: str, path: str) -> None:
         os.symlink(self.real(source), self.real(path))
+
+    def _rename(self, source: str, path: str) -> None:
+        os.rename(self.real(source), self.real(path))
 
     def _readlink(self, path: str) -> str:
         return self.shown(os.readlink(self.real(path)))
@@ -137,6 +151,9 @@ class Rooted:
         if code not in ok:
             raise Failure("command_failed", f"{what or argv[0]}: exit {code}.", "Look.", exit_code=code)
         return SimpleNamespace(returncode=code, stdout=output, stderr="")
+
+    def kill(self, pid: int, number: int) -> None:
+        raise AssertionError(f"nobody expects signal {number} to {pid}")
 
     def wrote(self, path: str, text: str) -> None:
         self.write(path, text)

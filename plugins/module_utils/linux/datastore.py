@@ -322,7 +322,6 @@ class Datastores:
             recorded["mount_options"] = nfs_mount.options(wanted) if over_nfs else wanted["mount_options"]
             if over_nfs:
                 recorded["generation"] = wanted["generation"]
-                self._refuse_other(wanted)
         finally:
             self.record.note_modules(before)
         return self.ended
@@ -391,8 +390,8 @@ class Datastores:
             what=f"Datastore {wanted['name']} cannot take the options {wanted['mount_options']}",
         )
 
-    def _refuse_other(self, wanted: dict[str, Any]) -> None:
-        """What was mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
+    def refuse_other(self, wanted: dict[str, Any]) -> None:
+        """What is mounted over NFS must be the file system that is meant, with the benchmark files that its host has made."""
         fsid = nfs_mount.fsid_of(self.mount_of(wanted["mount_point"]))
         if fsid not in nfs_mount.fsids(wanted["uuid"]):
             raise Failure(
@@ -729,6 +728,10 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         for entry, steps in plans if not check_mode else []:
             if steps:
                 ended += stores.apply(entry, steps)
+            if entry["filesystem"] == "nfs":
+                # Also what was mounted before: an attempt that was refused leaves it mounted, and the next one must not take it.
+                nfs_mount.refuse_silent(entry["server"], f"datastore {entry['name']}")
+                stores.refuse_other(entry)
         steps = [step for _entry, its_steps in plans for step in its_steps]
         changed, layers = bool(steps), {"layers": layers_of(wanted)}
     diff = diff_of(steps, lambda step: f"{step['op']} {step['datastore']}")
