@@ -22,7 +22,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 MAPPED = ("/sys", "/dev", "/proc", "/run", "/etc", "/var")
 # Functions whose first argument is a path.
 OF_PATHS = ("exists", "lexists", "isdir", "isfile", "islink")
-OF_FILES = ("chmod", "chown", "listdir", "lstat", "makedirs", "mkdir", "open", "rmdir", "stat", "statvfs", "unlink")
+OF_FILES = ("chmod", "chown", "listdir", "lstat", "makedirs", "open", "stat", "statvfs", "unlink")
 
 
 class _Standin:
@@ -57,6 +57,8 @@ class Rooted:
                     symlink=self._symlink,
                     readlink=self._readlink,
                     rename=self._rename,
+                    mkdir=self.mkdir,
+                    rmdir=self.rmdir,
                     kill=self.kill,
                     O_DIRECT=0,
                 ),
@@ -66,9 +68,9 @@ class Rooted:
                 "loaded_modules": lambda: set(self.modules),
                 "load_module": self.load_module,
                 "module_available": lambda name: name in self.available | self.modules,
-                "unload_modules": lambda names: self.modules.difference_update(names),
+                "unload_modules": self.unload_modules,
                 "run": self.run,
-                "wait_for": lambda condition, **_patience: condition(),
+                "wait_for": lambda condition, *_patience, **_more: condition(),
             }
             for name, value in own.items():
                 if hasattr(module, name):
@@ -142,6 +144,15 @@ class Rooted:
             raise Failure("command_failed", f"The kernel module {name} cannot be loaded.", "Use another kernel.")
         self.modules.add(name)
         self.command(["modprobe", name, *parameters])
+
+    def unload_modules(self, names: list) -> None:
+        self.modules.difference_update(names)
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
+        os.mkdir(self.real(path), mode)
+
+    def rmdir(self, path: str) -> None:
+        os.rmdir(self.real(path))
 
     def run(self, argv: list, ok: tuple = (0,), what: str = "", **_rest):
         """As host.run; command() gives (exit code, output), a text for both fine, or None."""
