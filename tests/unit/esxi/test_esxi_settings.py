@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi import settings
@@ -149,3 +153,51 @@ def test_servers_are_addresses_or_names_each_once():
     assert settings.check("as_is", []) == {}
     with pytest.raises(Failure):
         settings.check("as_is", ["192.0.2.1", "192.0.2.1"])
+
+
+class Services:
+    """The time service's part of a host, which notes what is asked of it."""
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    def __getattr__(self, name):
+        return lambda **given: self.asked.append((name, given.get("policy") or given["id"]))
+
+
+def test_the_time_service_is_set_and_told_to_act():
+    services = Services()
+    host = SimpleNamespace(configManager=SimpleNamespace(serviceSystem=services))
+    session = SimpleNamespace(doing=lambda _what: contextlib.nullcontext())
+    asked = [
+        {"act": "start", "policy": "on"},
+        {"act": "stop", "policy": "off"},
+        {"act": "restart", "policy": None},
+        {"act": None, "policy": "automatic"},
+    ]
+    steps = [{"kind": "ntp_service", "arguments": arguments} for arguments in asked]
+    settings.serve(session, host, [{"kind": "ntp_servers", "arguments": {}}, *steps])
+    name = settings.SERVICE
+    assert services.asked == [
+        ("UpdateServicePolicy", "on"),
+        ("StartService", name),
+        ("UpdateServicePolicy", "off"),
+        ("StopService", name),
+        ("RestartService", name),
+        ("UpdateServicePolicy", "automatic"),
+    ]
+
+
+def test_records_of_other_testbeds_of_this_host_are_looked_at(tmp_path):
+    def write(name: str, **more) -> None:
+        (tmp_path / f"network-{name}.json").write_text(json.dumps({"testbed_id": name, **more}))
+
+    ours = {"was": "balanced", "ours": ["high-performance"], "done": True}
+    write("mine", host="esx7", settings={"power_policy": ours})
+    write("other", host="esx7", settings={"power_policy": ours, "ntp_servers": {"was": [], "ours": [["192.0.2.9"]]}})
+    write("elsewhere", host="esx8", settings={"ntp_servers": {"was": [], "ours": [["192.0.2.1"]]}})
+    write("older", host="esx7")
+    record = SimpleNamespace(path=str(tmp_path / "network-mine.json"))
+    # What is no longer as they set it is theirs no more.
+    assert settings.of_others(record, {**STATE, "power_policy": "high-performance"}) == {"power_policy": "other"}
+    assert settings.of_others(record, STATE) == {}
