@@ -95,7 +95,7 @@ class Tgtd(Rooted):
             return None
         assert argv[:5] == ["tgtadm", "-C", "3260", "--lld", "iscsi"], line
         words = [word for word in argv[5:] if word not in ("--outgoing", "--force")]
-        given = dict(zip(words[::2], words[1::2], strict=True))
+        given = dict(zip(words[::2], words[1::2]))
         mode, operation = given["--mode"], given["--op"]
         return getattr(self, f"_{mode}")(operation, given, "--outgoing" in argv)
 

@@ -108,7 +108,7 @@ def test_what_is_incomplete_or_contradicts_itself_is_refused(change, code, says)
 
 def test_names_that_windows_cannot_tell_apart_are_refused():
     other = copy.deepcopy(described())
-    other.update(name="iqn.2027-01.test:T", luns=[lun(2, "c", **vhdx("E:\\c.vhdx"))])
+    other.update(name="iqn.2027-01.test:t", luns=[lun(2, "c", **vhdx("E:\\c.vhdx"))])
     with pytest.raises(Failure) as caught:
         check(described(), other)
     assert caught.value.code == "bad_value" and "differ in letters or digits" in str(caught.value)
