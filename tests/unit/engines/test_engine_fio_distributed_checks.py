@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio_distributed as distributed
+from unchanged import refused
 
 ONE = {"host": "h1", "address": "10.0.0.1", "port": 8801, "version": "fio-3.33", "layer": "initiator-a"}
 TWO = {**ONE, "host": "h2", "address": "fd00::2", "port": 8802, "layer": "initiator-b"}
@@ -59,7 +60,7 @@ def test_another_version_of_fio_is_named(tmp_path):
     distributed.check_versions([ONE, TWO], own)
     # Without servers the program need not even be there.
     distributed.check_versions([], "/nonexistent/fio")
-    with pytest.raises(Failure) as caught:
+    with refused(tmp_path) as caught:
         distributed.check_versions([ONE, {**TWO, "version": "fio-3.28"}], own)
     assert caught.value.code == "engine_version_differs" and "h2 has fio-3.28" in str(caught.value)
     assert (caught.value.details["own"], caught.value.details["servers"]) == (

@@ -6,12 +6,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.lab import disk_image
+from unchanged import refused
 
 MIB, STAMP = 1 << 20, "storlab-tb-"
+
+
+def folder(path: str) -> Path:
+    return Path(path).parent
 
 
 @pytest.fixture
@@ -34,7 +40,7 @@ def test_an_image_is_made_whole_and_goes(path, tmp_path):
     with open(path, "rb") as handle:
         assert any(handle.read(MIB))
     assert disk_image.plan(path, made, 3 * MIB) == []
-    with pytest.raises(Failure) as caught:
+    with refused(folder(path)) as caught:
         disk_image.plan(path, made, 5 * MIB)
     assert (caught.value.code, caught.value.details["wanted_bytes"]) == ("size_differs", 5 * MIB)
     # What was cut short goes with it.
@@ -47,7 +53,7 @@ def test_what_is_no_file_is_left_alone(path, tmp_path):
     os.symlink(tmp_path / "elsewhere", path)
     seen = disk_image.observe(path)
     assert seen["regular"] is False
-    with pytest.raises(Failure, match="not a regular file"):
+    with refused(folder(path), match="not a regular file"):
         disk_image.plan(path, seen, seen["size_bytes"])
 
 
@@ -55,10 +61,10 @@ def test_a_folder_that_is_not_there_or_not_on_a_datastore(path):
     seen = disk_image.observe(f"{os.path.dirname(path)}/none/{STAMP}a.img")
     assert seen["mount_point"] is None and "free_bytes" not in seen
     for place in (None, "/"):
-        with pytest.raises(Failure) as caught:
+        with refused(folder(path)) as caught:
             disk_image.plan(path, {**seen, "mount_point": place}, MIB)
         assert caught.value.code == "no_datastore"
-    with pytest.raises(Failure) as caught:
+    with refused(folder(path)) as caught:
         disk_image.plan(path, {**seen, "mount_point": "/mnt", "free_bytes": MIB - 1}, MIB)
     assert (caught.value.code, caught.value.details["free_bytes"]) == ("datastore_full", MIB - 1)
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, multipath, open_iscsi, record
 from rooted import Rooted
+from unchanged import broken_off, refused
 
 IQN, NAME = "iqn.2026-11.test:a", "iqn.2026-11.test:client"
 TUNING = {
@@ -228,7 +229,7 @@ def test_folders_of_records_that_were_not_there_go(host):
 
 def test_a_daemon_that_does_not_answer(host):
     host.answers = False
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         ours().prepare(NAME)
     assert caught.value.code == "iscsid_missing" and ours().iface_name() is None
     # Its record says who started it.
@@ -237,7 +238,7 @@ def test_a_daemon_that_does_not_answer(host):
 
 def test_a_module_that_cannot_be_loaded_leaves_those_that_can_in_the_record(host):
     host.available.discard("sd_mod")
-    with pytest.raises(Failure, match="sd_mod"):
+    with broken_off(match="sd_mod"):
         ours().prepare(NAME)
     assert kept(host)["modules"] == ["iscsi_tcp"]
 
@@ -254,7 +255,7 @@ def test_another_name_is_written_into_the_interface(host):
 
 def test_a_portal_where_nobody_answers(host):
     host.connects = False
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         built()
     assert (caught.value.code, caught.value.details["portal"]) == ("portal_unreachable", "10.0.0.1:3260")
     assert not host.has(NODE)
@@ -273,7 +274,7 @@ def test_a_portal_where_nobody_answers(host):
 def test_a_target_that_is_not_offered(host, offers, code, says):
     host.offers = offers
     host.fails = {"discovery": code} if code else {}
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         built()
     assert (caught.value.code, caught.value.details["exit_code"]) == ("target_missing", code)
     assert says in str(caught.value)
@@ -284,7 +285,7 @@ def test_a_login_that_fails_leaves_no_record(host, code, expected):
     host.fails = {"--login": code}
     mine = ours()
     mine.prepare(NAME)
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         mine.apply(open_iscsi.plan(mine.current(TARGET), TARGET, TUNING), TARGET)
     assert (caught.value.code, caught.value.details["exit_code"]) == (expected, code)
     assert host.has(NODE)
@@ -313,7 +314,7 @@ def test_iscsiadm_that_makes_no_record(host):
 def test_a_session_that_does_not_end(host):
     mine = built()
     host.fails = {"--logout": 21}
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         mine.remove([TARGET])
     assert caught.value.code == "logout_failed" and host.has(NODE)
 
@@ -351,7 +352,7 @@ def test_a_lun_that_appears_after_a_scan(host):
 def test_a_lun_that_is_not_shown(host):
     mine = built()
     wanted = {**TARGET, "luns": [{"lun": 6}, {"lun": 4}, {"lun": 8}]}
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         mine.disks(wanted)
     assert (caught.value.code, caught.value.details["missing"], caught.value.details["found"]) == (
         "lun_missing",
@@ -373,7 +374,7 @@ def test_a_unit_without_pages_has_no_identity(host):
     mine = built()
     for page in ("vpd_pg80", "vpd_pg83"):
         host.remove(f"/sys/devices/host9/session5/target9:0:0/9:0:0:4/{page}")
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         mine.disks(TARGET)
     assert (caught.value.code, caught.value.details["expected"]) == ("wrong_serial", "sn-4")
     assert mine.disks({**TARGET, "luns": [{"lun": 4}]})[4]["naa"] == ""
@@ -383,7 +384,7 @@ def test_disks_in_use_are_not_logged_out(host):
     mine = built()
     host.uses = {"/dev/sdc": ["mounted on /srv"]}
     for attempt in (mine.remove_all, lambda: mine.refuse_used([TARGET])):
-        with pytest.raises(Failure) as caught:
+        with refused(Path(host.root), host.done) as caught:
             attempt()
         assert (caught.value.code, caught.value.details["path"]) == ("device_mounted", "/dev/sdc")
     assert mine.session(TARGET)["state"] == "LOGGED_IN" and host.has(NODE)

@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, ramdisk, record
 from rooted import Rooted
+from unchanged import broken_off, refused
 
 MIB = 1 << 20
 BOTH = [{"name": "a", "size_mib": 3, "purpose": "scratch"}, {"name": "b", "size_mib": 5, "purpose": "data"}]
@@ -171,7 +172,7 @@ def test_files_on_a_tmpfs_become_loop_devices(kernel):
 
 def test_a_device_of_another_size_is_refused_and_known(kernel):
     kernel.short = 512
-    with pytest.raises(Failure) as caught:
+    with broken_off() as caught:
         call(BOTH[1:])
     details = caught.value.details
     assert (caught.value.code, details["size_bytes"], details["expected_bytes"]) == (
@@ -187,7 +188,7 @@ def test_a_device_of_another_size_is_refused_and_known(kernel):
 
 def test_a_kernel_without_any(kernel):
     kernel.available.clear()
-    with pytest.raises(Failure) as caught:
+    with refused(Path(kernel.root), kernel.done) as caught:
         call()
     assert caught.value.code == "provider_unavailable"
     assert all(f"no {what}" in str(caught.value) for what in ("module brd", "loop devices", "module zram"))
@@ -196,7 +197,7 @@ def test_a_kernel_without_any(kernel):
 
 def test_memory_that_is_not_there(kernel):
     # Of 200 MiB, 48 stay.
-    with pytest.raises(Failure) as caught:
+    with refused(Path(kernel.root), kernel.done) as caught:
         call([{**BOTH[0], "size_mib": 153}])
     assert (caught.value.code, caught.value.details["needed_bytes"]) == ("not_enough_memory", 153 * MIB)
     assert kernel.done == [] and not kernel.has(kernel.home)
@@ -214,11 +215,11 @@ def test_a_disk_in_use_stays(kernel, check_mode):
     before = kernel.read_text(f"{kernel.home}/ramdisk.json")
     kernel.uses = {"/dev/ram1": ["mounted on /mnt"], "/dev/ram0p1": []}
     kernel.done.clear()
-    with pytest.raises(Failure) as caught:
+    with refused(Path(kernel.root), kernel.done) as caught:
         call(state="absent", check_mode=check_mode)
     assert (caught.value.code, caught.value.details["path"]) == ("device_mounted", "/dev/ram1")
     assert (kernel.done, kernel.read_text(f"{kernel.home}/ramdisk.json")) == ([], before)
     kernel.uses = {"/dev/ram0p1": ["held by dm-3"]}
-    with pytest.raises(Failure) as caught:
+    with refused(Path(kernel.root), kernel.done) as caught:
         call(BOTH[:1])
     assert (caught.value.code, kernel.done) == ("device_in_use", [])
