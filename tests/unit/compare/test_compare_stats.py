@@ -248,3 +248,23 @@ def test_a_level_is_never_too_small_for_arithmetic(critical):
     each = stats.share_of_level(critical, 8, 4)
     assert 0 < 1 - each / 2 < 1
     assert 0 < stats.visible(0.01, 8, each) < math.inf
+
+
+def test_labels_are_exchanged_in_all_ways_as_long_as_these_are_few():
+    # Eleven rounds have 1024 ways, twelve 2048, thirteen more than are tried one by one.
+    assert [len(stats._exchanges(count)) for count in (1, 3, 11, 12)] == [1, 4, 1024, 2048]
+    sampled = stats._exchanges(13)
+    assert len(sampled) == stats.SAMPLED + 1 and sampled[0] == (1,) * 13
+    assert {signs[0] for signs in sampled} == {1} and len(set(sampled)) > stats.SAMPLED / 2
+
+
+@pytest.mark.parametrize(("critical", "freedom"), [(0.9, 10), (0.7, 30)])
+def test_the_level_of_one_cell_is_that_of_its_critical_share(critical, freedom):
+    t = math.sqrt(freedom * critical / (1 - critical))
+    expected = 2 * oracle.t.sf(t, freedom)
+    assert expected < stats.LOOK / 100
+    assert stats.share_of_level(critical, freedom, 3) == pytest.approx(expected)
+    # Where no relabelling tells it, each has its part; and none has more than all.
+    assert stats.share_of_level(None, freedom, 4) == stats.share_of_level(0, freedom, 4) == stats.LOOK / 4
+    assert stats.share_of_level(1e-6, freedom, 3) == stats.LOOK
+    assert stats.share_of_level(1.0, 500, 3) == stats.LEAST_LEVEL

@@ -79,3 +79,19 @@ def test_more_bins_than_are_remembered_are_in_order_all_the_same(monkeypatch):
     bins = {str(number): place for place, number in enumerate(numbers, start=1)}
     assert list(histogram.merge([bins])) == ["9", "83", "7000003", "1000000007", "10000000019"]
     assert list(histogram.Packed(bins).edges) == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("bins", "kinds"),
+    [
+        ({"70": 2, "900": 3}, (b"I", b"I")),
+        ({"70": 1 << 40, str(1 << 33): 3}, (b"Q", b"Q")),
+        # More than 8 bytes hold goes as text.
+        ({"70": 1 << 70, str((1 << 64) + 5): 3}, (b"-", b"-")),
+    ],
+)
+def test_what_was_packed_comes_back_from_its_bytes(bins, kinds):
+    parts = histogram.Packed(bins).as_bytes()
+    assert tuple(part[:1] for part in parts) == kinds
+    assert list(histogram.Packed.of_bytes(*parts).items()) == list(histogram.Packed(bins).items())
+    assert sorted(count for _edge, count in histogram.Packed.of_bytes(*parts).items()) == sorted(bins.values())
