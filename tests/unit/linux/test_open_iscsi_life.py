@@ -112,6 +112,8 @@ class Host(Rooted):
             return code, ""
         if argv[0] in ("modprobe", "udevadm"):
             return None
+        if argv[0] == "multipath":
+            return self.remove("/sys/class/block/dm-3")
         if argv == ["iscsid"] or argv == ["systemctl", "start", "iscsid.service"]:
             return self.daemon(self.answers)
         if argv == ["iscsiadm", "-k", "0"] or argv == ["systemctl", "stop", "iscsid.service"]:
@@ -400,3 +402,37 @@ def test_multipathd_that_runs_is_told_to_forget(host):
     host.write("/etc/multipath/wwids", f"# comment\n/3600000000000000000000000000000001/\n/3{NAA}/\n")
     ours().remove_all()
     assert host.read_text("/etc/multipath/wwids").splitlines() == ["# comment", "/3600000000000000000000000000000001/"]
+
+
+def joined(host, *disks: str) -> None:
+    """multipathd has made one device of these disks."""
+    host.write("/sys/class/block/dm-3/dm/uuid", f"mpath-3{NAA}")
+    host.write("/sys/class/block/dm-3/dm/name", "mpatha")
+    for name in disks:
+        host.write(f"/sys/class/block/{name}/holders/dm-3")
+        host.write(f"/sys/class/block/dm-3/slaves/{name}")
+
+
+def test_a_device_of_paths_goes_with_the_last_of_them(host):
+    mine = built()
+    joined(host, "sdc", "sdd")
+    assert mine.current(TARGET)["multipath"] is True
+    # Another portal's path is left, and with it the device and what stands on it.
+    host.uses = {"/dev/sdc": ["mounted on /srv"]}
+    host.done.clear()
+    mine.refuse_used([TARGET])
+    mine.remove([TARGET])
+    assert not any(line.startswith("multipath") for line in host.done) and host.has("/sys/class/block/dm-3")
+
+
+def test_a_device_of_paths_is_taken_away_before_its_last_path(host):
+    mine = built()
+    joined(host, "sdc")
+    host.done.clear()
+    mine.remove([TARGET])
+    assert host.done[0] == "multipath -f mpatha" and host.done[1].endswith("--logout")
+    # One that was logged out already has nothing to end, and no secret is kept of it.
+    assert kept(host)["logins"] == {}
+    host.done.clear()
+    mine.remove([TARGET])
+    assert host.done == []

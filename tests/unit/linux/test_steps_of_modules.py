@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import cache_tier, raid
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import cache_tier, nfs_export, raid
 
 STEP = {"op": "create", "array": "a", "cache": "a", "target": "a", "was": None, "will": "made"}
 LOOKS = {raid: ["refuse_used", "refuse_unsafe"], cache_tier: ["refuse_used", "refuse_unsafe", "refuse_small"]}
@@ -65,3 +65,30 @@ def test_nothing_is_changed_before_all_is_looked_at(monkeypatch, module, state, 
     again = ["current"] if module is raid and changes == ["apply"] and steps else []
     assert rest == [*changes, *again, *(["layers"] if state == "present" else [])]
     assert result["changed"] is bool(steps) and ("layers" in result) is (state == "present")
+
+
+@pytest.mark.parametrize(
+    ("state", "check_mode", "mounted", "steps", "calls"),
+    [
+        ("present", False, True, [], ["current", "refuse_unproven", "refuse_used", "apply"]),
+        # Of what a check of a first build did not mount nothing can be proven yet.
+        ("present", True, False, [STEP], ["current", "refuse_used"]),
+        ("present", True, True, [STEP], ["current", "refuse_unproven", "refuse_used"]),
+        ("absent", False, True, [STEP], ["current", "refuse_used", "apply", "forget"]),
+        ("absent", False, True, [], ["current", "refuse_used", "forget"]),
+        ("absent", True, True, [STEP], ["current", "refuse_used"]),
+    ],
+)
+def test_exports_are_proven_before_anything_is_changed(monkeypatch, state, check_mode, mounted, steps, calls):
+    area = Area()
+    monkeypatch.setattr(nfs_export, "Exports", lambda testbed_id: area)
+    monkeypatch.setattr(nfs_export, "resolve", lambda params: [{"name": "a", "path": "/srv/a"}])
+    monkeypatch.setattr(nfs_export, "check_server", lambda params: {"threads": 3})
+    monkeypatch.setattr(nfs_export, "table", lambda testbed_id, wanted: "table")
+    monkeypatch.setattr(nfs_export, "layers_of", lambda wanted, server: ["layer"])
+    monkeypatch.setattr(nfs_export, "plan", lambda *_given: steps)
+    monkeypatch.setattr(nfs_export.os.path, "ismount", lambda path: mounted)
+    area.testbed_id = "unit"
+    result = nfs_export.ensure({"testbed_id": "unit", "state": state}, check_mode)
+    assert area.calls == calls and result["changed"] is bool(steps)
+    assert result.get("layers") == (["layer"] if state == "present" else None)
