@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.names import check_name, check_testbed_id
-from ..module_utils.engines import pgbench
+from ..module_utils.engines import databases
 from ..module_utils.result.result import without_none
 from ..module_utils.run import database as load
 from ..plugin_utils.action import CollectionAction
@@ -76,14 +76,14 @@ class ActionModule(CollectionAction):
     def _keep(self, run_dir: str, args: dict, point: dict, layers: dict, answer: dict) -> dict:
         planned = database.planned(point, layers[args["layer"]], args["testbed_id"], args["run_id"])
         files = {
-            pgbench.RAW: _json(answer["raw"]),
+            databases.DRIVERS[planned["asked"]["engine"]].RAW: _json(answer["raw"]),
             "meta.json": _json(answer["meta"]),
             run_folder.POINT: _json(planned),
         }
         result = database.read_point(planned["point"], planned["layer"], planned["asked"], files)
         host, variant = layers[args["layer"]]["host"], args["variant"]
         request = {
-            "engine": pgbench.NAME,
+            "engine": planned["asked"]["engine"],
             "workloads": [point["workload"]],
             **({"published": [without_none(figure) for figure in args["published"]]} if args["published"] else {}),
             **({"variant": variant} if variant else {}),

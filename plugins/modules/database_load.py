@@ -6,17 +6,18 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: database_load
-short_description: Makes a private PostgreSQL database on a datastore, for a TPROC-C style load
+short_description: Makes a private database on a datastore, for a TPROC-C style load
 version_added: 0.4.0
 description:
-  - Makes one PostgreSQL cluster of a testbed on the file system of a datastore, loads warehouses into it, checks what it has loaded, and leaves it running;
+  - Makes one PostgreSQL or MariaDB of a testbed on the file system of a datastore, loads warehouses into it, checks what it has loaded, and leaves it running;
     or ends it and removes it with all that it holds.
   - The rows and transactions follow the rules of the TPC-C specification. It is no TPC-C, and no figure of it is a TPC-C result; C(docs/database.md) says why.
-  - The cluster belongs to nobody else. A user without rights runs it, it listens on no network, and its socket lies in a folder that only this user enters,
-    C(/run/storlab-database/<testbed_id>). Clusters of the distribution are not looked at.
+  - It belongs to nobody else. A user without rights runs it, it listens on no network, and its socket lies in a folder that only this user enters,
+    C(/run/storlab-database/<testbed_id>). Databases of the distribution are not looked at.
   - It lies in C(storlab-database) on the mount point of the layer. A folder of that name without this testbed's stamp is refused. What was made is also
     recorded in C(/run/storlab/<testbed_id>/database.json).
-  - Needs PostgreSQL's own programs C(initdb), C(pg_ctl), C(postgres), C(psql) and C(pgbench), of version 11 or later.
+  - PostgreSQL needs its own programs C(initdb), C(pg_ctl), C(postgres), C(psql) and C(pgbench), of version 11 or later. MariaDB needs C(mariadbd),
+    C(mariadb-install-db) and C(mariadb), of version 10.6 or later, and C(sysbench).
 options:
   testbed_id:
     description: The testbed that the database belongs to.
@@ -27,31 +28,38 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  database:
+    description: Which database it is. A testbed has one on a host; O(state=absent) removes it, whichever it is.
+    type: str
+    choices: [postgresql, mariadb]
+    default: postgresql
   layer:
     description: Layer of a datastore that is mounted on this host. What is mounted there must be that file system.
     type: str
     default: ""
   warehouses:
-    description: Warehouses, of about 105 MiB each. A database with another number is made anew.
+    description: Warehouses, of about 105 MiB each in PostgreSQL and 145 MiB in MariaDB. A database with another number is made anew.
     type: int
     default: 1
   shared_buffers_mib:
-    description: Memory in which the database keeps pages. What fits in there and in the host's page cache is not read from the layer.
+    description:
+      - Memory in which the database keeps pages, MariaDB's C(innodb_buffer_pool_size). What fits in there is not read from the layer, nor what fits in the
+        host's page cache, which InnoDB goes around by C(O_DIRECT) where the file system allows it.
     type: int
     default: 128
   max_wal_mib:
-    description: PostgreSQL's C(max_wal_size), about which its log is allowed to grow on the layer.
+    description: PostgreSQL's C(max_wal_size), about which its log is allowed to grow on the layer; MariaDB's C(innodb_log_file_size), which it always has.
     type: int
     default: 1024
   settings:
-    description: Further parameters of PostgreSQL, beside those that keep the cluster private.
+    description: Further parameters of the database, beside those that keep it private.
     type: dict
     default: {}
   bin_dir:
-    description: Folder with PostgreSQL's programs. By default the newest of the host's.
+    description: Folder with the database's programs. By default those of the host, of PostgreSQL the newest.
     type: path
   user:
-    description: User that runs the cluster. By default C(postgres) where there is one, else C(nobody).
+    description: User that runs it. By default C(postgres) or C(mysql) where there is one, else C(nobody).
     type: str
     default: ""
 extends_documentation_fragment:
@@ -126,12 +134,11 @@ database:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.linux import postgres
 from ..module_utils.run import database
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=postgres.SPEC, supports_check_mode=True)
+    module = AnsibleModule(argument_spec=database.LOAD_SPEC, supports_check_mode=True)
     try:
         module.exit_json(**database.ensure(module.params, module.check_mode))
     except Failure as failure:

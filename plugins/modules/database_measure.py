@@ -37,6 +37,11 @@ options:
   variant:
     description: What is tried, such as V(baseline) or V(cached), where one run has several.
     type: str
+  database:
+    description: Which database it must be.
+    type: str
+    choices: [postgresql, mariadb]
+    default: postgresql
   warehouses:
     description: The warehouses that the database must have.
     type: int
@@ -54,7 +59,7 @@ options:
     type: int
     default: 300
   isolation:
-    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times, where pgbench is of version 15 or later.
+    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times; by pgbench since version 15.
     type: str
     choices: [read_committed, repeatable_read, serializable]
     default: read_committed

@@ -9,14 +9,19 @@ module: database_measure_run
 short_description: Runs the load on the database of this host once
 version_added: 0.4.0
 description:
-  - Runs pgbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do meanwhile, and looks afterwards
-    whether the data meet the conditions of the TPC-C specification (3.3.2).
+  - Runs pgbench or sysbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do meanwhile, and looks
+    afterwards whether the data meet the conditions of the TPC-C specification (3.3.2).
   - Used by M(storlab.testbed.database_measure), which makes a result of what this returns.
 options:
   testbed_id:
     description: The testbed that the database belongs to.
     type: str
     required: true
+  database:
+    description: Which database it must be.
+    type: str
+    choices: [postgresql, mariadb]
+    default: postgresql
   warehouses:
     description: The warehouses that the database must have.
     type: int
@@ -34,7 +39,7 @@ options:
     type: int
     default: 300
   isolation:
-    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times, where pgbench is of version 15 or later.
+    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times; by pgbench since version 15.
     type: str
     choices: [read_committed, repeatable_read, serializable]
     default: read_committed
@@ -70,7 +75,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 raw:
-  description: What pgbench said, the counts of its log, and what the conditions showed.
+  description: What the driver said, the counts of its log, and what the conditions showed.
   returned: success
   type: dict
   sample: {exit_code: 0}

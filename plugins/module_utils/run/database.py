@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One point of the load on a private database: pgbench beside the host's counters, then the conditions of the data.
+"""One point of the load on a private database: its driver beside the host's counters, then the conditions of the data.
 
-What is kept is ``raw``, which the figures are made of (``engines/pgbench.measured``), and ``meta``, what the host noted.
+What is kept is ``raw``, which the figures are made of (``engines/transactions.measured``), and ``meta``, what the host noted.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.names import check_testbed_id
 from ..core.times import utc
-from ..engines import pgbench, tproc_c
-from ..linux import counters, postgres
+from ..engines import databases, tproc_c, transactions
+from ..linux import counters
+from ..linux import database as linux
 from ..linux.daemon import patience
+from ..linux.database import DATABASE, MOST_USERS, Cluster
+from ..linux.database_mariadb import Mariadb
+from ..linux.database_postgresql import Postgresql
 from ..linux.host import as_user, run
 from ..linux.meter import Meter
-from ..linux.postgres import DATABASE, MOST_USERS, Cluster
+from ..linux.record import Record
 
-ISOLATION = {
-    "read_committed": "read committed",
-    "repeatable_read": "repeatable read",
-    "serializable": "serializable",
-}
+# A database more is a line here and one in engines/databases.py.
+CLUSTERS: dict[str, type[Cluster]] = {"postgresql": Postgresql, "mariadb": Mariadb}
+ISOLATION = ("read_committed", "repeatable_read", "serializable")
 # What the driver may take beyond its time to end its last transactions.
 GRACE_S = 120
 # The log of transactions lies in memory; the host needs some of it for itself.
@@ -39,8 +42,11 @@ LEAST_FREE_BYTES = 32 << 20
 POLL_S = 0.1
 STEPPED_S = 0.5
 
+_DATABASE = {"database": {"type": "str", "choices": list(CLUSTERS), "default": databases.DEFAULT}}
+LOAD_SPEC: dict[str, Any] = {**linux.SPEC, **_DATABASE}
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
+    **_DATABASE,
     "warehouses": {"type": "int", "default": 1},
     "virtual_users": {"type": "int", "default": 4},
     "ramp_s": {"type": "int", "default": 60},
@@ -56,21 +62,31 @@ def check_values(params: dict[str, Any]) -> None:
             raise bad_value(f"database_load_{name}", params[name], f"Give a number from {least} to {most}.")
 
 
-def load_texts(warehouses: int) -> Iterator[tuple[str, str]]:
+def load_texts(database: str, warehouses: int) -> Iterator[tuple[str, str]]:
     """(what, SQL) of all that makes a new database one that can be measured."""
-    yield "the tables", tproc_c.schema()
-    yield "the items", tproc_c.rows_of_items()
+    sql = databases.LOADS[database].sql
+    yield "the tables", sql.schema()
+    yield "the items", sql.rows_of_items()
     for number in range(1, warehouses + 1):
-        yield f"warehouse {number} of {warehouses}", tproc_c.rows_of(number)
-    yield "the indexes", tproc_c.INDEXES
-    yield "the statistics", "VACUUM ANALYZE; CHECKPOINT;"
+        yield f"warehouse {number} of {warehouses}", sql.rows_of(number)
+    yield "the indexes", sql.INDEXES
+    yield "the statistics", sql.STATISTICS
+
+
+def cluster_of(testbed_id: str, otherwise: str) -> Cluster:
+    """The database that a testbed has on this host, of whatever kind; where it has none, one of the kind that is asked for."""
+    return CLUSTERS[Record(testbed_id, "database").data.get("database", otherwise)](testbed_id)
 
 
 def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     """The result of the module database_load: a database that runs and whose rows were found to meet every condition, or none."""
-    result = postgres.ensure(params, check_mode, load_texts)
+    check_testbed_id("database_load_testbed_id", params["testbed_id"])
+    if params["state"] == "absent":
+        return linux.ensure_absent(cluster_of(params["testbed_id"], params["database"]), params, check_mode)
+    cluster = CLUSTERS[params["database"]](params["testbed_id"])
+    result = linux.ensure(cluster, params, check_mode, lambda warehouses: load_texts(cluster.NAME, warehouses))
     if any(step["op"] == "load" for step in result["steps"]) and not check_mode:
-        refuse_wrong_rows(Cluster(params["testbed_id"]))
+        refuse_wrong_rows(cluster)
     return result
 
 
@@ -92,7 +108,7 @@ def refuse_wrong_rows(cluster: Cluster) -> None:
 def measure(params: dict[str, Any]) -> dict[str, Any]:
     """{raw, meta}. What goes wrong while it runs is in raw['failures']; Failure is for what keeps it from beginning."""
     check_values(params)
-    cluster = Cluster(params["testbed_id"])
+    cluster = cluster_of(params["testbed_id"], params["database"])
     stamp = cluster.stamp(cluster.folder) if cluster.folder else None
     if not stamp or not stamp.get("loaded") or not cluster.pid():
         raise Failure(
@@ -100,55 +116,70 @@ def measure(params: dict[str, Any]) -> dict[str, Any]:
             f"Testbed {params['testbed_id']} has no database on this host that runs.",
             "Run the role database_load with state present first.",
         )
+    if params["database"] != cluster.NAME:
+        raise bad_value(
+            "database_load_database",
+            params["database"],
+            f"The database on this host is {cluster.TITLE}; run the role database_load with state absent and then present first.",
+        )
     if stamp["loaded"] != params["warehouses"]:
         raise bad_value(
             "database_load_warehouses",
             params["warehouses"],
             f"The database on this host has {stamp['loaded']}; run the role database_load with state present first.",
         )
-    version = pgbench.version_of(run([cluster.program("pgbench"), "--version"]).stdout)
+    driver = databases.LOADS[cluster.NAME].driver
+    version = driver.version_of(run([cluster.program(driver.NAME), "--version"]).stdout)
     if version is None:
-        raise Failure("postgresql_missing", "pgbench does not say its version.", "Install the package postgresql.")
+        raise Failure(
+            "command_failed", f"{driver.NAME} does not say its version.", f"Install {cluster.PACKAGES} again."
+        )
     scratch = os.path.join(cluster.run_dir, "point")
     shutil.rmtree(scratch, ignore_errors=True)
     os.mkdir(scratch, mode=0o700)
     os.chown(scratch, cluster.user.pw_uid, cluster.user.pw_gid)
     try:
-        return _measured(cluster, params, version, scratch, stamp["settings"])
+        return _measured(cluster, driver, params, version, scratch, stamp)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _measured(
-    cluster: Cluster, workload: dict[str, Any], version: tuple[int, str], scratch: str, settings: dict[str, str]
+    cluster: Cluster,
+    driver: Any,
+    workload: dict[str, Any],
+    version: tuple[int, str],
+    scratch: str,
+    stamp: dict[str, Any],
 ) -> dict[str, Any]:
-    for kind, text in tproc_c.SCRIPTS.items():
-        path = os.path.join(scratch, f"{kind}.sql")
+    for name, text in driver.scripts().items():
+        path = os.path.join(scratch, name)
         with open(path, "w", encoding="utf-8") as handle:
             handle.write(text)
         os.chmod(path, 0o644)
     place = {
         "socket_dir": cluster.run_dir,
+        "user": cluster.user.pw_name,
         "database": DATABASE,
         "scripts": scratch,
         "log": os.path.join(scratch, "transactions"),
         "processors": len(os.sched_getaffinity(0)),
     }
-    argv = pgbench.argv(cluster.program("pgbench"), version[0], workload, place)
+    argv = driver.argv(cluster.program(driver.NAME), version[0], workload, place)
     raw: dict[str, Any] = {
         "version": version[1],
+        "database": {"name": cluster.TITLE, "version": cluster.version(cluster.record.data["programs"])},
         "runtime_s": workload["runtime_s"],
-        "settings": {name: value for name, value in settings.items() if name != "unix_socket_directories"},
+        "settings": {name: value for name, value in stamp["settings"].items() if cluster.run_dir not in value},
         # Without folders of this host.
-        "arguments": [
-            os.path.basename(word) if word.startswith("/") else word.replace(scratch, ".") for word in argv[1:]
-        ],
+        "arguments": [_without_folders(word, scratch, cluster.run_dir) for word in argv[1:]],
         "failures": [],
     }
     # What was written before is not to be written during the point.
-    raw["placed_before"] = int(cluster.sql("CHECKPOINT;\n" + tproc_c.PLACED))
+    cluster.settle()
+    raw["placed_before"] = int(cluster.sql(tproc_c.PLACED))
     meta: dict[str, Any] = {}
-    raw.update(_driven(cluster, argv, workload, scratch, meta, raw["failures"]))
+    raw.update(_driven(cluster, driver, argv, workload, scratch, meta, raw["failures"]))
     trouble = cluster.trouble(raw["said_errors"]) if raw["exit_code"] else None
     if trouble:
         raw["failures"].insert(0, dict(zip(("code", "message"), trouble)))
@@ -161,8 +192,13 @@ def _measured(
     return {"raw": raw, "meta": meta}
 
 
+def _without_folders(word: str, scratch: str, run_dir: str) -> str:
+    return os.path.basename(word) if word.startswith("/") else word.replace(scratch, ".").replace(run_dir, ".")
+
+
 def _driven(
     cluster: Cluster,
+    driver: Any,
     argv: list[str],
     workload: dict[str, Any],
     scratch: str,
@@ -172,24 +208,21 @@ def _driven(
     """Run the driver to its end: {exit_code, said, said_errors, log}; fills meta with what the host counted."""
     ramp_s, runtime_s = workload["ramp_s"], workload["runtime_s"]
     out, errors = (os.path.join(scratch, name) for name in ("stdout", "stderr"))
-    options = f"-c default_transaction_isolation={ISOLATION[workload['isolation']]}".replace(
-        "read ", "read\\ "
-    ).replace("repeatable ", "repeatable\\ ")
     meter = Meter(counters.device_number(cluster.folder), ramp_s, runtime_s)
     begun_s, begun_unix_s = time.monotonic(), time.time()
     with open(out, "wb") as stdout, open(errors, "wb") as stderr:
-        driver = subprocess.Popen(
+        process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            env={**os.environ, "LC_ALL": "C", "PGOPTIONS": options, "PGUSER": "storlab"},
+            env={**os.environ, "LC_ALL": "C", **driver.environment(workload)},
             **as_user(cluster.user),
         )
         try:
             deadline = begun_s + ramp_s + runtime_s + GRACE_S
-            while driver.poll() is None:
-                meter.look(driver.pid)
+            while process.poll() is None:
+                meter.look(process.pid)
                 disk = os.statvfs(scratch)
                 if disk.f_bavail * disk.f_frsize < LEAST_FREE_BYTES:
                     failures.append(
@@ -197,13 +230,13 @@ def _driven(
                     )
                 elif time.monotonic() > deadline:
                     failures.append(
-                        {"code": "too_long", "message": f"pgbench did not end within {GRACE_S} s of its time."}
+                        {"code": "too_long", "message": f"{driver.NAME} did not end within {GRACE_S} s of its time."}
                     )
                 if failures:
                     break
                 time.sleep(min(POLL_S, meter.next_s()))
         finally:
-            _end(driver)
+            _end(process)
             meter.end()
     meta.update(started_utc=utc(begun_unix_s), finished_utc=utc(time.time()))
     if abs(time.time() - begun_unix_s - (time.monotonic() - begun_s)) > STEPPED_S:
@@ -212,23 +245,23 @@ def _driven(
     if changed:
         meta["counters"] = counters.figures_of(changed)
     begin_us = int((begun_unix_s + ramp_s) * 1e6)
-    log = pgbench.read_log(_lines(scratch), begin_us, begin_us + runtime_s * 1_000_000)
+    log = transactions.read_log(_lines(scratch), begin_us, begin_us + runtime_s * 1_000_000)
     return {
-        "exit_code": driver.returncode,
+        "exit_code": process.returncode,
         "said": _text(out).replace(scratch, "."),
         "said_errors": _text(errors).replace(scratch, "."),
         "log": log,
     }
 
 
-def _end(driver: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     """Nothing outlives a point, whatever ended it."""
     for number, timeout_s in patience(10).items():
-        if driver.poll() is not None:
+        if process.poll() is not None:
             return
-        driver.send_signal(signal.Signals(number))
+        process.send_signal(signal.Signals(number))
         try:
-            driver.wait(timeout_s)
+            process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             continue
 

@@ -12,7 +12,7 @@ from typing import Any
 from ...module_utils.core import units
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PERCENTILES
-from ..store.database import is_database
+from ..store.database import is_database, title_of
 from .tables import Field, Table, cell, words
 
 # Of whose latencies the table tells: all, and the one that NOPM counts.
@@ -22,7 +22,7 @@ SHOWN = ("latency_p50_ns", "latency_p95_ns", "latency_p99_ns")
 
 
 def loads(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """[{layer, workload_id, workload, repetitions, tpm, tpm_low, tpm_high, nopm …, failed, retried, latency: {total, new_order}, device}].
+    """[{layer, workload_id, workload, driver, repetitions, tpm, tpm_low, tpm_high, nopm …, failed, retried, latency: {total, new_order}, device}].
 
     TPM and NOPM are medians of the repetitions, percentiles those of all their transactions, and what the device did is a mean.
     """
@@ -47,6 +47,7 @@ def _load(group: list[dict[str, Any]]) -> dict[str, Any]:
     totals = [result["transactions"]["total"] for result in group]
     return {
         **{key: group[0][key] for key in ("layer", "workload_id", "workload")},
+        "driver": group[0]["engine"]["name"],
         "repetitions": len(group),
         "points": [result["point_id"] for result in group],
         **rates,
@@ -87,7 +88,13 @@ def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[st
 
 def describe(workload: dict[str, Any]) -> str:
     isolation = str(workload["isolation"]).replace("_", " ")
-    return f"{workload['warehouses']} warehouses, {workload['virtual_users']} virtual users, {isolation}"
+    named = f"{title_of(workload)}, " if "database" in workload else ""
+    return f"{named}{workload['warehouses']} warehouses, {workload['virtual_users']} virtual users, {isolation}"
+
+
+def driven(rows: list[dict[str, Any]]) -> str:
+    """'pgbench on a PostgreSQL': by what the loads were issued, each once."""
+    return " and by ".join(dict.fromkeys(f"{row['driver']} on a {title_of(row['workload'])}" for row in rows))
 
 
 def sentence(load: dict[str, Any]) -> str:

@@ -421,6 +421,7 @@ def content(report: Report) -> dict[str, Any]:
         "installations": _installations(report),
         "installation_verdicts": [row["sentence"] for row in report.installation_verdicts],
         "databases": databases.table(report.databases, loads),
+        "databases_by": databases.driven(report.databases),
         "overview": _overview(report),
         "published_loads": loads,
     }

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Any
 
-from ...module_utils.engines import pgbench
+from ...module_utils.engines import databases, transactions
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
 
 # A figure of such a load that others have published, as an argument.
@@ -28,19 +28,33 @@ def is_database(result: dict[str, Any]) -> bool:
     return isinstance(workload, dict) and workload.get("kind") == "tproc_c"
 
 
+def title_of(workload: dict[str, Any]) -> str:
+    """The name of its database for a reader; one that only another version of the collection knows has its own word."""
+    name = databases.of_workload(workload)
+    return databases.LOADS[name].title if name in databases.LOADS else name
+
+
 def workload_id(workload: dict[str, Any]) -> str:
+    database = databases.of_workload(workload)
+    named = "" if database == databases.DEFAULT else f"-{database}"
     isolation = "" if workload["isolation"] == "read_committed" else f"-{workload['isolation']}"
-    return f"tproc_c-w{workload['warehouses']}-vu{workload['virtual_users']}{isolation}"
+    return f"tproc_c{named}-w{workload['warehouses']}-vu{workload['virtual_users']}{isolation}"
+
+
+def engine_of(workload: dict[str, Any]) -> str:
+    return str(databases.LOADS[databases.of_workload(workload)].driver.NAME)
 
 
 def point_of(params: dict[str, Any]) -> dict[str, Any]:
     """The point that the arguments of database_measure ask for."""
-    workload = {"kind": "tproc_c", **{key: params[key] for key in CHOSEN}}
+    database = params["database"]
+    of_another = {} if database == databases.DEFAULT else {"database": database}
+    workload = {"kind": "tproc_c", **of_another, **{key: params[key] for key in CHOSEN}}
     name, variant = workload_id(workload), params["variant"]
     same = {
         "layer": params["layer"],
         "workload": workload,
-        "engine": pgbench.NAME,
+        "engine": engine_of(workload),
         "repetition": params["repetition"],
         **({"variant": variant} if variant else {}),
     }
@@ -64,18 +78,19 @@ def planned(point: dict[str, Any], layer: dict[str, Any], testbed_id: str, run_i
             "host": layer["host"],
             "path": (layer.get("identity") or {}).get("mount_point"),
         },
-        "asked": {"engine": pgbench.NAME, "testbed_id": testbed_id, "run_id": run_id},
+        "asked": {"engine": engine_of(point["workload"]), "testbed_id": testbed_id, "run_id": run_id},
     }
 
 
 def read_point(
     point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, bytes]
 ) -> dict[str, Any]:
-    """The result, of the files pgbench.json and meta.json."""
-    raw, meta = json.loads(files[pgbench.RAW]), json.loads(files["meta.json"])
+    """The result, of the files meta.json and what the driver said, such as pgbench.json."""
+    driver = databases.DRIVERS[request["engine"]]
+    raw, meta = json.loads(files[driver.RAW]), json.loads(files["meta.json"])
     counted = dict(meta.get("counters") or {})
     cpu = counted.pop("cpu", {})
-    figures = pgbench.measured(raw)
+    figures = transactions.measured(raw, driver)
     flags = ["steal"] if cpu.get("host_steal_percent", 0) > STEAL_PERCENT else []
     return without_none(
         {
@@ -94,7 +109,7 @@ def read_point(
             "counters": counted or None,
             "errors": {"total": 0},
             "flags": flags,
-            "raw": {"file": pgbench.RAW, "sha256": hashlib.sha256(files[pgbench.RAW]).hexdigest()},
+            "raw": {"file": driver.RAW, "sha256": hashlib.sha256(files[driver.RAW]).hexdigest()},
             "status": "failed" if figures["failures"] else "measured",
         }
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
-from ...module_utils.engines import pgbench
+from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
 from . import additions, beats, ledger, networks
@@ -31,7 +31,7 @@ FILES = (
     *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)),
     "stderr.txt",
     "series.json",
-    pgbench.RAW,
+    *(driver.RAW for driver in databases.DRIVERS.values()),
 )
 # What was to be measured: {point, layer, asked}, which archive.read_point is given. With it a result can be made again of its files (verify.py).
 POINT = "point.json"

@@ -10,7 +10,9 @@ import functools
 import re
 
 import failure_codes
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi, postgres
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux_database
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import open_iscsi
+from ansible_collections.storlab.testbed.plugins.module_utils.run import database as run_database
 from ansible_collections.storlab.testbed.plugins.plugin_utils.windows import host
 from places import ROOT
 
@@ -61,7 +63,10 @@ OF_PLACES = {
         "wrong_wwid",
     },
     "plugins/module_utils/linux/open_iscsi.py: code": {error[0] for error in open_iscsi.LOGIN_ERRORS.values()},
-    "plugins/module_utils/linux/postgres.py: code": {postgres.FULL, postgres.DIED},
+    "plugins/module_utils/linux/database.py: code": {linux_database.FULL, linux_database.DIED},
+    'plugins/module_utils/linux/database.py: f"{cluster.NAME}_missing"': {
+        f"{name}_missing" for name in run_database.CLUSTERS
+    },
     "plugins/module_utils/linux/ramdisk.py: code": obstacles(),
     "plugins/plugin_utils/action.py: code": unwritable(),
     "plugins/plugin_utils/windows/action.py: f\"{call['op']}_failed\"": {f"{name}_failed" for name in operations()},

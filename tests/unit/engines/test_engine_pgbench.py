@@ -9,8 +9,20 @@ import re
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgbench, tproc_c
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import postgres
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
+    databases,
+    pgbench,
+    sysbench,
+    tproc_c,
+    tproc_c_mariadb,
+    tproc_c_postgresql,
+    transactions,
+)
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import database_mariadb, database_postgresql
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_mariadb import Mariadb
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_postgresql import PROGRAMS, Postgresql
+from ansible_collections.storlab.testbed.plugins.module_utils.run import database as run_database
 from hypothesis import given
 from hypothesis import strategies as st
 from unchanged import refused
@@ -31,7 +43,7 @@ SAID = "pgbench (15.8)\nnumber of transactions actually processed: 7\nnumber of 
 
 
 def raw(lines: str = LOG, **changes) -> dict:
-    read = pgbench.read_log(lines.splitlines(), (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
+    read = transactions.read_log(lines.splitlines(), (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
     return {
         "version": "15.8",
         "runtime_s": 4,
@@ -51,7 +63,7 @@ def codes(result: dict) -> list:
 
 
 def test_what_ended_in_the_measured_time_counts():
-    result = pgbench.measured(raw())
+    result = transactions.measured(raw(), pgbench)
     assert result["failures"] == []
     of = result["transactions"]
     assert {kind: of[kind]["count"] for kind in of} == {
@@ -81,18 +93,18 @@ def test_seconds_and_what_is_of_the_whole_log():
 
 def test_percentiles_are_of_all_transactions_together():
     lines = [f"0 {n} {100 if n < 99 else 9000} {0 if n % 2 else 2} {BEGIN_S + 11} {n} 0" for n in range(100)]
-    log = pgbench.read_log(lines, (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
-    total = pgbench.figures(list(log["kinds"].values()))
-    assert total["latency_p50_ns"] == total["latency_p99_ns"] == pgbench.bin_of(100)
-    assert total["latency_p99_9_ns"] == pgbench.bin_of(9000)
+    log = transactions.read_log(lines, (BEGIN_S + 10) * 10**6, (BEGIN_S + 14) * 10**6)
+    total = transactions.figures(list(log["kinds"].values()))
+    assert total["latency_p50_ns"] == total["latency_p99_ns"] == transactions.bin_of(100)
+    assert total["latency_p99_9_ns"] == transactions.bin_of(9000)
     assert sum(total["histogram"]["bins"].values()) == 100
 
 
 @given(st.integers(0, 10**9))
 def test_a_bin_holds_its_value_and_is_narrow(value_us):
-    edge = pgbench.bin_of(value_us) / 1000
+    edge = transactions.bin_of(value_us) / 1000
     assert value_us <= edge <= value_us * (1 + 1 / 64) + 1
-    assert pgbench.bin_of(int(edge)) == edge * 1000
+    assert transactions.bin_of(int(edge)) == edge * 1000
 
 
 @pytest.mark.parametrize(
@@ -116,7 +128,7 @@ def test_a_bin_holds_its_value_and_is_narrow(value_us):
     ],
 )
 def test_a_point_that_failed_has_no_rates(changes, code, words):
-    result = pgbench.measured(raw(**changes))
+    result = transactions.measured(raw(**changes), pgbench)
     assert codes(result) == [code]
     assert words in result["failures"][0]["message"]
     assert not {"tpm", "nopm"} & set(result)
@@ -124,7 +136,9 @@ def test_a_point_that_failed_has_no_rates(changes, code, words):
 
 def test_nothing_done_in_the_measured_time_is_a_failure():
     early = f"0 1 900 0 {BEGIN_S + 1} 0 0\n"
-    result = pgbench.measured(raw(early, said="number of transactions actually processed: 1\n", placed_after=30001))
+    result = transactions.measured(
+        raw(early, said="number of transactions actually processed: 1\n", placed_after=30001), pgbench
+    )
     assert codes(result) == ["no_transactions"]
 
 
@@ -146,11 +160,13 @@ def test_the_mix_and_the_arguments():
 
 
 def test_every_kind_has_a_script_and_constants_of_names_differ_as_they_must():
-    assert list(tproc_c.SCRIPTS) == list(tproc_c.KINDS) == list(tproc_c.WEIGHTS)
+    assert list(tproc_c_postgresql.SCRIPTS) == list(tproc_c.KINDS) == list(tproc_c.WEIGHTS)
     delta = abs(tproc_c.C_LAST - tproc_c.C_LAST_LOADED)
     assert 65 <= delta <= 119 and delta not in (96, 112)
     assert sorted(tproc_c.CONDITIONS) == list(range(1, 13))
-    numbers = [int(number) for number in re.findall(r"^SELECT (\d+), count", tproc_c.consistency(False), re.MULTILINE)]
+    numbers = [
+        int(number) for number in re.findall(r"^SELECT concat\('(\d+)\|'", tproc_c.consistency(False), re.MULTILINE)
+    ]
     assert numbers == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12]
 
 
@@ -182,7 +198,7 @@ THERE = {"made": True, "loaded": 3, "version": "15", "settings": {"shared_buffer
     ],
 )
 def test_only_what_differs_is_made(changes, ops):
-    assert [step["op"] for step in postgres.plan({**THERE, **changes}, WANTED)] == ops
+    assert [step["op"] for step in linux.plan("PostgreSQL", {**THERE, **changes}, WANTED)] == ops
 
 
 def test_settings_of_the_user_and_those_that_keep_it_private():
@@ -191,7 +207,7 @@ def test_settings_of_the_user_and_those_that_keep_it_private():
         "max_wal_mib": 256,
         "settings": {"synchronous_commit": False, "work_mem": "8MB"},
     }
-    text = postgres.configuration(postgres.settings_of(params, "/run/it's"))
+    text = database_postgresql.configuration(Postgresql.settings_of(params, "/run/it's"))
     assert "synchronous_commit = 'off'\n" in text
     assert "work_mem = '8MB'\n" in text
     assert "listen_addresses = ''\n" in text
@@ -204,29 +220,137 @@ def test_settings_of_the_user_and_those_that_keep_it_private():
 def test_settings_that_are_refused(name):
     params = {"warehouses": 1, "shared_buffers_mib": 64, "max_wal_mib": 256, "settings": {name: "x"}}
     with pytest.raises(Failure) as failure:
-        postgres.check_values(params)
+        linux.check_values(Postgresql, params)
     assert failure.value.details == {"variable": "database_load_settings", "value": name}
 
 
 def test_the_arithmetic_of_space():
     params = {"warehouses": 5, "max_wal_mib": 100}
     needed = 64 + 5 * 110 + 100
-    postgres.refuse_full(needed << 20, params, "/srv/x")
+    linux.refuse_full(Postgresql, needed << 20, params, "/srv/x")
     with pytest.raises(Failure) as failure:
-        postgres.refuse_full((needed << 20) - 1, params, "/srv/x")
+        linux.refuse_full(Postgresql, (needed << 20) - 1, params, "/srv/x")
     assert failure.value.code == "database_no_space"
     assert f"need {needed} MiB" in failure.value.what and f"{needed - 1} MiB free" in failure.value.what
 
 
 def test_the_newest_complete_version_is_used(tmp_path):
-    for version, names in (("9", postgres.PROGRAMS), ("13", postgres.PROGRAMS), ("15", postgres.PROGRAMS[:-1])):
+    for version, names in (("9", PROGRAMS), ("13", PROGRAMS), ("15", PROGRAMS[:-1])):
         (tmp_path / version).mkdir()
         for name in names:
             program = tmp_path / version / name
             program.touch()
             program.chmod(0o755)
-    assert postgres.find_programs(None, (f"{tmp_path}/*",)) == str(tmp_path / "13")
+    found = Postgresql.find_programs(None, (f"{tmp_path}/*",))
+    assert found == {name: str(tmp_path / "13" / name) for name in PROGRAMS}
     with refused(tmp_path) as failure:
-        postgres.find_programs(str(tmp_path / "15"))
+        Postgresql.find_programs(str(tmp_path / "15"))
     assert failure.value.code == "postgresql_missing"
     assert "PostgreSQL's pgbench are not in" in failure.value.what
+
+
+# ---- MariaDB, driven by sysbench
+
+
+EVENTS = "General statistics:\n    total time:   4.0s\n    total number of events:              8\n"
+
+
+def test_sysbench_counts_what_was_given_up_as_an_event():
+    result = transactions.measured(raw(said=EVENTS, version="1.0.20"), sysbench)
+    assert (result["failures"], result["tpm"], result["nopm"]) == ([], 75.0, 30.0)
+    assert result["engine"] == {"name": "sysbench", "version": "1.0.20"}
+    short = transactions.measured(raw(said=EVENTS.replace("8", "9")), sysbench)
+    assert codes(short) == ["log_incomplete"]
+    assert "sysbench says 8" in short["failures"][0]["message"]
+    ended = transactions.measured(raw(said=EVENTS + "FATAL: mysql_drv_query() returned error 2013\n"), sysbench)
+    assert codes(ended) == ["engine_exit"]
+    assert not {"tpm", "nopm"} & set(ended)
+
+
+def test_the_arguments_of_sysbench():
+    place = {
+        "socket_dir": "/run/x",
+        "user": "mysql",
+        "database": "load",
+        "scripts": "/s",
+        "log": "/s/t",
+        "processors": 2,
+    }
+    workload = {
+        "warehouses": 3,
+        "virtual_users": 8,
+        "ramp_s": 5,
+        "runtime_s": 20,
+        "isolation": "repeatable_read",
+    }
+    words = sysbench.argv("/bin/sysbench", 1, workload, place)
+    assert words[:2] == ["/bin/sysbench", "/s/tproc_c.lua"]
+    assert words[-1] == "run"
+    asked = {
+        "--threads=8",
+        "--time=25",
+        "--warehouses=3",
+        "--isolation=repeatable read",
+        "--mysql-socket=/run/x/socket",
+    }
+    assert asked <= set(words)
+    assert "password" not in " ".join(words)
+    assert sysbench.version_of("sysbench 1.0.20\n") == (1, "1.0.20")
+    assert sysbench.version_of("something else") is None
+
+
+def test_the_script_of_sysbench_draws_the_mix_and_calls_what_there_is():
+    weights = re.findall(r'{"(\w+)", (\d+)}', tproc_c_mariadb.SCRIPT.partition("local kinds")[2])
+    assert {kind: int(weight) for kind, weight in weights} == tproc_c.WEIGHTS
+    assert [kind for kind, _weight in weights] == list(tproc_c.KINDS)
+    made = set(re.findall(r"CREATE PROCEDURE (\w+)", tproc_c_mariadb.PROCEDURES))
+    assert set(re.findall(r"CALL (\w+)", tproc_c_mariadb.SCRIPT)) == made - {"customer_of"}
+
+
+def test_settings_of_mariadb_and_those_that_keep_it_private():
+    params = {"warehouses": 1, "shared_buffers_mib": 64, "max_wal_mib": 256, "settings": {"innodb_doublewrite": False}}
+    text = database_mariadb.configuration(Mariadb.settings_of(params, "/run/x"))
+    assert text.startswith("[mariadbd]\n")
+    # What comes last holds.
+    assert text.index("innodb_doublewrite = off\n") < text.index("skip_networking = on\n")
+    assert "innodb_buffer_pool_size = 64M\n" in text and "innodb_log_file_size = 256M\n" in text
+    linux.check_values(Mariadb, params)
+    for name in ("skip_networking", "bind_address", "plugin_load", "Socket", "datadir"):
+        with pytest.raises(Failure) as failure:
+            linux.check_values(Mariadb, {**params, "settings": {name: "x"}})
+        assert failure.value.details == {"variable": "database_load_settings", "value": name}
+        assert "MariaDB" in failure.value.remedy
+    with pytest.raises(Failure, match="database_load_max_wal_mib"):
+        linux.check_values(Mariadb, {**params, "max_wal_mib": 8})
+
+
+def test_the_programs_of_mariadb_are_found_where_each_is(tmp_path):
+    places = {
+        "sbin": ["mariadbd"],
+        "bin": ["mariadb", "mariadb-install-db"],
+        "other": ["sysbench"],
+        "own": ["mariadbd"],
+    }
+    for folder, names in places.items():
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / name).touch(0o755)
+    usual = tuple(str(tmp_path / folder) for folder in ("sbin", "bin", "other"))
+    found = Mariadb.find_programs(None, usual)
+    assert (found["mariadbd"], found["sysbench"]) == (f"{tmp_path}/sbin/mariadbd", f"{tmp_path}/other/sysbench")
+    with refused(tmp_path) as failure:
+        Mariadb.find_programs(str(tmp_path / "own"), usual)
+    assert failure.value.code == "mariadb_missing"
+    assert f"MariaDB's mariadb-install-db, mariadb are not in {tmp_path}/own" in failure.value.what
+    with refused(tmp_path) as failure:
+        Mariadb.find_programs(None, usual[:2])
+    assert "MariaDB's sysbench are not on this host" in failure.value.what
+
+
+def test_each_database_has_all_that_a_load_needs():
+    assert list(databases.LOADS) == list(run_database.CLUSTERS)
+    for name, load in databases.LOADS.items():
+        assert (name, load.title) == (run_database.CLUSTERS[name].NAME, run_database.CLUSTERS[name].TITLE)
+        assert "new_order" in "".join(text for _what, text in run_database.load_texts(name, 1))
+        assert load.driver.scripts()
+    assert len({load.driver.RAW for load in databases.LOADS.values()}) == len(databases.LOADS)

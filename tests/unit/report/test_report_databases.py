@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 import synthetic_run
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgbench
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgbench, transactions
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import junit, model, render, scrub
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import database, load, run_folder, verify
 
 BEGIN_S = 1_700_000_000
-ASKED = {"warehouses": 3, "virtual_users": 5, "ramp_s": 0, "runtime_s": 60, "isolation": "read_committed"}
+ASKED = {
+    "database": "postgresql",
+    "warehouses": 3,
+    "virtual_users": 5,
+    "ramp_s": 0,
+    "runtime_s": 60,
+    "isolation": "read_committed",
+}
 
 
 def files_of(orders: int, payments: int, broken: bool = False) -> dict:
@@ -31,7 +38,7 @@ def files_of(orders: int, payments: int, broken: bool = False) -> dict:
         "exit_code": 0,
         "said": f"number of transactions actually processed: {orders + payments}\n",
         "said_errors": "",
-        "log": pgbench.read_log(lines, BEGIN_S * 10**6, (BEGIN_S + 60) * 10**6),
+        "log": transactions.read_log(lines, BEGIN_S * 10**6, (BEGIN_S + 60) * 10**6),
         "placed_before": 0,
         "placed_after": orders,
         "consistency": [{"condition": "3.3.2.3", "text": "open orders", "ok": not broken, "broken": int(broken)}],
@@ -81,8 +88,8 @@ def test_a_run_of_transactions_alone_is_reported(folder):
     made = rendered(folder)
     # Medians of the four that were measured; the fifth failed.
     figures = [float(value) for value in re.findall(r'<data value="([^"]+)"', section(made["index.html"]))]
-    orders = pgbench.bin_of(40000)
-    assert figures == [590, 315, 300, 400, pgbench.bin_of(3000), orders, orders, 4, 0, 2, 100, float(1 << 20), 4]
+    orders = transactions.bin_of(40000)
+    assert figures == [590, 315, 300, 400, transactions.bin_of(3000), orders, orders, 4, 0, 2, 100, float(1 << 20), 4]
     assert "3 warehouses, 5 virtual users" in section(made["index.html"])
     assert "datastore-ds1 does 590 TPM and 315 NOPM" in made["index.html"]
     assert "| datastore-ds1 | tproc\\_c-w3-vu5 | 590 | 315 |" in made["report.md"]

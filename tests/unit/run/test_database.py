@@ -14,7 +14,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from unchanged import refused
 
-PARAMS = {"testbed_id": "t", "warehouses": 2, "virtual_users": 4, "ramp_s": 0, "runtime_s": 1}
+PARAMS = {"testbed_id": "t", "database": "postgresql", "warehouses": 2, "virtual_users": 4, "ramp_s": 0, "runtime_s": 1}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_numbers_are_held_to_what_can_be_measured(name, least, most):
 
 
 def test_a_database_is_loaded_warehouse_by_warehouse_and_indexed_last():
-    names = [name for name, _sql in database.load_texts(3)]
+    names = [name for name, _sql in database.load_texts("postgresql", 3)]
     assert names == [
         "the tables",
         "the items",
@@ -53,13 +53,16 @@ def host(tmp_path, monkeypatch):
         stamp=lambda folder: has.stamp,
         pid=lambda: has.pid,
         program=lambda name: f"/nowhere/{name}",
+        NAME="postgresql",
+        TITLE="PostgreSQL",
+        PACKAGES="the package postgresql",
     )
 
-    def made(testbed_id):
+    def made(testbed_id, otherwise):
         cluster.folder = has.folder
         return cluster
 
-    monkeypatch.setattr(database, "Cluster", made)
+    monkeypatch.setattr(database, "cluster_of", made)
     monkeypatch.setattr(database, "run", lambda argv: SimpleNamespace(stdout=has.version))
     return has
 
@@ -72,7 +75,7 @@ def host(tmp_path, monkeypatch):
         ({"stamp": {"settings": {}}}, "database_missing"),
         ({"pid": None}, "database_missing"),
         ({"stamp": {"loaded": 3, "settings": {}}}, "bad_value"),
-        ({}, "postgresql_missing"),
+        ({}, "command_failed"),
     ],
 )
 def test_a_point_begins_only_on_the_database_that_was_loaded(host, tmp_path, has, code):

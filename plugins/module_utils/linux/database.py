@@ -1,74 +1,41 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A private PostgreSQL cluster whose data lie on a layer of the testbed: what is there, the plan, its steps.
+"""A private database whose data lie on a layer of the testbed: what is there, the plan, its steps. database_<name>.py has what is special of each.
 
-It is nobody else's: made by initdb as a user without rights, in a folder of its own, reached through a socket in a private folder and through no
-network, and ended by its pid. The distribution's own clusters are not looked at.
+It is nobody else's: made by a user without rights, in a folder of its own, reached through a socket in a private folder and through no
+network, and ended by its pid. The distribution's own databases are not looked at.
 
     <mount point>/storlab-database/storlab.json   whose it is {testbed_id, …}
     <mount point>/storlab-database/data/          the cluster
-    /run/storlab-database/<testbed_id>/           socket, log of the server, scripts and log of pgbench: nothing of it lies on what is measured
+    /run/storlab-database/<testbed_id>/           socket, log of the server, scripts and log of the driver: nothing of it lies on what is measured
 """
 
 from __future__ import annotations
 
-import glob
 import os
 import pwd
 import re
 import shutil
 import signal
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
-from ..core.names import check_testbed_id
 from ..core.steps import shown
 from . import datastore, mounts, nfs_mount
 from .daemon import end_process, start_ticks, wait_until_gone
-from .host import read_text, run
+from .host import run
 from .record import Record
 
 FOLDER = "storlab-database"
 RUN_DIR = "/run/storlab-database"
 DATABASE = "load"
-PROGRAMS = ("initdb", "pg_ctl", "postgres", "psql", "pgbench")
-# Where distributions have them, beside the newest of PostgreSQL's own.
-PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/bin", "/usr/local/bin", "/usr/local/pgsql/bin")
-USERS = ("postgres", "nobody")
 MOST_WAREHOUSES = 10_000
 MOST_USERS = 256
 MIB = 1 << 20
-# With PostgreSQL 15: an empty cluster has 38 MiB beside its log, items 14 MiB, a warehouse 103 MiB after loading.
-EMPTY_MIB, WAREHOUSE_MIB = 64, 110
 FULL, DIED = "database_full", "database_died"
-# Of the settings these keep the cluster private; the rest is the user's.
-OWN_SETTINGS = {
-    "listen_addresses",
-    "port",
-    "unix_socket_directories",
-    "unix_socket_group",
-    "unix_socket_permissions",
-    "dynamic_shared_memory_type",
-    "data_directory",
-    "hba_file",
-    "ident_file",
-    "external_pid_file",
-    "max_connections",
-    "shared_buffers",
-    "max_wal_size",
-    "log_destination",
-    "log_min_messages",
-    "logging_collector",
-    "include",
-    "include_dir",
-    "include_if_exists",
-    "shared_preload_libraries",
-}
-# As signals for the server: clients are sent away and all is written; ended at once, as if the power were gone; and its last resort.
-PATIENCE_S: dict[signal.Signals, float] = {signal.SIGINT: 120, signal.SIGQUIT: 20, signal.SIGKILL: 20}
-
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -86,22 +53,21 @@ SPEC: dict[str, Any] = {
 # ---------------------------------------------------------------- what is wanted
 
 
-def check_values(params: dict[str, Any]) -> None:
+def check_values(cluster: type[Cluster], params: dict[str, Any]) -> None:
     """Raises bad_value."""
     for name, least, most in (
         ("warehouses", 1, MOST_WAREHOUSES),
-        ("shared_buffers_mib", 1, 1 << 20),
-        # Two segments of 16 MiB are the least that the server starts with.
-        ("max_wal_mib", 32, 1 << 20),
+        ("shared_buffers_mib", cluster.LEAST_BUFFERS_MIB, 1 << 20),
+        ("max_wal_mib", cluster.LEAST_LOG_MIB, 1 << 20),
     ):
         if not least <= params[name] <= most:
             raise bad_value(f"database_load_{name}", params[name], f"Give a number from {least} to {most}.")
     for name, value in params["settings"].items():
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or name in OWN_SETTINGS:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or name in cluster.OWN_SETTINGS:
             raise bad_value(
                 "database_load_settings",
                 name,
-                "Name parameters of PostgreSQL, and none that the cluster's privacy or another variable of this role decides.",
+                f"Name parameters of {cluster.TITLE}, and none that the cluster's privacy or another variable of this role decides.",
             )
         if isinstance(value, (dict, list)) or "\n" in str(value):
             raise bad_value(f"database_load_settings {name}", value, "Give a single value.")
@@ -144,30 +110,19 @@ def mount_of(params: dict[str, Any]) -> str:
     return str(point)
 
 
-def find_programs(bin_dir: str | None, places: tuple[str, ...] = PLACES) -> str:
-    """The folder that has all PROGRAMS, of several versions the newest; raises postgresql_missing."""
-    folders = (
-        [bin_dir] if bin_dir else [path for place in places for path in sorted(glob.glob(place), key=_numbers)[::-1]]
-    )
-    for folder in folders:
-        if all(os.access(os.path.join(folder, name), os.X_OK) for name in PROGRAMS):
-            return folder
-    lacks = [name for name in PROGRAMS if not bin_dir or not os.access(os.path.join(bin_dir, name), os.X_OK)]
-    raise Failure(
-        "postgresql_missing",
-        f"PostgreSQL's {', '.join(lacks)} are not {'in ' + bin_dir if bin_dir else 'together in one folder of this host'}.",
-        "Install the package postgresql (Debian, Ubuntu) or postgresql-server and postgresql-contrib (others), or say in database_load_bin_dir where they are.",
-        looked_in=folders or list(places),
+def missing(cluster: type[Cluster], lacks: list[str], bin_dir: str | None, looked_in: list[str]) -> Failure:
+    """What says that programs are not there."""
+    return Failure(
+        f"{cluster.NAME}_missing",
+        f"{cluster.TITLE}'s {', '.join(lacks)} are not {'in ' + bin_dir if bin_dir else cluster.WHERE}.",
+        f"Install {cluster.PACKAGES}, or say in database_load_bin_dir where they are.",
+        looked_in=looked_in,
     )
 
 
-def _numbers(path: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", path)]
-
-
-def user_of(name: str) -> pwd.struct_passwd:
+def user_of(name: str, usual: tuple[str, ...]) -> pwd.struct_passwd:
     """The user that the server runs as; raises bad_value. It refuses to run as root."""
-    for candidate in [name] if name else USERS:
+    for candidate in [name] if name else usual:
         try:
             user = pwd.getpwnam(candidate)
         except KeyError:
@@ -177,17 +132,13 @@ def user_of(name: str) -> pwd.struct_passwd:
     raise bad_value("database_load_user", name, "Name a user of this host other than root.")
 
 
-def needed_mib(params: dict[str, Any]) -> int:
-    return EMPTY_MIB + int(params["warehouses"]) * WAREHOUSE_MIB + int(params["max_wal_mib"])
-
-
-def refuse_full(free_bytes: int, params: dict[str, Any], place: str) -> None:
+def refuse_full(cluster: type[Cluster], free_bytes: int, params: dict[str, Any], place: str) -> None:
     """Raises database_no_space with the arithmetic."""
-    needed = needed_mib(params)
+    needed = cluster.EMPTY_MIB + int(params["warehouses"]) * cluster.WAREHOUSE_MIB + int(params["max_wal_mib"])
     if free_bytes < needed * MIB:
         raise Failure(
             "database_no_space",
-            f"{params['warehouses']} warehouses need {needed} MiB ({EMPTY_MIB} MiB for an empty database, {WAREHOUSE_MIB} MiB per warehouse, "
+            f"{params['warehouses']} warehouses need {needed} MiB ({cluster.EMPTY_MIB} MiB for an empty database, {cluster.WAREHOUSE_MIB} MiB per warehouse, "
             f"{params['max_wal_mib']} MiB of log), and {place} has {free_bytes // MIB} MiB free.",
             "Lower database_load_warehouses or database_load_max_wal_mib, or make the layer larger.",
             needed_mib=needed,
@@ -195,36 +146,14 @@ def refuse_full(free_bytes: int, params: dict[str, Any], place: str) -> None:
         )
 
 
-def settings_of(params: dict[str, Any], socket_dir: str) -> dict[str, str]:
-    """What the server is told beside PostgreSQL's defaults."""
-    return {
-        **{name: _plain(value) for name, value in sorted(params["settings"].items())},
-        "listen_addresses": "",
-        "unix_socket_directories": socket_dir,
-        "unix_socket_permissions": "0700",
-        "dynamic_shared_memory_type": "mmap",
-        "max_connections": str(MOST_USERS + 20),
-        "shared_buffers": f"{params['shared_buffers_mib']}MB",
-        "max_wal_size": f"{params['max_wal_mib']}MB",
-        "log_destination": "stderr",
-        "logging_collector": "off",
-        # A transaction that is tried again is no news, and thousands of them would fill memory.
-        "log_min_messages": "fatal",
-    }
-
-
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
-def configuration(settings: dict[str, str]) -> str:
-    return "".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n" for name, value in settings.items())
 
 
 # ---------------------------------------------------------------- the plan
 
 
-def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
+def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
     """Steps to {warehouses, version, settings}. current: {made, loaded, version, settings, running} as the stamp tells, and whether it runs."""
     steps: list[Any] = []
 
@@ -238,7 +167,7 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
     if current["made"] and not whole:
         add("remove", "cluster", _rows(current["loaded"]), None)
     if not whole:
-        add("make", "cluster", None, f"PostgreSQL {wanted['version']}")
+        add("make", "cluster", None, f"{title} {wanted['version']}")
     if not whole or current["settings"] != wanted["settings"] or not current["running"]:
         add("start", "server", None, _settings_text(wanted["settings"]))
     if not whole:
@@ -258,7 +187,66 @@ def _settings_text(settings: dict[str, str]) -> str:
 
 
 class Cluster:
-    """The database of one testbed on this host."""
+    """The database of one testbed on this host; its subclasses say what is special of each."""
+
+    NAME: ClassVar[str]
+    TITLE: ClassVar[str]
+    # Of the programs that are not found: where they have to be, and what brings them.
+    WHERE: ClassVar[str]
+    PACKAGES: ClassVar[str]
+    USERS: ClassVar[tuple[str, ...]]
+    # Of the settings these keep the cluster private, or belong to another variable; the rest is the user's.
+    OWN_SETTINGS: ClassVar[frozenset[str]]
+    # Of an empty cluster beside its log, and of a warehouse after loading.
+    EMPTY_MIB: ClassVar[int]
+    WAREHOUSE_MIB: ClassVar[int]
+    LEAST_BUFFERS_MIB: ClassVar[int]
+    LEAST_LOG_MIB: ClassVar[int]
+    # How the server is ended: asked to write all that it holds, and in the end as if the power were gone.
+    PATIENCE_S: ClassVar[dict[signal.Signals, float]]
+    # Words by which the server or a client says that the file system is full.
+    FULL_WORDS: ClassVar[tuple[str, ...]]
+
+    # -- what each does in its own way
+
+    @classmethod
+    def find_programs(cls, bin_dir: str | None) -> dict[str, str]:
+        """{name: path} of all that is needed; raises what missing() makes."""
+        raise NotImplementedError
+
+    @classmethod
+    def version(cls, programs: Mapping[str, str]) -> str:
+        raise NotImplementedError
+
+    @staticmethod
+    def settings_of(params: dict[str, Any], run_dir: str) -> dict[str, str]:
+        """What the server is told beside its own defaults."""
+        raise NotImplementedError
+
+    def make_data(self) -> None:
+        """Fill self.data, an empty folder that the server's user owns."""
+        raise NotImplementedError
+
+    def start_server(self, settings: dict[str, str]) -> dict[str, Any]:
+        """Start it and wait until it answers; {pid, …} for the record. Raises Failure with the words of what failed."""
+        raise NotImplementedError
+
+    def make_database(self) -> None:
+        """An empty database in the server that runs."""
+        raise NotImplementedError
+
+    def client(self, script: str) -> list[Any]:
+        """The client's command line that runs a file of SQL, stops at the first error, and prints bare rows, columns apart by |."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Let what was written before not be written during a point."""
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        """Take away what the server that is gone left outside of its folders."""
+
+    # -- what all have
 
     def __init__(self, testbed_id: str) -> None:
         self.testbed_id = testbed_id
@@ -283,7 +271,7 @@ class Cluster:
         return os.path.join(self.run_dir, "server.log")
 
     def program(self, name: str) -> str:
-        return os.path.join(self.record.data["bin_dir"], name)
+        return str(self.record.data["programs"][name])
 
     # -- what is there
 
@@ -311,6 +299,7 @@ class Cluster:
         stamp = self.stamp(folder)
         known = stamp or {}
         return {
+            "database": known.get("database", self.NAME),
             "made": stamp is not None,
             "loaded": known.get("loaded", 0),
             "version": known.get("version", ""),
@@ -324,7 +313,7 @@ class Cluster:
         """sql: () -> texts to load one after another, each with how it is called."""
         if not steps:
             return
-        self.record.data.update(folder=folder, user=wanted["user"], bin_dir=wanted["bin_dir"])
+        self.record.data.update(database=self.NAME, folder=folder, user=wanted["user"], programs=wanted["programs"])
         self.record.save()
         for step in steps:
             if step["op"] == "stop":
@@ -342,7 +331,8 @@ class Cluster:
         )
 
     def _write_stamp(self, more: dict[str, Any]) -> None:
-        write_json(os.path.join(self.folder, "storlab.json"), {"testbed_id": self.testbed_id, **more})
+        stamp = {"testbed_id": self.testbed_id, "database": self.NAME, **more}
+        write_json(os.path.join(self.folder, "storlab.json"), stamp)
 
     def _make(self, wanted: dict[str, Any]) -> None:
         os.mkdir(self.folder)
@@ -351,82 +341,47 @@ class Cluster:
         self._write_stamp({"loaded": 0, "version": wanted["version"], "settings": {}})
         os.mkdir(self.data, mode=0o700)
         os.chown(self.data, self.user.pw_uid, self.user.pw_gid)
-        run(
-            [
-                self.program("initdb"),
-                *("--pgdata", self.data, "--username", "storlab", "--encoding", "UTF8", "--locale", "C"),
-                *("--auth-local", "peer", "--auth-host", "reject"),
-            ],
-            user=self.user,
-            timeout_s=600,
-            what=f"The cluster cannot be made in {self.data}",
-            remedy=f"See that user {self.user.pw_name} may enter every folder above it.",
-        )
-        # The system's user is the database's; no other gets in.
-        _append(os.path.join(self.data, "pg_ident.conf"), f"storlab {self.user.pw_name} storlab\n")
-        hba = os.path.join(self.data, "pg_hba.conf")
-        _replace(hba, "local all all peer map=storlab\n")
-        _append(os.path.join(self.data, "postgresql.conf"), "include 'storlab.conf'\n")
+        self.make_data()
 
     def start(self, settings: dict[str, str]) -> None:
-        # What is left of one that was killed, whose locks name a process that was looked for and is gone.
         self.stop()
-        if os.path.exists(os.path.join(self.data, "postmaster.pid")):
-            os.unlink(os.path.join(self.data, "postmaster.pid"))
         if os.path.isdir(self.run_dir):
             remove_tree(self.run_dir)
         os.makedirs(RUN_DIR, mode=0o755, exist_ok=True)
-        memory = os.path.join(self.run_dir, "memory")
-        for folder in (self.run_dir, memory):
-            os.mkdir(folder, mode=0o700)
-            os.chown(folder, self.user.pw_uid, self.user.pw_gid)
-        # Memory that processes share: not on what is measured, and not in /dev/shm, where it would outlive a server that was killed.
-        place = os.path.join(self.data, "pg_dynshmem")
-        if not os.path.islink(place):
-            os.rmdir(place)
-            os.symlink(memory, place)
-        _replace(os.path.join(self.data, "storlab.conf"), configuration(settings), self.user)
-        _replace(self.server_log, "", self.user)
+        self.own_folder(self.run_dir)
+        replace(self.server_log, "", self.user)
         try:
-            run(
-                [self.program("pg_ctl"), *("-D", self.data, "-l", self.server_log, "-w", "-t", "120", "-s", "start")],
-                user=self.user,
-                timeout_s=180,
-            )
+            known = self.start_server(settings)
         except Failure as failure:
+            self.stop()
             raise Failure(
                 "database_not_started",
                 f"The server did not start in {self.data}: {self.log_tail() or failure.what}",
                 "Correct what it complains of, such as database_load_settings or too little memory.",
                 path=self.data,
             ) from None
-        pid = int(read_text(os.path.join(self.data, "postmaster.pid")).split()[0])
-        self.record.data.update(pid=pid, start_ticks=start_ticks(pid), segments=segments_of(pid))
+        self.keep_server(known)
+
+    def own_folder(self, path: str) -> None:
+        os.mkdir(path, mode=0o700)
+        os.chown(path, self.user.pw_uid, self.user.pw_gid)
+
+    def keep_server(self, known: dict[str, Any]) -> None:
+        """Which process the server is: {pid, …}."""
+        self.record.data.update(known, start_ticks=start_ticks(known["pid"]))
         self.record.save()
 
     def _load(self, wanted: dict[str, Any], texts: Any) -> None:
-        run(
-            [self.program("psql"), *self._connection("postgres"), "-c", f"CREATE DATABASE {DATABASE}"],
-            user=self.user,
-            what="The database cannot be made",
-        )
+        self.make_database()
         for what, text in texts:
             self.sql(text, what=f"Loading {what} failed", timeout_s=3600)
 
-    def _connection(self, database: str = DATABASE) -> list[str]:
-        return ["-h", self.run_dir, "-U", "storlab", "-d", database, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1"]
-
     def sql(self, text: str, what: str = "The database did not answer", timeout_s: float = 600) -> str:
-        """What psql prints, columns apart by |."""
+        """What the client prints, columns apart by |."""
         script = os.path.join(self.run_dir, "script.sql")
-        _replace(script, text, self.user)
+        replace(script, text, self.user)
         try:
-            done = run(
-                [self.program("psql"), *self._connection(), "-f", script],
-                user=self.user,
-                timeout_s=timeout_s,
-                what=what,
-            )
+            done = run(self.client(script), user=self.user, timeout_s=timeout_s, what=what)
         except Failure as failure:
             raise self.explained(failure) from None
         finally:
@@ -444,7 +399,7 @@ class Cluster:
     def trouble(self, words: str = "") -> tuple[str, str] | None:
         """(code, sentence): why the server cannot go on; None when nothing is known of it. words: a client's words."""
         tail = self.log_tail()
-        if "No space left on device" in tail + words:
+        if any(full in tail + words for full in self.FULL_WORDS):
             return FULL, f"The file system of {self.folder} is full."
         if self.pid() is None:
             return DIED, f"The server does not run any more; its log ends with: {tail[-300:] or 'nothing'}"
@@ -459,15 +414,14 @@ class Cluster:
 
     def stop(self) -> None:
         """End the server, all its processes, and what the kernel keeps for it in memory."""
-        if not end_process(self.pid, PATIENCE_S) or not wait_until_gone(lambda: processes_in(self.data), 60):
+        if not end_process(self.pid, self.PATIENCE_S) or not wait_until_gone(lambda: processes_in(self.data), 60):
             raise Failure(
                 "database_hung",
                 f"The server of {self.data} cannot be ended.",
                 "Its device does not answer; repair or detach the device.",
                 path=self.data,
             )
-        if self.record.data.get("segments"):
-            free_segments(self.record.data["segments"], self.user.pw_uid)
+        self.clear()
         for key in ("pid", "start_ticks", "segments"):
             self.record.data.pop(key, None)
         self.record.save()
@@ -506,7 +460,7 @@ class Cluster:
         self.record.remove()
 
 
-def _replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> None:
+def replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> None:
     """A small file whose owner stays, or becomes the user. The folder is the database's alone, so nobody puts a link there."""
     with open(path, "w", encoding="utf-8") as handle:
         handle.write(text)
@@ -514,7 +468,7 @@ def _replace(path: str, text: str, user: pwd.struct_passwd | None = None) -> Non
         os.chown(path, user.pw_uid, user.pw_gid)
 
 
-def _append(path: str, text: str) -> None:
+def append(path: str, text: str) -> None:
     with open(path, "a", encoding="utf-8") as handle:
         handle.write(text)
 
@@ -534,7 +488,7 @@ def remove_tree(path: str) -> None:
 
 
 def processes_in(folder: str) -> list[int]:
-    """Processes that work in a folder, which is where those of a PostgreSQL server are."""
+    """Processes that work in a folder, which is where those of a server are."""
     pids = []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -547,69 +501,44 @@ def processes_in(folder: str) -> list[int]:
     return pids
 
 
-# ---- memory that outlives a server that was killed
-
-_SEGMENT = re.compile(r"/SYSV[0-9a-f]{8} ")
-
-
-def segments_of(pid: int) -> list[int]:
-    """Ids of the System V segments that a server has mapped; other shared memory lies in files of its private folder."""
-    maps = read_text(f"/proc/{pid}/maps", default="").splitlines()
-    return sorted({int(line.split()[4]) for line in maps if _SEGMENT.search(line)})
-
-
-def free_segments(segments: list[int], uid: int) -> None:
-    """Of what a server had, what is left and nobody uses. Numbers are used again, so owner and users are looked at."""
-    table = [line.split() for line in read_text("/proc/sysvipc/shm", default="").splitlines()[1:]]
-    left = {int(fields[1]) for fields in table if fields[6] == "0" and int(fields[7]) == uid}
-    for segment in segments:
-        if segment in left:
-            run(["ipcrm", "-m", str(segment)], ok=(0, 1))
-
-
 # ---------------------------------------------------------------- the module
 
 
-def ensure(params: dict[str, Any], check_mode: bool, load: Any) -> dict[str, Any]:
-    """The result of the module. load: (warehouses) -> [(what, SQL)] that loads them."""
-    check_testbed_id("database_load_testbed_id", params["testbed_id"])
-    cluster = Cluster(params["testbed_id"])
-    if params["state"] == "absent":
-        cluster.find(params)
-        steps = cluster.plan_absent()
-        if not check_mode:
-            cluster.remove()
-        return shown(steps)
-    check_values(params)
-    bin_dir, user = find_programs(params["bin_dir"]), user_of(params["user"])
+def ensure(cluster: Cluster, params: dict[str, Any], check_mode: bool, load: Any) -> dict[str, Any]:
+    """The result of the module for state present. load: (warehouses) -> [(what, SQL)] that loads them."""
+    check_values(type(cluster), params)
+    programs, user = cluster.find_programs(params["bin_dir"]), user_of(params["user"], cluster.USERS)
     folder = os.path.join(mount_of(params), FOLDER)
-    if cluster.folder and cluster.folder != folder:
+    current = cluster.current(folder)
+    elsewhere = cluster.folder and cluster.folder != folder
+    if elsewhere or current["database"] != cluster.NAME:
         raise Failure(
             "database_elsewhere",
-            f"Testbed {params['testbed_id']} has its database in {cluster.folder} already, not on layer {params['layer']}.",
+            f"Testbed {params['testbed_id']} has its database in {cluster.folder or folder} already, not "
+            + (f"on layer {params['layer']}." if elsewhere else f"as {cluster.TITLE}."),
             "Run the role with database_load_state absent first; a host has one database of a testbed.",
-            path=cluster.folder,
+            path=cluster.folder or folder,
         )
-    version = _version(bin_dir)
+    version = cluster.version(programs)
     wanted = {
         "warehouses": params["warehouses"],
         "version": version.split(".")[0],
-        "settings": settings_of(params, cluster.run_dir),
+        "settings": cluster.settings_of(params, cluster.run_dir),
         "user": user.pw_name,
-        "bin_dir": bin_dir,
+        "programs": programs,
     }
-    current = cluster.current(folder)
-    steps = plan(current, wanted)
+    steps = plan(cluster.TITLE, current, wanted)
     if any(step["op"] == "make" for step in steps) and not current["made"]:
         disk = os.statvfs(os.path.dirname(folder))
-        refuse_full(disk.f_bavail * disk.f_frsize, params, os.path.dirname(folder))
+        refuse_full(type(cluster), disk.f_bavail * disk.f_frsize, params, os.path.dirname(folder))
     if not check_mode:
         cluster.apply(folder, wanted, steps, lambda: load(params["warehouses"]))
     return {**shown(steps), "database": {"version": version, "warehouses": params["warehouses"], "folder": folder}}
 
 
-def _version(bin_dir: str) -> str:
-    """'15.18' of 'postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)'."""
-    text = run([os.path.join(bin_dir, "postgres"), "--version"]).stdout
-    match = re.search(r"\(PostgreSQL\) (\d+(?:\.\d+)*)", text)
-    return match.group(1) if match else text.strip()
+def ensure_absent(cluster: Cluster, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+    cluster.find(params)
+    steps = cluster.plan_absent()
+    if not check_mode:
+        cluster.remove()
+    return shown(steps)
