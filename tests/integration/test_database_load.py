@@ -7,94 +7,49 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import stat
-import subprocess
-import tempfile
-import threading
-import time
-import uuid
 from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import pgbench, tproc_c
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import postgres
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
+    pgbench,
+    tproc_c,
+    tproc_c_postgresql,
+    transactions,
+)
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_postgresql import Postgresql
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.host import run
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
+from database_host import MIB, children_named, kill_when, shell
+from database_host import datastore as mounted
+from database_host import traces as traces_of
 from plays import play
 from unchanged import refused
 from waiting import until
 
-MIB = 1 << 20
 # Smaller than the default so that the log does not need a gigabyte.
 WAL_MIB = 96
 
 
-def shell(*argv: str) -> str:
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-
-
 @pytest.fixture(scope="module")
 def datastore():
-    """A mounted ext4 of its own: (mount point, layers as they are published). Not below pytest's folder, which only root may enter."""
-    assert os.geteuid() == 0, "run the tests as root, as `make test` does"
-    folder = Path(tempfile.mkdtemp(prefix="storlab-database-", dir="/var/tmp"))
-    folder.chmod(0o755)
-    image, point, known = folder / "disk.img", folder / "mnt", str(uuid.uuid4())
-    point.mkdir()
-    with image.open("wb") as handle:
-        handle.truncate(640 * MIB)
-    shell("mkfs.ext4", "-q", "-U", known, str(image))
-    shell("mount", "-o", "loop", str(image), str(point))
-    layers = {
-        "datastore-ds1": {
-            "name": "datastore-ds1",
-            "kind": "datastore",
-            "host": "localhost",
-            "path": str(point / "storlab-benchmark.dat"),
-            "parent": None,
-            "purpose": "scratch",
-            "size_bytes": MIB,
-            "identity": {"uuid": known, "mount_point": str(point)},
-            "detail": {"filesystem": "ext4", "provider": "filesystem"},
-        }
-    }
-    yield point, layers
-    shell("umount", str(point))
-    shutil.rmtree(folder)
+    with mounted("dbtest", 640) as made:
+        yield made
 
 
 def traces() -> dict:
-    """What a database may leave behind on a host."""
-    return {
-        "processes": sorted(
-            int(entry)
-            for entry in os.listdir("/proc")
-            if entry.isdigit() and b"storlab-database" in _cmdline(int(entry)).split(b"\0", 1)[-1]
-        ),
-        "segments": [
-            line.split()[1]
-            for line in Path("/proc/sysvipc/shm").read_text(encoding="ascii").splitlines()[1:]
-            if int(line.split()[7]) == postgres.user_of("").pw_uid
-        ],
-        "files": sorted(name for name in os.listdir("/dev/shm") if name.startswith("PostgreSQL")),
-        "folders": [path for path in (f"{postgres.RUN_DIR}/dbtest", "/run/storlab/dbtest") if os.path.exists(path)],
-    }
-
-
-def _cmdline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
+    return traces_of("dbtest", linux.user_of("", Postgresql.USERS).pw_uid)
 
 
 def ensure(layers: dict, check_mode: bool = False, **params):
     given = {
         "testbed_id": "dbtest",
         "state": "present",
+        "database": "postgresql",
         "layers": layers,
         "layer": "datastore-ds1",
         "warehouses": 1,
@@ -125,6 +80,7 @@ def measure(**params) -> tuple[dict, dict]:
     """(what the host kept, the result of it)."""
     given = {
         "testbed_id": "dbtest",
+        "database": "postgresql",
         "warehouses": 1,
         "virtual_users": 3,
         "ramp_s": 1,
@@ -133,7 +89,7 @@ def measure(**params) -> tuple[dict, dict]:
         **params,
     }
     kept = json.loads(json.dumps(database.measure(given)))
-    return kept, pgbench.measured(kept["raw"])
+    return kept, transactions.measured(kept["raw"], pgbench)
 
 
 def codes(result: dict) -> list[str]:
@@ -147,7 +103,7 @@ def test_it_is_loaded_as_the_rules_say_and_made_once(loaded):
         ("start", "server"),
         ("load", "warehouses"),
     ]
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     tables = ("warehouse", "district", "customer", "history", "new_order", "orders", "item", "stock")
     counts = [cluster.sql("SELECT count(*) FROM " + name) for name in tables]  # noqa: S608, names of above
     assert [int(count) for count in counts] == [1, 10, 30000, 30000, 9000, 30000, 100000, 100000]
@@ -164,7 +120,7 @@ def test_it_is_loaded_as_the_rules_say_and_made_once(loaded):
 
 
 def test_nobody_else_gets_at_it_and_its_server_has_no_rights(loaded):
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     pid = cluster.pid()
     assert os.stat(f"/proc/{pid}").st_uid == cluster.user.pw_uid != 0
     assert stat.S_IMODE(os.stat(cluster.run_dir).st_mode) == 0o700
@@ -177,13 +133,13 @@ def test_nobody_else_gets_at_it_and_its_server_has_no_rights(loaded):
     ]
     assert not {f"socket:[{inode}]" for inode in listening} & inodes
     with refused(traces) as failure:
-        postgres.run([cluster.program("psql"), "-h", cluster.run_dir, "-U", "storlab", "-d", "load", "-c", "SELECT 1"])
+        run([cluster.program("psql"), "-h", cluster.run_dir, "-U", "storlab", "-d", "load", "-c", "SELECT 1"])
     # Root may enter the folder, and is not the database's user.
     assert "Peer authentication failed" in failure.value.what
 
 
 def test_a_point_is_measured_and_its_figures_agree_with_the_database(loaded):
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     before = int(cluster.sql("SELECT sum(d_next_o_id) FROM district"))
     kept, result = measure()
     assert result["failures"] == []
@@ -209,7 +165,7 @@ def test_a_point_is_measured_and_its_figures_agree_with_the_database(loaded):
 
 
 def test_what_isolation_refuses_is_tried_again_and_counted(loaded):
-    version = pgbench.version_of(shell(postgres.Cluster("dbtest").program("pgbench"), "--version"))
+    version = pgbench.version_of(shell(Postgresql("dbtest").program("pgbench"), "--version"))
     if version[0] < pgbench.RETRIES_SINCE:
         pytest.skip("pgbench retries since PostgreSQL 15")
     _kept, result = measure(isolation="repeatable_read", virtual_users=8)
@@ -241,7 +197,7 @@ BREAKS = {
 @pytest.mark.parametrize("number", BREAKS)
 def test_what_breaks_a_condition_by_hand_is_found(loaded, number):
     breaking, _undo, found = BREAKS[number]
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     said = cluster.sql(f"BEGIN; {breaking};\n{tproc_c.consistency(loaded=False)}\nROLLBACK;")
     checks = tproc_c.read_consistency(said)
     assert {int(check["condition"].rpartition(".")[2]) for check in checks if not check["ok"]} == found
@@ -249,7 +205,7 @@ def test_what_breaks_a_condition_by_hand_is_found(loaded, number):
 
 
 def test_a_point_on_broken_data_fails_and_says_which_condition(loaded):
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     cluster.sql("UPDATE customer SET c_ytd_payment = c_ytd_payment + 1 WHERE c_d_id = 6 AND c_id = 1234")
     _kept, result = measure(runtime_s=1, ramp_s=0)
     cluster.sql("UPDATE customer SET c_ytd_payment = c_ytd_payment - 1 WHERE c_d_id = 6 AND c_id = 1234")
@@ -261,7 +217,7 @@ def test_a_point_on_broken_data_fails_and_says_which_condition(loaded):
 
 def test_check_mode_and_other_settings(loaded):
     _point, layers, _made = loaded
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     pid = cluster.pid()
     steps = ensure(layers, check_mode=True, settings={"synchronous_commit": False})["steps"]
     assert [(step["op"], step["target"]) for step in steps] == [("stop", "server"), ("start", "server")]
@@ -289,8 +245,8 @@ def test_a_server_that_does_not_start_is_quoted(loaded):
 
 
 def test_a_killed_driver_fails_the_point_only(loaded):
-    cluster = postgres.Cluster("dbtest")
-    killed = _kill_when(lambda: _children_named("pgbench"))
+    cluster = Postgresql("dbtest")
+    killed = kill_when("dbtest", lambda: children_named("pgbench"))
     _kept, result = measure(runtime_s=60)
     killed.join()
     assert codes(result) == ["engine_exit"]
@@ -301,8 +257,8 @@ def test_a_killed_driver_fails_the_point_only(loaded):
 
 def test_a_killed_server_fails_the_point_and_is_started_again(loaded):
     _point, layers, _made = loaded
-    cluster = postgres.Cluster("dbtest")
-    killed = _kill_when(lambda: [cluster.pid()] if _children_named("pgbench") else [])
+    cluster = Postgresql("dbtest")
+    killed = kill_when("dbtest", lambda: [cluster.pid()] if children_named("pgbench") else [])
     _kept, result = measure(runtime_s=60)
     killed.join()
     assert codes(result) == ["database_died"]
@@ -405,7 +361,7 @@ def test_variants_take_turns_beneath_a_database_that_stays(loaded, tmp_path):
         ],
         "published": [{"metric": "nopm", "value": 7845, "unit": "NOPM", "where": "lab without cache"}],
     }
-    pid = postgres.Cluster("dbtest").pid()
+    pid = Postgresql("dbtest").pid()
     role = {
         "ansible.builtin.include_role": {"name": "storlab.testbed.database_load"},
         "vars": {f"database_load_{name}": value for name, value in values.items()},
@@ -415,7 +371,7 @@ def test_variants_take_turns_beneath_a_database_that_stays(loaded, tmp_path):
     assert not [result.get("msg") for result in results if result.get("failed")]
     # Turned round in the second round, so that the growth of the database falls on both alike.
     assert noted.read_text().split() == ["slow", "none", "none", "slow"]
-    assert postgres.Cluster("dbtest").pid() == pid
+    assert Postgresql("dbtest").pid() == pid
     run = tmp_path / "results" / "dbtest" / "turns"
     stored = [json.loads(path.read_text()) for path in run.glob("points/*/result.json")]
     assert sorted((result["variant"], result["repetition"], result["status"]) for result in stored) == [
@@ -428,46 +384,6 @@ def test_variants_take_turns_beneath_a_database_that_stays(loaded, tmp_path):
     assert [request["published"] for request in record["requests"]] == [
         [{"metric": "nopm", "value": 7845.0, "unit": "NOPM", "where": "lab without cache"}]
     ] * 2
-
-
-def _children_named(name: str) -> list[int]:
-    return [
-        int(entry)
-        for entry in os.listdir("/proc")
-        if entry.isdigit()
-        and _cmdline(int(entry)).split(b"\0")[0].endswith(f"/{name}".encode())
-        and start_ticks(int(entry))
-        and _parent(int(entry)) == os.getpid()
-    ]
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
-
-
-def _kill_when(find) -> threading.Thread:
-    """SIGKILL for what is found first, once the driver has written to its log."""
-
-    def wait() -> None:
-        logs = os.path.join(postgres.RUN_DIR, "dbtest", "point")
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            written = os.path.isdir(logs) and any(
-                name.startswith("transactions.") and os.path.getsize(os.path.join(logs, name))
-                for name in os.listdir(logs)
-            )
-            found = find() if written else []
-            if found:
-                os.kill(found[0], signal.SIGKILL)
-                return
-            time.sleep(0.05)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 # ---- on a file system without a database
@@ -488,7 +404,7 @@ def empty(datastore):
 def _settled() -> bool:
     """Whether the server answers, or is gone with all that it held."""
     try:
-        return postgres.Cluster("dbtest").sql("SELECT 1").strip() == "1"
+        return Postgresql("dbtest").sql("SELECT 1").strip() == "1"
     except Failure:
         return not (traces()["processes"] or traces()["segments"])
 
@@ -499,8 +415,8 @@ def test_a_full_disk_fails_the_load_and_is_taken_down(empty):
     filler = point / "filler"
     texts = database.load_texts
 
-    def load(warehouses):
-        for number, entry in enumerate(texts(warehouses)):
+    def load(name, warehouses):
+        for number, entry in enumerate(texts(name, warehouses)):
             if number == 2:
                 disk = os.statvfs(point)
                 with filler.open("wb") as handle:
@@ -527,7 +443,9 @@ def test_a_full_disk_fails_the_load_and_is_taken_down(empty):
 @pytest.fixture
 def no_rows(monkeypatch):
     """Tables without rows, which meet all conditions and are there in a moment."""
-    monkeypatch.setattr(database, "load_texts", lambda _warehouses: [("the tables", tproc_c.schema())])
+    monkeypatch.setattr(
+        database, "load_texts", lambda _name, _warehouses: [("the tables", tproc_c_postgresql.schema())]
+    )
 
 
 def test_a_server_killed_for_good_leaves_nothing_either(empty, no_rows):
@@ -535,7 +453,7 @@ def test_a_server_killed_for_good_leaves_nothing_either(empty, no_rows):
     made = ensure(layers, check_mode=True)
     assert made["changed"] and not (point / "storlab-database").exists()
     ensure(layers)
-    pid = postgres.Cluster("dbtest").pid()
+    pid = Postgresql("dbtest").pid()
     os.kill(pid, signal.SIGKILL)
     until(lambda: start_ticks(pid) is None)
     assert [step["op"] for step in ensure(layers, state="absent")["steps"]] == ["remove"]
@@ -544,7 +462,7 @@ def test_a_server_killed_for_good_leaves_nothing_either(empty, no_rows):
 def test_a_database_is_known_by_its_stamp_when_the_record_is_lost(empty, no_rows):
     point, layers = empty
     ensure(layers)
-    cluster = postgres.Cluster("dbtest")
+    cluster = Postgresql("dbtest")
     cluster.stop()
     cluster.record.remove()
     assert [step["op"] for step in ensure(layers, state="absent")["steps"]] == ["remove"]

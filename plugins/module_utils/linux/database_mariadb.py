@@ -120,7 +120,7 @@ class Mariadb(Cluster):
                 self.program("mariadb-install-db"),
                 # No file of the host's is read. The log has its size from the first start on; until then it is small.
                 *("--no-defaults", f"--datadir={self.data}", "--innodb-log-file-size=16M"),
-                # The system's user is the database's; no other gets in.
+                # The system's user is the database's.
                 *("--auth-root-authentication-method=socket", f"--auth-root-socket-user={self.user.pw_name}"),
                 *("--skip-test-db", "--skip-name-resolve"),
             ],
@@ -166,7 +166,12 @@ class Mariadb(Cluster):
     def make_database(self) -> None:
         # Names and texts are compared byte by byte, as PostgreSQL's are.
         made = f"CREATE DATABASE `{DATABASE}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-        run([*self._client(), "-e", made], user=self.user, what="The database cannot be made")
+        # The server makes root of its own, too; no other than the system's user gets in.
+        run(
+            [*self._client(), "-e", f"DROP USER root@localhost; {made}"],
+            user=self.user,
+            what="The database cannot be made",
+        )
 
     def client(self, script: str) -> list[Any]:
         return [*self._client(), "--skip-column-names", DATABASE, "-e", f"source {script}"]
