@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
+    databases,
     pgbench,
     tproc_c,
     tproc_c_postgresql,
@@ -89,7 +90,7 @@ def measure(**params) -> tuple[dict, dict]:
         **params,
     }
     kept = json.loads(json.dumps(database.measure(given)))
-    return kept, transactions.measured(kept["raw"], pgbench)
+    return kept, transactions.measured(kept["raw"], databases.DRIVERS["pgbench"])
 
 
 def codes(result: dict) -> list[str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.engines import sysbench, tproc_c, transactions
+from ansible_collections.storlab.testbed.plugins.module_utils.engines import databases, tproc_c, transactions
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_mariadb import Mariadb
@@ -90,7 +90,7 @@ def measure(**params) -> tuple[dict, dict]:
         **params,
     }
     kept = json.loads(json.dumps(database.measure(given)))
-    return kept, transactions.measured(kept["raw"], sysbench)
+    return kept, transactions.measured(kept["raw"], databases.DRIVERS["sysbench"])
 
 
 def codes(result: dict) -> list[str]:
@@ -401,7 +401,7 @@ def empty(datastore):
 @pytest.fixture
 def no_rows(monkeypatch):
     """Tables without rows, which meet all conditions and are there in a moment."""
-    schema = [("the tables", database.databases.LOADS["mariadb"].sql.schema())]
+    schema = [("the tables", databases.LOADS["mariadb"].schema())]
     monkeypatch.setattr(database, "load_texts", lambda _name, _warehouses: schema)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import pgbench, sysbench, tproc_c_mariadb, tproc_c_postgresql
@@ -12,17 +13,66 @@ from . import pgbench, sysbench, tproc_c_mariadb, tproc_c_postgresql
 DEFAULT = "postgresql"
 
 
+class Driver(NamedTuple):
+    name: str  # and that of its program
+    raw: str  # file with what it said
+    version_of: Callable[[str], tuple[int, str] | None]  # (what --version says)
+    scripts: Callable[[], dict[str, str]]  # {file: text} of what it runs
+    environment: Callable[[dict[str, Any]], dict[str, str]]  # (workload)
+    argv: Callable[..., list[str]]  # (program, major version, workload, place)
+    aborted: Callable[[str], bool]  # (its words): whether it ended early, whatever its exit code
+    succeeded: Callable[[str, int], int | None]  # (its words, transactions given up): how many it says were done
+
+
 class Load(NamedTuple):
     title: str
-    sql: Any  # module with schema(), rows_of_items(), rows_of(warehouse), INDEXES, STATISTICS
-    driver: Any  # module with NAME, RAW, version_of, scripts, environment, argv, aborted, succeeded
+    driver: Driver
+    schema: Callable[[], str]
+    rows_of_items: Callable[[], str]
+    rows_of: Callable[[int], str]  # (number of a warehouse)
+    indexes: str
+    statistics: str
 
 
 LOADS = {
-    "postgresql": Load("PostgreSQL", tproc_c_postgresql, pgbench),
-    "mariadb": Load("MariaDB", tproc_c_mariadb, sysbench),
+    "postgresql": Load(
+        "PostgreSQL",
+        Driver(
+            pgbench.NAME,
+            pgbench.RAW,
+            pgbench.version_of,
+            pgbench.scripts,
+            pgbench.environment,
+            pgbench.argv,
+            pgbench.aborted,
+            pgbench.succeeded,
+        ),
+        tproc_c_postgresql.schema,
+        tproc_c_postgresql.rows_of_items,
+        tproc_c_postgresql.rows_of,
+        tproc_c_postgresql.INDEXES,
+        tproc_c_postgresql.STATISTICS,
+    ),
+    "mariadb": Load(
+        "MariaDB",
+        Driver(
+            sysbench.NAME,
+            sysbench.RAW,
+            sysbench.version_of,
+            sysbench.scripts,
+            sysbench.environment,
+            sysbench.argv,
+            sysbench.aborted,
+            sysbench.succeeded,
+        ),
+        tproc_c_mariadb.schema,
+        tproc_c_mariadb.rows_of_items,
+        tproc_c_mariadb.rows_of,
+        tproc_c_mariadb.INDEXES,
+        tproc_c_mariadb.STATISTICS,
+    ),
 }
-DRIVERS = {load.driver.NAME: load.driver for load in LOADS.values()}
+DRIVERS = {load.driver.name: load.driver for load in LOADS.values()}
 
 
 def of_workload(workload: dict[str, Any]) -> str:

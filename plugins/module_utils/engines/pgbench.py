@@ -55,12 +55,12 @@ def argv(program: str, major: int, workload: dict[str, Any], place: dict[str, An
     ]
 
 
-def aborted(said: str) -> bool:
+def aborted(output: str) -> bool:
     """Whether its words tell that it ended early, whatever its exit code."""
-    return bool(_ABORTED.search(said))
+    return bool(_ABORTED.search(output))
 
 
-def succeeded(said: str, _failed: int) -> int | None:
+def succeeded(output: str, _failed: int) -> int | None:
     """How many transactions it says were done, without those that were given up; None where it does not say it."""
-    match = _PROCESSED.search(said)
+    match = _PROCESSED.search(output)
     return int(match.group(1)) if match else None

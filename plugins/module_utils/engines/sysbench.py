@@ -53,12 +53,12 @@ def argv(program: str, _major: int, workload: dict[str, Any], place: dict[str, A
     ]
 
 
-def aborted(said: str) -> bool:
+def aborted(output: str) -> bool:
     """Whether its words tell that it ended early, whatever its exit code."""
-    return "FATAL:" in said
+    return "FATAL:" in output
 
 
-def succeeded(said: str, failed: int) -> int | None:
+def succeeded(output: str, failed: int) -> int | None:
     """How many transactions it says were done; None where it does not say it. failed: those that were given up, which are events to it, too."""
-    match = _EVENTS.search(said)
+    match = _EVENTS.search(output)
     return int(match.group(1)) - failed if match else None

@@ -114,13 +114,13 @@ def figures(counted: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
-    """Keys of a result of schema storlab.result/1 out of what the host kept (``run/database.py``). driver: a module such as pgbench.
+    """Keys of a result of schema storlab.result/1 out of what the host kept (``run/database.py``). driver: a Driver of databases.py.
 
     {runtime_s, tpm, nopm, transactions: {total, <kind>: figures}, checks, failures: [{code, message}], engine}. TPM is of all transactions that ended, those
     rolled back among them, a minute; NOPM of New-Orders that stayed. Neither is there when the point was not measured to its end.
     """
     failures: list[dict[str, Any]] = list(raw.get("failures", ()))
-    engine = {"name": driver.NAME, **({"version": raw["version"]} if "version" in raw else {})}
+    engine = {"name": driver.name, **({"version": raw["version"]} if "version" in raw else {})}
     result: dict[str, Any] = {"engine": engine, "failures": failures}
     checks = raw.get("consistency")
     if checks is not None:
@@ -145,15 +145,15 @@ def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
     result["runtime_s"] = raw["runtime_s"]
     if not failures and (driver.aborted(raw["said"]) or raw["exit_code"]):
         words = " ".join(raw["said_errors"].split())[-300:]
-        failures.append({"code": "engine_exit", "message": f"{driver.NAME} ended early: {words or 'without a word'}."})
+        failures.append({"code": "engine_exit", "message": f"{driver.name} ended early: {words or 'without a word'}."})
     succeeded = log["lines"] - log["failed_lines"]
-    said = driver.succeeded(raw["said"], log["failed_lines"])
-    if not failures and (log["unread"] or said != succeeded):
+    processed = driver.succeeded(raw["said"], log["failed_lines"])
+    if not failures and (log["unread"] or processed != succeeded):
         failures.append(
             {
                 "code": "log_incomplete",
-                "message": f"The log has {succeeded} transactions and {log['unread']} lines that are none, {driver.NAME} says "
-                f"{'no number' if said is None else said}.",
+                "message": f"The log has {succeeded} transactions and {log['unread']} lines that are none, {driver.name} says "
+                f"{'no number' if processed is None else processed}.",
             }
         )
     if "database" in raw:

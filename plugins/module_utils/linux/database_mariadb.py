@@ -73,18 +73,18 @@ class Mariadb(Cluster):
     @classmethod
     def find_programs(cls, bin_dir: str | None, places: tuple[str, ...] = PLACES) -> dict[str, str]:
         """The server's in bin_dir, where it is said; each of the others wherever it is found first."""
-        found: dict[str, str] = {}
+        programs: dict[str, str] = {}
         for name in (*SERVER, DRIVER):
             folders = (bin_dir,) if bin_dir and name in SERVER else places
             paths = [os.path.join(folder, name) for folder in folders]
             there = [path for path in paths if os.access(path, os.X_OK)]
             if there:
-                found[name] = there[0]
-        lacks = [name for name in (*SERVER, DRIVER) if name not in found]
+                programs[name] = there[0]
+        lacks = [name for name in (*SERVER, DRIVER) if name not in programs]
         if lacks:
             # The driver is looked for in all places, whatever bin_dir says.
             raise missing(cls, lacks, bin_dir if lacks != [DRIVER] else None, [bin_dir] if bin_dir else list(places))
-        return found
+        return programs
 
     @classmethod
     def version(cls, programs: Mapping[str, str]) -> str:

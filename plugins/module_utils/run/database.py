@@ -64,13 +64,13 @@ def check_values(params: dict[str, Any]) -> None:
 
 def load_texts(database: str, warehouses: int) -> Iterator[tuple[str, str]]:
     """(what, SQL) of all that makes a new database one that can be measured."""
-    sql = databases.LOADS[database].sql
-    yield "the tables", sql.schema()
-    yield "the items", sql.rows_of_items()
+    load = databases.LOADS[database]
+    yield "the tables", load.schema()
+    yield "the items", load.rows_of_items()
     for number in range(1, warehouses + 1):
-        yield f"warehouse {number} of {warehouses}", sql.rows_of(number)
-    yield "the indexes", sql.INDEXES
-    yield "the statistics", sql.STATISTICS
+        yield f"warehouse {number} of {warehouses}", load.rows_of(number)
+    yield "the indexes", load.indexes
+    yield "the statistics", load.statistics
 
 
 def cluster_of(testbed_id: str, otherwise: str) -> Cluster:
@@ -129,10 +129,10 @@ def measure(params: dict[str, Any]) -> dict[str, Any]:
             f"The database on this host has {stamp['loaded']}; run the role database_load with state present first.",
         )
     driver = databases.LOADS[cluster.NAME].driver
-    version = driver.version_of(run([cluster.program(driver.NAME), "--version"]).stdout)
+    version = driver.version_of(run([cluster.program(driver.name), "--version"]).stdout)
     if version is None:
         raise Failure(
-            "command_failed", f"{driver.NAME} does not say its version.", f"Install {cluster.PACKAGES} again."
+            "command_failed", f"{driver.name} does not say its version.", f"Install {cluster.PACKAGES} again."
         )
     scratch = os.path.join(cluster.run_dir, "point")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -165,7 +165,7 @@ def _measured(
         "log": os.path.join(scratch, "transactions"),
         "processors": len(os.sched_getaffinity(0)),
     }
-    argv = driver.argv(cluster.program(driver.NAME), version[0], workload, place)
+    argv = driver.argv(cluster.program(driver.name), version[0], workload, place)
     raw: dict[str, Any] = {
         "version": version[1],
         "database": {"name": cluster.TITLE, "version": cluster.version(cluster.record.data["programs"])},
@@ -230,7 +230,7 @@ def _driven(
                     )
                 elif time.monotonic() > deadline:
                     failures.append(
-                        {"code": "too_long", "message": f"{driver.NAME} did not end within {GRACE_S} s of its time."}
+                        {"code": "too_long", "message": f"{driver.name} did not end within {GRACE_S} s of its time."}
                     )
                 if failures:
                     break

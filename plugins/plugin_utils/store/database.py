@@ -42,7 +42,7 @@ def workload_id(workload: dict[str, Any]) -> str:
 
 
 def engine_of(workload: dict[str, Any]) -> str:
-    return str(databases.LOADS[databases.of_workload(workload)].driver.NAME)
+    return str(databases.LOADS[databases.of_workload(workload)].driver.name)
 
 
 def point_of(params: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def read_point(
 ) -> dict[str, Any]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
     driver = databases.DRIVERS[request["engine"]]
-    raw, meta = json.loads(files[driver.RAW]), json.loads(files["meta.json"])
+    raw, meta = json.loads(files[driver.raw]), json.loads(files["meta.json"])
     counted = dict(meta.get("counters") or {})
     cpu = counted.pop("cpu", {})
     figures = transactions.measured(raw, driver)
@@ -109,7 +109,7 @@ def read_point(
             "counters": counted or None,
             "errors": {"total": 0},
             "flags": flags,
-            "raw": {"file": driver.RAW, "sha256": hashlib.sha256(files[driver.RAW]).hexdigest()},
+            "raw": {"file": driver.raw, "sha256": hashlib.sha256(files[driver.raw]).hexdigest()},
             "status": "failed" if figures["failures"] else "measured",
         }
     )

@@ -63,7 +63,7 @@ def codes(result: dict) -> list:
 
 
 def test_what_ended_in_the_measured_time_counts():
-    result = transactions.measured(raw(), pgbench)
+    result = transactions.measured(raw(), databases.DRIVERS["pgbench"])
     assert result["failures"] == []
     of = result["transactions"]
     assert {kind: of[kind]["count"] for kind in of} == {
@@ -128,7 +128,7 @@ def test_a_bin_holds_its_value_and_is_narrow(value_us):
     ],
 )
 def test_a_point_that_failed_has_no_rates(changes, code, words):
-    result = transactions.measured(raw(**changes), pgbench)
+    result = transactions.measured(raw(**changes), databases.DRIVERS["pgbench"])
     assert codes(result) == [code]
     assert words in result["failures"][0]["message"]
     assert not {"tpm", "nopm"} & set(result)
@@ -137,7 +137,8 @@ def test_a_point_that_failed_has_no_rates(changes, code, words):
 def test_nothing_done_in_the_measured_time_is_a_failure():
     early = f"0 1 900 0 {BEGIN_S + 1} 0 0\n"
     result = transactions.measured(
-        raw(early, said="number of transactions actually processed: 1\n", placed_after=30001), pgbench
+        raw(early, said="number of transactions actually processed: 1\n", placed_after=30001),
+        databases.DRIVERS["pgbench"],
     )
     assert codes(result) == ["no_transactions"]
 
@@ -256,13 +257,15 @@ EVENTS = "General statistics:\n    total time:   4.0s\n    total number of event
 
 
 def test_sysbench_counts_what_was_given_up_as_an_event():
-    result = transactions.measured(raw(said=EVENTS, version="1.0.20"), sysbench)
+    result = transactions.measured(raw(said=EVENTS, version="1.0.20"), databases.DRIVERS["sysbench"])
     assert (result["failures"], result["tpm"], result["nopm"]) == ([], 75.0, 30.0)
     assert result["engine"] == {"name": "sysbench", "version": "1.0.20"}
-    short = transactions.measured(raw(said=EVENTS.replace("8", "9")), sysbench)
+    short = transactions.measured(raw(said=EVENTS.replace("8", "9")), databases.DRIVERS["sysbench"])
     assert codes(short) == ["log_incomplete"]
     assert "sysbench says 8" in short["failures"][0]["message"]
-    ended = transactions.measured(raw(said=EVENTS + "FATAL: mysql_drv_query() returned error 2013\n"), sysbench)
+    ended = transactions.measured(
+        raw(said=EVENTS + "FATAL: mysql_drv_query() returned error 2013\n"), databases.DRIVERS["sysbench"]
+    )
     assert codes(ended) == ["engine_exit"]
     assert not {"tpm", "nopm"} & set(ended)
 
@@ -353,4 +356,4 @@ def test_each_database_has_all_that_a_load_needs():
         assert (name, load.title) == (run_database.CLUSTERS[name].NAME, run_database.CLUSTERS[name].TITLE)
         assert "new_order" in "".join(text for _what, text in run_database.load_texts(name, 1))
         assert load.driver.scripts()
-    assert len({load.driver.RAW for load in databases.LOADS.values()}) == len(databases.LOADS)
+    assert len({load.driver.raw for load in databases.LOADS.values()}) == len(databases.LOADS)
