@@ -76,7 +76,7 @@ class ActionModule(CollectionAction):
     def _keep(self, run_dir: str, args: dict, point: dict, layers: dict, answer: dict) -> dict:
         planned = database.planned(point, layers[args["layer"]], args["testbed_id"], args["run_id"])
         files = {
-            databases.DRIVERS[planned["asked"]["engine"]].raw: _json(answer["raw"]),
+            databases.RAWS[planned["asked"]["engine"]]: _json(answer["raw"]),
             "meta.json": _json(answer["meta"]),
             run_folder.POINT: _json(planned),
         }

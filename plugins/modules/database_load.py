@@ -58,6 +58,11 @@ options:
   bin_dir:
     description: Folder with the database's programs. By default those of the host, of PostgreSQL the newest.
     type: path
+  hammerdb_dir:
+    description:
+      - Folder of your own copy of HammerDB on the host, of version 4.6 or later, which the database's user may read. With it HammerDB makes the rows and issues
+        the load, in the place of pgbench or sysbench.
+    type: path
   user:
     description: User that runs it. By default C(postgres) or C(mysql) where there is one, else C(nobody).
     type: str

@@ -42,6 +42,11 @@ options:
     type: str
     choices: [postgresql, mariadb]
     default: postgresql
+  hammerdb_dir:
+    description:
+      - Folder of your own copy of HammerDB on the host, which issues the load on the rows that it has made. O(ramp_s) and O(runtime_s) are multiples
+        of 60 then, and O(isolation) is left out.
+    type: path
   warehouses:
     description: The warehouses that the database must have.
     type: int

@@ -52,6 +52,7 @@ def ensure(layers: dict, check_mode: bool = False, **params) -> dict:
         "settings": SETTINGS,
         "bin_dir": None,
         "user": "",
+        "hammerdb_dir": None,
         **params,
     }
     return database.ensure(given, check_mode)
@@ -87,6 +88,7 @@ def measure(**params) -> tuple[dict, dict]:
         "ramp_s": 1,
         "runtime_s": 4,
         "isolation": "read_committed",
+        "hammerdb_dir": None,
         **params,
     }
     kept = json.loads(json.dumps(database.measure(given)))

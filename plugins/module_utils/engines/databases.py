@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import pgbench, sysbench, tproc_c_mariadb, tproc_c_postgresql
+from . import hammerdb_load, pgbench, sysbench, tproc_c_mariadb, tproc_c_postgresql, transactions
 
 DEFAULT = "postgresql"
 
@@ -73,8 +73,20 @@ LOADS = {
     ),
 }
 DRIVERS = {load.driver.name: load.driver for load in LOADS.values()}
+# {engine: its file}. HammerDB drives any of the databases where the user has it.
+RAWS = {**{driver.name: driver.raw for driver in DRIVERS.values()}, hammerdb_load.NAME: hammerdb_load.RAW}
 
 
 def of_workload(workload: dict[str, Any]) -> str:
     """The database of a point. The first that there was is not named by its points."""
     return str(workload.get("database", DEFAULT))
+
+
+def engine_of(workload: dict[str, Any]) -> str:
+    """What drives a point: the database's own driver, where it is not said."""
+    return str(workload.get("driver") or LOADS[of_workload(workload)].driver.name)
+
+
+def measured(engine: str, raw: dict[str, Any]) -> dict[str, Any]:
+    """Keys of a result out of what the host kept."""
+    return hammerdb_load.measured(raw) if engine == hammerdb_load.NAME else transactions.measured(raw, DRIVERS[engine])

@@ -113,6 +113,39 @@ def figures(counted: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def consistent(raw: dict[str, Any], result: dict[str, Any], failures: list[Any]) -> None:
+    """Adds the check of the conditions to a result, and what does not hold to its failures."""
+    checks = raw.get("consistency")
+    if checks is None:
+        return
+    result["checks"] = [{"name": "consistency", "ok": all(check["ok"] for check in checks), "conditions": checks}]
+    for check in checks:
+        if not check["ok"]:
+            example = f", such as {check['example']}" if "example" in check else ""
+            failures.append(
+                {
+                    "code": "database_inconsistent",
+                    "message": f"Condition {check['condition']} does not hold ({check['text']}): {check['broken']} break it{example}.",
+                }
+            )
+
+
+def orders_kept(raw: dict[str, Any], acknowledged: int, result: dict[str, Any], failures: list[Any]) -> None:
+    """Adds the check that New-Orders that were acknowledged are there."""
+    if "placed_before" not in raw or "placed_after" not in raw:
+        return
+    placed = raw["placed_after"] - raw["placed_before"]
+    check = {"name": "orders_kept", "ok": placed >= acknowledged, "acknowledged": acknowledged, "there": placed}
+    result.setdefault("checks", []).append(check)
+    if not check["ok"]:
+        failures.append(
+            {
+                "code": "database_orders_lost",
+                "message": f"{acknowledged} New-Orders were acknowledged, and {placed} are there.",
+            }
+        )
+
+
 def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
     """Keys of a result of schema storlab.result/1 out of what the host kept (``run/database.py``). driver: a Driver of databases.py.
 
@@ -122,18 +155,7 @@ def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
     failures: list[dict[str, Any]] = list(raw.get("failures", ()))
     engine = {"name": driver.name, **({"version": raw["version"]} if "version" in raw else {})}
     result: dict[str, Any] = {"engine": engine, "failures": failures}
-    checks = raw.get("consistency")
-    if checks is not None:
-        result["checks"] = [{"name": "consistency", "ok": all(check["ok"] for check in checks), "conditions": checks}]
-        for check in checks:
-            if not check["ok"]:
-                example = f", such as {check['example']}" if "example" in check else ""
-                failures.append(
-                    {
-                        "code": "database_inconsistent",
-                        "message": f"Condition {check['condition']} does not hold ({check['text']}): {check['broken']} break it{example}.",
-                    }
-                )
+    consistent(raw, result, failures)
     log = raw.get("log")
     if log is None:
         return result
@@ -158,17 +180,7 @@ def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
         )
     if "database" in raw:
         result["database"] = raw["database"]
-    if "placed_before" in raw and "placed_after" in raw:
-        placed = raw["placed_after"] - raw["placed_before"]
-        check = {"name": "orders_kept", "ok": placed >= log["placed"], "acknowledged": log["placed"], "there": placed}
-        result.setdefault("checks", []).append(check)
-        if not check["ok"]:
-            failures.append(
-                {
-                    "code": "database_orders_lost",
-                    "message": f"{log['placed']} New-Orders were acknowledged, and {placed} are there.",
-                }
-            )
+    orders_kept(raw, log["placed"], result, failures)
     if not failures and not counted["new_order"]["count"]:
         failures.append({"code": "no_transactions", "message": "No New-Order was completed in the measured time."})
     if not failures:

@@ -46,6 +46,7 @@ SPEC: dict[str, Any] = {
     "max_wal_mib": {"type": "int", "default": 1024},
     "settings": {"type": "dict", "default": {}},
     "bin_dir": {"type": "path"},
+    "hammerdb_dir": {"type": "path"},
     "user": {"type": "str", "default": ""},
 }
 
@@ -161,7 +162,10 @@ def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[An
         steps.append({"op": op, "target": target, "was": was, "will": will})
 
     # What was interrupted while it was loaded holds rows, and nobody knows which: it says that none are loaded.
-    whole = current["made"] and current["loaded"] == wanted["warehouses"] and current["version"] == wanted["version"]
+    whole = current["made"] and all(
+        current[key] == wanted[wish]
+        for key, wish in (("loaded", "warehouses"), ("version", "version"), ("driver", "driver"))
+    )
     if current["running"] and (not whole or current["settings"] != wanted["settings"]):
         add("stop", "server", _settings_text(current["settings"]), None)
     if current["made"] and not whole:
@@ -230,6 +234,9 @@ class Cluster:
     def start_server(self, settings: dict[str, str]) -> dict[str, Any]:
         """Start it and wait until it answers; {pid, …} for the record. Raises Failure with the words of what failed."""
         raise NotImplementedError
+
+    def keep_private(self) -> None:
+        """Take away who else would get into a new server."""
 
     def make_database(self) -> None:
         """An empty database in the server that runs."""
@@ -300,6 +307,7 @@ class Cluster:
         known = stamp or {}
         return {
             "database": known.get("database", self.NAME),
+            "driver": known.get("driver"),
             "made": stamp is not None,
             "loaded": known.get("loaded", 0),
             "version": known.get("version", ""),
@@ -309,8 +317,8 @@ class Cluster:
 
     # -- steps
 
-    def apply(self, folder: str, wanted: dict[str, Any], steps: list[Any], sql: Any) -> None:
-        """sql: () -> texts to load one after another, each with how it is called."""
+    def apply(self, folder: str, wanted: dict[str, Any], steps: list[Any], load: Any) -> None:
+        """load: (cluster) fills the server, which runs."""
         if not steps:
             return
         self.record.data.update(database=self.NAME, folder=folder, user=wanted["user"], programs=wanted["programs"])
@@ -325,9 +333,15 @@ class Cluster:
             elif step["op"] == "start":
                 self.start(wanted["settings"])
             elif step["op"] == "load":
-                self._load(wanted, sql())
+                self.keep_private()
+                load(self)
         self._write_stamp(
-            {"loaded": wanted["warehouses"], "version": wanted["version"], "settings": wanted["settings"]}
+            {
+                "loaded": wanted["warehouses"],
+                "version": wanted["version"],
+                "settings": wanted["settings"],
+                **({"driver": wanted["driver"]} if wanted["driver"] else {}),
+            }
         )
 
     def _write_stamp(self, more: dict[str, Any]) -> None:
@@ -371,7 +385,8 @@ class Cluster:
         self.record.data.update(known, start_ticks=start_ticks(known["pid"]))
         self.record.save()
 
-    def _load(self, wanted: dict[str, Any], texts: Any) -> None:
+    def load(self, texts: Any) -> None:
+        """texts: [(what, SQL)], one after another."""
         self.make_database()
         for what, text in texts:
             self.sql(text, what=f"Loading {what} failed", timeout_s=3600)
@@ -504,8 +519,8 @@ def processes_in(folder: str) -> list[int]:
 # ---------------------------------------------------------------- the module
 
 
-def ensure(cluster: Cluster, params: dict[str, Any], check_mode: bool, load: Any) -> dict[str, Any]:
-    """The result of the module for state present. load: (warehouses) -> [(what, SQL)] that loads them."""
+def ensure(cluster: Cluster, driver: str | None, params: dict[str, Any], check_mode: bool, load: Any) -> dict[str, Any]:
+    """The result of the module for state present. driver: the one that makes rows of its own; load: (cluster) fills the server, which runs."""
     check_values(type(cluster), params)
     programs, user = cluster.find_programs(params["bin_dir"]), user_of(params["user"], cluster.USERS)
     folder = os.path.join(mount_of(params), FOLDER)
@@ -526,13 +541,14 @@ def ensure(cluster: Cluster, params: dict[str, Any], check_mode: bool, load: Any
         "settings": cluster.settings_of(params, cluster.run_dir),
         "user": user.pw_name,
         "programs": programs,
+        "driver": driver,
     }
     steps = plan(cluster.TITLE, current, wanted)
     if any(step["op"] == "make" for step in steps) and not current["made"]:
         disk = os.statvfs(os.path.dirname(folder))
         refuse_full(type(cluster), disk.f_bavail * disk.f_frsize, params, os.path.dirname(folder))
     if not check_mode:
-        cluster.apply(folder, wanted, steps, lambda: load(params["warehouses"]))
+        cluster.apply(folder, wanted, steps, load)
     return {**shown(steps), "database": {"version": version, "warehouses": params["warehouses"], "folder": folder}}
 
 

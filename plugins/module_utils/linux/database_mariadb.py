@@ -163,15 +163,14 @@ class Mariadb(Cluster):
     def _answers(self) -> bool:
         return run([*self._client(), "-e", "SELECT 1"], user=self.user, ok=(0, 1)).returncode == 0
 
+    def keep_private(self) -> None:
+        # The server makes root of its own, too; no other than the system's user gets in.
+        run([*self._client(), "-e", "DROP USER root@localhost"], user=self.user, what="Its root cannot be removed")
+
     def make_database(self) -> None:
         # Names and texts are compared byte by byte, as PostgreSQL's are.
         made = f"CREATE DATABASE `{DATABASE}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
-        # The server makes root of its own, too; no other than the system's user gets in.
-        run(
-            [*self._client(), "-e", f"DROP USER root@localhost; {made}"],
-            user=self.user,
-            what="The database cannot be made",
-        )
+        run([*self._client(), "-e", made], user=self.user, what="The database cannot be made")
 
     def client(self, script: str) -> list[Any]:
         return [*self._client(), "--skip-column-names", DATABASE, "-e", f"source {script}"]

@@ -108,8 +108,9 @@ class Postgresql(Cluster):
             what=f"The cluster cannot be made in {self.data}",
             remedy=f"See that user {self.user.pw_name} may enter every folder above it.",
         )
-        # The system's user is the database's; no other gets in.
-        append(os.path.join(self.data, "pg_ident.conf"), f"storlab {self.user.pw_name} storlab\n")
+        # The system's user is the database's, and the owner of HammerDB's rows; no other gets in.
+        names = "".join(f"storlab {self.user.pw_name} {name}\n" for name in ("storlab", "tpcc"))
+        append(os.path.join(self.data, "pg_ident.conf"), names)
         replace(os.path.join(self.data, "pg_hba.conf"), "local all all peer map=storlab\n")
         append(os.path.join(self.data, "postgresql.conf"), "include 'storlab.conf'\n")
 

@@ -15,13 +15,13 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import check_testbed_id
 from ..core.times import utc
-from ..engines import databases, tproc_c, transactions
+from ..engines import databases, hammerdb_load, tproc_c, transactions
 from ..linux import counters
 from ..linux import database as linux
 from ..linux.daemon import patience
@@ -40,6 +40,9 @@ GRACE_S = 120
 # The log of transactions lies in memory; the host needs some of it for itself.
 LEAST_FREE_BYTES = 32 << 20
 POLL_S = 0.1
+# HammerDB may take so long for a warehouse, and says some lines for each user.
+BUILD_S = 3600
+MOST_SAID = 64_000
 STEPPED_S = 0.5
 
 _DATABASE = {"database": {"type": "str", "choices": list(CLUSTERS), "default": databases.DEFAULT}}
@@ -47,6 +50,7 @@ LOAD_SPEC: dict[str, Any] = {**linux.SPEC, **_DATABASE}
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     **_DATABASE,
+    "hammerdb_dir": {"type": "path"},
     "warehouses": {"type": "int", "default": 1},
     "virtual_users": {"type": "int", "default": 4},
     "ramp_s": {"type": "int", "default": 60},
@@ -60,6 +64,55 @@ def check_values(params: dict[str, Any]) -> None:
     for name, least, most in (("virtual_users", 1, MOST_USERS), ("ramp_s", 0, 86400), ("runtime_s", 1, 7 * 86400)):
         if not least <= params[name] <= most:
             raise bad_value(f"database_load_{name}", params[name], f"Give a number from {least} to {most}.")
+        if params["hammerdb_dir"] and name != "virtual_users" and params[name] % hammerdb_load.MINUTE_S:
+            raise bad_value(f"database_load_{name}", params[name], "HammerDB counts in minutes; give a multiple of 60.")
+    if params["hammerdb_dir"] and params["isolation"] != "read_committed":
+        raise bad_value("database_load_isolation", params["isolation"], "HammerDB decides on it; leave it out.")
+
+
+def check_hammerdb(folder: str | None) -> None:
+    """Raises hammerdb_missing."""
+    if folder and not os.access(os.path.join(folder, hammerdb_load.PROGRAM), os.X_OK):
+        raise Failure(
+            "hammerdb_missing",
+            f"{hammerdb_load.PROGRAM} is not in {folder}.",
+            "Say in database_load_hammerdb_dir where your copy of HammerDB is on this host, or leave it out.",
+            path=folder,
+        )
+
+
+def hammerdb_argv(folder: str, script: str) -> list[str]:
+    """It finds its own parts only from its own folder."""
+    return ["sh", "-c", 'cd "$0" && exec "$@"', folder, f"./{hammerdb_load.PROGRAM}", "auto", script]
+
+
+def build_by_hammerdb(cluster: Cluster, params: dict[str, Any]) -> None:
+    """Raises hammerdb_failed when the rows are not there afterwards, whatever it said."""
+    place = {**_place(cluster), "processors": len(os.sched_getaffinity(0))}
+    scratch = _scratch(cluster)
+    try:
+        script = _written(scratch, "build.tcl", hammerdb_load.build(cluster.NAME, place, params["warehouses"]))
+        output = run(
+            hammerdb_argv(params["hammerdb_dir"], script),
+            user=cluster.user,
+            environment={"TMP": scratch},
+            timeout_s=BUILD_S * params["warehouses"],
+            what="HammerDB did not make its rows",
+        ).stdout
+    except Failure as failure:
+        raise cluster.explained(failure) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    try:
+        there = cluster.sql("SELECT count(*) FROM warehouse").strip()
+    except Failure as failure:
+        there = failure.what
+    if there != str(params["warehouses"]):
+        raise Failure(
+            "hammerdb_failed",
+            f"HammerDB made no {params['warehouses']} warehouses ({there}); it said: {' '.join(output.split())[-300:]}",
+            "See that your copy of HammerDB is of version 4.6 or later and has its library for this database.",
+        )
 
 
 def load_texts(database: str, warehouses: int) -> Iterator[tuple[str, str]]:
@@ -83,18 +136,26 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     check_testbed_id("database_load_testbed_id", params["testbed_id"])
     if params["state"] == "absent":
         return linux.ensure_absent(cluster_of(params["testbed_id"], params["database"]), params, check_mode)
+    check_hammerdb(params["hammerdb_dir"])
     cluster = CLUSTERS[params["database"]](params["testbed_id"])
-    result = linux.ensure(cluster, params, check_mode, lambda warehouses: load_texts(cluster.NAME, warehouses))
+    driver = hammerdb_load.NAME if params["hammerdb_dir"] else None
+
+    def load(cluster: Cluster) -> None:
+        if driver:
+            build_by_hammerdb(cluster, params)
+        else:
+            cluster.load(load_texts(cluster.NAME, params["warehouses"]))
+
+    result = linux.ensure(cluster, driver, params, check_mode, load)
     if any(step["op"] == "load" for step in result["steps"]) and not check_mode:
-        refuse_wrong_rows(cluster)
+        refuse_wrong_rows(cluster, hammerdb_load.CONDITIONS if driver else tproc_c.CONDITIONS)
     return result
 
 
-def refuse_wrong_rows(cluster: Cluster) -> None:
+def refuse_wrong_rows(cluster: Cluster, conditions: Collection[int] = tproc_c.CONDITIONS) -> None:
     """Raises database_inconsistent when what was loaded does not meet the conditions."""
-    broken = [
-        check for check in tproc_c.read_consistency(cluster.sql(tproc_c.consistency(loaded=True))) if not check["ok"]
-    ]
+    rows = cluster.sql(tproc_c.consistency(loaded=True, only=conditions))
+    broken = [check for check in tproc_c.read_consistency(rows) if not check["ok"]]
     if broken:
         first = broken[0]
         raise Failure(
@@ -128,46 +189,68 @@ def measure(params: dict[str, Any]) -> dict[str, Any]:
             params["warehouses"],
             f"The database on this host has {stamp['loaded']}; run the role database_load with state present first.",
         )
+    if (stamp.get("driver") == hammerdb_load.NAME) != bool(params["hammerdb_dir"]):
+        raise bad_value(
+            "database_load_hammerdb_dir",
+            params["hammerdb_dir"],
+            f"The rows on this host are {'' if stamp.get('driver') else 'not '}HammerDB's; run the role database_load with state present first.",
+        )
+    check_hammerdb(params["hammerdb_dir"])
+    scratch = _scratch(cluster)
+    try:
+        return _measured(cluster, params, scratch, stamp)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch(cluster: Cluster) -> str:
+    scratch = os.path.join(cluster.run_dir, "point")
+    shutil.rmtree(scratch, ignore_errors=True)
+    cluster.own_folder(scratch)
+    return scratch
+
+
+def _written(folder: str, name: str, text: str) -> str:
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    os.chmod(path, 0o644)
+    return path
+
+
+def _place(cluster: Cluster) -> dict[str, Any]:
+    return {"socket_dir": cluster.run_dir, "user": cluster.user.pw_name, "database": DATABASE}
+
+
+def _prepared(
+    cluster: Cluster, workload: dict[str, Any], scratch: str
+) -> tuple[str, str | None, list[str], dict[str, str]]:
+    """(name of the driver, its version where it tells one before, command line, environment)."""
+    if workload["hammerdb_dir"]:
+        script = _written(scratch, "run.tcl", hammerdb_load.drive(cluster.NAME, _place(cluster), workload))
+        return hammerdb_load.NAME, None, hammerdb_argv(workload["hammerdb_dir"], script), {"TMP": scratch}
     driver = databases.LOADS[cluster.NAME].driver
     version = driver.version_of(run([cluster.program(driver.name), "--version"]).stdout)
     if version is None:
         raise Failure(
             "command_failed", f"{driver.name} does not say its version.", f"Install {cluster.PACKAGES} again."
         )
-    scratch = os.path.join(cluster.run_dir, "point")
-    shutil.rmtree(scratch, ignore_errors=True)
-    os.mkdir(scratch, mode=0o700)
-    os.chown(scratch, cluster.user.pw_uid, cluster.user.pw_gid)
-    try:
-        return _measured(cluster, driver, params, version, scratch, stamp)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _measured(
-    cluster: Cluster,
-    driver: Any,
-    workload: dict[str, Any],
-    version: tuple[int, str],
-    scratch: str,
-    stamp: dict[str, Any],
-) -> dict[str, Any]:
     for name, text in driver.scripts().items():
-        path = os.path.join(scratch, name)
-        with open(path, "w", encoding="utf-8") as handle:
-            handle.write(text)
-        os.chmod(path, 0o644)
+        _written(scratch, name, text)
     place = {
-        "socket_dir": cluster.run_dir,
-        "user": cluster.user.pw_name,
-        "database": DATABASE,
+        **_place(cluster),
         "scripts": scratch,
         "log": os.path.join(scratch, "transactions"),
         "processors": len(os.sched_getaffinity(0)),
     }
     argv = driver.argv(cluster.program(driver.name), version[0], workload, place)
+    return driver.name, version[1], argv, driver.environment(workload)
+
+
+def _measured(cluster: Cluster, workload: dict[str, Any], scratch: str, stamp: dict[str, Any]) -> dict[str, Any]:
+    name, version, argv, environment = _prepared(cluster, workload, scratch)
     raw: dict[str, Any] = {
-        "version": version[1],
+        **({"version": version} if version else {}),
         "database": {"name": cluster.TITLE, "version": cluster.version(cluster.record.data["programs"])},
         "runtime_s": workload["runtime_s"],
         "settings": {name: value for name, value in stamp["settings"].items() if cluster.run_dir not in value},
@@ -179,14 +262,17 @@ def _measured(
     cluster.settle()
     raw["placed_before"] = int(cluster.sql(tproc_c.PLACED))
     meta: dict[str, Any] = {}
-    raw.update(_driven(cluster, driver, argv, workload, scratch, meta, raw["failures"]))
+    raw.update(_driven(cluster, name, argv, environment, workload, scratch, meta, raw["failures"]))
     trouble = cluster.trouble(raw["said_errors"]) if raw["exit_code"] else None
     if trouble:
         raw["failures"].insert(0, dict(zip(("code", "message"), trouble)))
     else:
         try:
+            conditions = hammerdb_load.CONDITIONS if name == hammerdb_load.NAME else tproc_c.CONDITIONS
             raw["placed_after"] = int(cluster.sql(tproc_c.PLACED))
-            raw["consistency"] = tproc_c.read_consistency(cluster.sql(tproc_c.consistency(loaded=False)))
+            raw["consistency"] = tproc_c.read_consistency(
+                cluster.sql(tproc_c.consistency(loaded=False, only=conditions))
+            )
         except Failure as failure:
             raw["failures"].append({"code": failure.code, "message": failure.what})
     return {"raw": raw, "meta": meta}
@@ -198,8 +284,9 @@ def _without_folders(word: str, scratch: str, run_dir: str) -> str:
 
 def _driven(
     cluster: Cluster,
-    driver: Any,
+    name: str,
     argv: list[str],
+    environment: dict[str, str],
     workload: dict[str, Any],
     scratch: str,
     meta: dict[str, Any],
@@ -216,7 +303,7 @@ def _driven(
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            env={**os.environ, "LC_ALL": "C", **driver.environment(workload)},
+            env={**os.environ, "LC_ALL": "C", **environment},
             **as_user(cluster.user),
         )
         try:
@@ -230,7 +317,7 @@ def _driven(
                     )
                 elif time.monotonic() > deadline:
                     failures.append(
-                        {"code": "too_long", "message": f"{driver.name} did not end within {GRACE_S} s of its time."}
+                        {"code": "too_long", "message": f"{name} did not end within {GRACE_S} s of its time."}
                     )
                 if failures:
                     break
@@ -244,13 +331,17 @@ def _driven(
     changed = meter.changed()
     if changed:
         meta["counters"] = counters.figures_of(changed)
-    begin_us = int((begun_unix_s + ramp_s) * 1e6)
-    log = transactions.read_log(_lines(scratch), begin_us, begin_us + runtime_s * 1_000_000)
-    return {
+    kept = {
         "exit_code": process.returncode,
         "said": _text(out).replace(scratch, "."),
         "said_errors": _text(errors).replace(scratch, "."),
-        "log": log,
+    }
+    if name == hammerdb_load.NAME:
+        return kept  # which has no log of transactions
+    begin_us = int((begun_unix_s + ramp_s) * 1e6)
+    return {
+        **kept,
+        "log": transactions.read_log(_lines(scratch), begin_us, begin_us + runtime_s * 1_000_000),
     }
 
 
@@ -274,4 +365,4 @@ def _lines(scratch: str) -> Iterator[str]:
 
 def _text(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as handle:
-        return re.sub(r"[ \t]+\n", "\n", handle.read())[-8000:]
+        return re.sub(r"[ \t]+\n", "\n", handle.read())[-MOST_SAID:]

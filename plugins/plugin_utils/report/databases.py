@@ -38,20 +38,24 @@ def _load(group: list[dict[str, Any]]) -> dict[str, Any]:
     for name in RATES:
         values = [result[name] for result in group]
         rates.update({name: statistics.median(values), f"{name}_low": min(values), f"{name}_high": max(values)})
-    latency = {}
-    for kind in KINDS:
-        parts = [result["transactions"][kind] for result in group]
+    # HammerDB says rates, and nothing of single transactions.
+    logged = [result["transactions"] for result in group if "transactions" in result]
+    latency: dict[str, Any] = {kind: dict.fromkeys(SHOWN) for kind in KINDS}
+    for kind in KINDS if logged else ():
+        parts = [transactions[kind] for transactions in logged]
         bins = histogram.merge(part["histogram"]["bins"] for part in parts if "histogram" in part)
         quantiles = histogram.percentiles(bins, PERCENTILES, ordered=True)
         latency[kind] = {name: quantiles[percent] for percent, name in PERCENTILES.items() if name in SHOWN}
-    totals = [result["transactions"]["total"] for result in group]
     return {
         **{key: group[0][key] for key in ("layer", "workload_id", "workload")},
         "driver": group[0]["engine"]["name"],
         "repetitions": len(group),
         "points": [result["point_id"] for result in group],
         **rates,
-        **{key: sum(total[key] for total in totals) for key in ("failed", "retried")},
+        **{
+            key: sum(transactions["total"][key] for transactions in logged) if logged else None
+            for key in ("failed", "retried")
+        },
         "latency": latency,
         "device": _device(group),
     }
@@ -88,7 +92,8 @@ def published(record: dict[str, Any], known: Iterable[Any] = ()) -> list[dict[st
 
 def describe(workload: dict[str, Any]) -> str:
     isolation = str(workload["isolation"]).replace("_", " ")
-    named = f"{title_of(workload)}, " if "database" in workload else ""
+    named = f"{title_of(workload)}, " if "database" in workload or "driver" in workload else ""
+    named += "rows and driver of HammerDB, " if "driver" in workload else ""
     return f"{named}{workload['warehouses']} warehouses, {workload['virtual_users']} virtual users, {isolation}"
 
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Any
 
-from ...module_utils.engines import databases, transactions
+from ...module_utils.engines import databases, hammerdb_load
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
 
 # A figure of such a load that others have published, as an argument.
@@ -36,25 +36,24 @@ def title_of(workload: dict[str, Any]) -> str:
 
 def workload_id(workload: dict[str, Any]) -> str:
     database = databases.of_workload(workload)
-    named = "" if database == databases.DEFAULT else f"-{database}"
+    named = f"-{workload['driver']}" if "driver" in workload else ""
+    named += "" if database == databases.DEFAULT else f"-{database}"
     isolation = "" if workload["isolation"] == "read_committed" else f"-{workload['isolation']}"
     return f"tproc_c{named}-w{workload['warehouses']}-vu{workload['virtual_users']}{isolation}"
-
-
-def engine_of(workload: dict[str, Any]) -> str:
-    return str(databases.LOADS[databases.of_workload(workload)].driver.name)
 
 
 def point_of(params: dict[str, Any]) -> dict[str, Any]:
     """The point that the arguments of database_measure ask for."""
     database = params["database"]
     of_another = {} if database == databases.DEFAULT else {"database": database}
+    if params["hammerdb_dir"]:
+        of_another["driver"] = hammerdb_load.NAME
     workload = {"kind": "tproc_c", **of_another, **{key: params[key] for key in CHOSEN}}
     name, variant = workload_id(workload), params["variant"]
     same = {
         "layer": params["layer"],
         "workload": workload,
-        "engine": engine_of(workload),
+        "engine": databases.engine_of(workload),
         "repetition": params["repetition"],
         **({"variant": variant} if variant else {}),
     }
@@ -78,7 +77,7 @@ def planned(point: dict[str, Any], layer: dict[str, Any], testbed_id: str, run_i
             "host": layer["host"],
             "path": (layer.get("identity") or {}).get("mount_point"),
         },
-        "asked": {"engine": engine_of(point["workload"]), "testbed_id": testbed_id, "run_id": run_id},
+        "asked": {"engine": databases.engine_of(point["workload"]), "testbed_id": testbed_id, "run_id": run_id},
     }
 
 
@@ -86,11 +85,11 @@ def read_point(
     point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, bytes]
 ) -> dict[str, Any]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
-    driver = databases.DRIVERS[request["engine"]]
-    raw, meta = json.loads(files[driver.raw]), json.loads(files["meta.json"])
+    file = databases.RAWS[request["engine"]]
+    raw, meta = json.loads(files[file]), json.loads(files["meta.json"])
     counted = dict(meta.get("counters") or {})
     cpu = counted.pop("cpu", {})
-    figures = transactions.measured(raw, driver)
+    figures = databases.measured(request["engine"], raw)
     flags = ["steal"] if cpu.get("host_steal_percent", 0) > STEAL_PERCENT else []
     return without_none(
         {
@@ -109,7 +108,7 @@ def read_point(
             "counters": counted or None,
             "errors": {"total": 0},
             "flags": flags,
-            "raw": {"file": driver.raw, "sha256": hashlib.sha256(files[driver.raw]).hexdigest()},
+            "raw": {"file": file, "sha256": hashlib.sha256(files[file]).hexdigest()},
             "status": "failed" if figures["failures"] else "measured",
         }
     )
@@ -129,10 +128,10 @@ def line(result: dict[str, Any]) -> str:
     """The point in a line for a terminal."""
     if result["status"] != "measured":
         return f"{result['point_id']}: {' '.join(failure['message'] for failure in result['failures'])}"
+    rates = f"{result['point_id']}: {result['tpm']:.0f} TPM, {result['nopm']:.0f} NOPM"
+    if "transactions" not in result:
+        return f"{rates}, by {result['engine']['name']}"
     total = result["transactions"]["total"]
     again = f", {total['retried']} tried again" if total["retried"] else ""
     lost = f", {total['failed']} given up" if total["failed"] else ""
-    return (
-        f"{result['point_id']}: {result['tpm']:.0f} TPM, {result['nopm']:.0f} NOPM, p99 {total['latency_p99_ns'] / 1e6:.1f} ms of all transactions"
-        f"{again}{lost}"
-    )
+    return f"{rates}, p99 {total['latency_p99_ns'] / 1e6:.1f} ms of all transactions{again}{lost}"

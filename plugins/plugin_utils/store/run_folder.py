@@ -31,7 +31,7 @@ FILES = (
     *(name for engine in ENGINES.values() for name in (engine.raw, engine.job)),
     "stderr.txt",
     "series.json",
-    *(driver.raw for driver in databases.DRIVERS.values()),
+    *databases.RAWS.values(),
 )
 # What was to be measured: {point, layer, asked}, which archive.read_point is given. With it a result can be made again of its files (verify.py).
 POINT = "point.json"

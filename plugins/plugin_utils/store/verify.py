@@ -125,7 +125,7 @@ def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any],
         ]
     try:
         planned = store.parse(files[run_folder.POINT])
-        reader = database.read_point if planned["asked"]["engine"] in databases.DRIVERS else read_point
+        reader = database.read_point if planned["asked"]["engine"] in databases.RAWS else read_point
         follows = json.loads(schema.dump(reader(planned["point"], planned["layer"], planned["asked"], files)))
     except Failure as failure:
         return [{"file": f"{place}/result.json", "reason": failure.what}], []

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import (
     databases,
+    hammerdb_load,
     pgbench,
     sysbench,
     tproc_c,
@@ -357,3 +358,44 @@ def test_each_database_has_all_that_a_load_needs():
         assert "new_order" in "".join(text for _what, text in run_database.load_texts(name, 1))
         assert load.driver.scripts()
     assert len({load.driver.raw for load in databases.LOADS.values()}) == len(databases.LOADS)
+
+
+# ---- HammerDB, where the user has it
+
+PLACE = {"socket_dir": "/run/x", "user": "mysql", "database": "load", "processors": 4}
+
+
+@pytest.mark.parametrize(("database", "name"), [("postgresql", "pg"), ("mariadb", "maria")])
+def test_the_scripts_of_hammerdb(database, name):
+    built = hammerdb_load.build(database, PLACE, 3).splitlines()
+    assert built[:2] == [f"dbset db {name}", "dbset bm TPC-C"]
+    assert {f"diset tpcc {name}_count_ware {{3}}", f"diset tpcc {name}_num_vu {{3}}"} <= set(built)
+    assert built[-1] == "buildschema"
+    workload = {"warehouses": 3, "virtual_users": 8, "ramp_s": 120, "runtime_s": 300}
+    driven = hammerdb_load.drive(database, PLACE, workload).splitlines()
+    asked = {
+        f"diset tpcc {name}_{key} {{{value}}}" for key, value in (("rampup", 2), ("duration", 5), ("driver", "timed"))
+    }
+    assert asked <= set(driven)
+    assert driven[driven.index("loadscript") :] == ["loadscript", "vuset vu 8", "vucreate", "vurun", "vudestroy"]
+    assert any("/run/x" in line for line in driven)
+
+
+def test_what_hammerdb_says_is_held_against_what_was_asked_and_what_is_there():
+    said = (
+        "HammerDB CLI v4.12\nVuser 1:RUNNING\nVuser 1:Timing test period of 2 in minutes\n"
+        "Vuser 1:TEST RESULT : System achieved 50 NOPM from 120 PostgreSQL TPM\n"
+    )
+    kept = {"runtime_s": 120, "exit_code": 0, "said": said, "placed_before": 0, "placed_after": 101, "consistency": []}
+    result = hammerdb_load.measured(kept)
+    assert (result["failures"], result["tpm"], result["nopm"]) == ([], 120.0, 50.0)
+    for changes, code in (
+        ({"runtime_s": 60}, "log_incomplete"),
+        ({"exit_code": 1}, "engine_exit"),
+        ({"placed_after": 99}, "database_orders_lost"),
+        ({"said": "Error: no such library"}, "no_result"),
+        ({"failures": [{"code": "database_died", "message": "It is gone."}]}, "database_died"),
+    ):
+        failed = hammerdb_load.measured({**kept, **changes})
+        assert codes(failed) == [code]
+        assert not {"tpm", "nopm"} & set(failed)

@@ -14,7 +14,16 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from unchanged import refused
 
-PARAMS = {"testbed_id": "t", "database": "postgresql", "warehouses": 2, "virtual_users": 4, "ramp_s": 0, "runtime_s": 1}
+PARAMS = {
+    "testbed_id": "t",
+    "database": "postgresql",
+    "hammerdb_dir": None,
+    "isolation": "read_committed",
+    "warehouses": 2,
+    "virtual_users": 4,
+    "ramp_s": 0,
+    "runtime_s": 1,
+}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,7 @@ def host(tmp_path, monkeypatch):
         stamp=lambda folder: has.stamp,
         pid=lambda: has.pid,
         program=lambda name: f"/nowhere/{name}",
+        own_folder=lambda path: None,
         NAME="postgresql",
         TITLE="PostgreSQL",
         PACKAGES="the package postgresql",
