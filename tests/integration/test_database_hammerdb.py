@@ -81,6 +81,12 @@ def measure(host, **params) -> tuple[dict, dict]:
     return kept["raw"], hammerdb_load.measured(kept["raw"])
 
 
+def stamps(host) -> list:
+    """What tells that a database was made anew: its stamp, and what is recorded of its server."""
+    files = [host[1] / "storlab-database" / "storlab.json", Path("/run/storlab") / ID / "database.json"]
+    return [path.read_text() if path.exists() else None for path in files]
+
+
 @pytest.fixture
 def loaded(host):
     """Rows that nobody has touched, and HammerDB in order."""
@@ -109,7 +115,7 @@ def test_a_point_has_the_rates_that_it_says_and_the_data_are_checked(loaded):
     # The rows of the other driver are made anew.
     other = ensure(loaded, check_mode=True, hammerdb_dir=None)["steps"]
     assert [step["op"] for step in other] == ["stop", "remove", "make", "start", "load"]
-    with refused() as failure:
+    with refused(lambda: stamps(loaded)) as failure:
         measure(loaded, hammerdb_dir=None)
     assert failure.value.details["variable"] == "database_load_hammerdb_dir"
 
@@ -151,7 +157,7 @@ def test_values_that_it_cannot_have_are_refused(host, tmp_path):
         with refused(tmp_path) as failure:
             measure(host, **values)
         assert failure.value.details["variable"] == variable
-    with refused(tmp_path, host[1]) as failure:
+    with refused(tmp_path, lambda: stamps(host)) as failure:
         ensure(host, hammerdb_dir=str(tmp_path))
     assert failure.value.code == "hammerdb_missing"
 

@@ -183,8 +183,15 @@ def test_what_psql_prints_of_the_conditions():
 # ---- the plan of the cluster
 
 
-WANTED = {"warehouses": 3, "version": "15", "settings": {"shared_buffers": "64MB"}}
-THERE = {"made": True, "loaded": 3, "version": "15", "settings": {"shared_buffers": "64MB"}, "running": True}
+WANTED = {"warehouses": 3, "version": "15", "driver": None, "settings": {"shared_buffers": "64MB"}}
+THERE = {
+    "driver": None,
+    "made": True,
+    "loaded": 3,
+    "version": "15",
+    "settings": {"shared_buffers": "64MB"},
+    "running": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -194,6 +201,7 @@ THERE = {"made": True, "loaded": 3, "version": "15", "settings": {"shared_buffer
         ({"running": False}, ["start"]),
         ({"settings": {"shared_buffers": "32MB"}}, ["stop", "start"]),
         ({"loaded": 2}, ["stop", "remove", "make", "start", "load"]),
+        ({"driver": "hammerdb"}, ["stop", "remove", "make", "start", "load"]),
         ({"loaded": 0, "running": False}, ["remove", "make", "start", "load"]),
         ({"version": "13", "running": False}, ["remove", "make", "start", "load"]),
         ({"made": False, "loaded": 0, "version": "", "settings": {}, "running": False}, ["make", "start", "load"]),
