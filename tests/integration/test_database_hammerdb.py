@@ -137,13 +137,16 @@ def test_what_goes_wrong_fails_the_point(loaded, mode, code):
 
 
 @pytest.mark.parametrize(("mode", "code"), [("unbuilt", "hammerdb_failed"), ("wrong_rows", "database_inconsistent")])
-def test_rows_that_are_not_there_or_wrong_are_refused(host, mode, code):
+def test_rows_that_are_not_there_or_wrong_are_no_database(host, mode, code):
     ensure(host, state="absent")
     (host[3] / "mode").write_text(mode)
     with pytest.raises(Failure) as failure:
         ensure(host)
     (host[3] / "mode").unlink()
     assert failure.value.code == code
+    with refused(lambda: stamps(host)) as missing:
+        measure(host)
+    assert missing.value.code == "database_missing"
     if mode == "unbuilt":
         assert "Failed to load Pgtcl" in failure.value.what
 

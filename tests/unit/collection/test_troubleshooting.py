@@ -75,6 +75,7 @@ OF_PLACES = {
     # These say again what another failure said.
     'plugins/module_utils/linux/device_safety.py: item["code"]': set(),
     'plugins/module_utils/linux/device_safety.py: reasons[0]["code"]': set(),
+    "plugins/module_utils/engines/hammerdb_load.py: failure.code": set(),
     "plugins/module_utils/run/database.py: failure.code": set(),
     "plugins/module_utils/run/runner.py: failure.code": set(),
     "plugins/plugin_utils/benchmark/windows_runner.py: failure.code": set(),

@@ -19,6 +19,7 @@ from ansible_collections.storlab.testbed.plugins.plugin_utils.store import datab
 BEGIN_S = 1_700_000_000
 ASKED = {
     "database": "postgresql",
+    "hammerdb_dir": None,
     "warehouses": 3,
     "virtual_users": 5,
     "ramp_s": 0,
