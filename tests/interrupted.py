@@ -74,7 +74,6 @@ VARIABLES = {
     "ansible_connection": "fake_windows",
     "testbed_windows": True,
     "testbed_id": "interrupted",
-    "testbed_run_id": RUN,
     "testbed": {
         "disks": [
             {"name": "ds1", "size": "192MiB"},
@@ -124,7 +123,7 @@ class Lab:
             encoding="utf-8",
         )
 
-    def play(self, *books: str, at: str = "") -> Played:
+    def play(self, *books: str, at: str = "", run_id: str = RUN) -> Played:
         """Play shipped playbooks in one go; at: where to kill it. Returns when nothing of it runs any more."""
         moments = self.folder / "moments"
         moments.unlink(missing_ok=True)
@@ -135,6 +134,8 @@ class Lab:
                     "ansible-playbook",
                     "-i",
                     str(self.folder / "lab.yml"),
+                    "-e",
+                    f"testbed_run_id={run_id}",
                     *(str(ROOT / "playbooks" / f"{book}.yml") for book in books),
                 ],
                 cwd=ROOT,
@@ -181,9 +182,9 @@ class Lab:
         kept = [state / "lock", state / "built.json", *(state / "windows").glob("*"), *(state / "layers").glob("*")]
         return [f"{path.relative_to(self.live)} is left" for path in kept if path.exists()]
 
-    def results(self) -> dict:
+    def results(self, run_id: str = RUN) -> dict:
         """{point: status} of the run."""
-        points = (self.live / "results" / VARIABLES["testbed_id"] / RUN / "points").glob("*/result.json")
+        points = (self.live / "results" / VARIABLES["testbed_id"] / run_id / "points").glob("*/result.json")
         return {path.parent.name: json.loads(path.read_text(encoding="utf-8"))["status"] for path in points}
 
     def image(self) -> str:
