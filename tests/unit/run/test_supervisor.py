@@ -376,9 +376,8 @@ def test_a_host_without_a_cache_is_warmed_up_once_whatever_number_of_turns(run, 
 def test_a_cache_is_warmed_up_until_two_turns_are_alike(run, disk, monkeypatch):
     rates = iter([40.0, 75.0, 76.5, 99.0])
     monkeypatch.setattr(counters, "hit_percent", lambda _changed: next(rates))
-    # A unit test does not run for as long as counters need.
-    monkeypatch.setattr(runner.Meter, "changed", lambda _self: {"cpu": [1]})
-    monkeypatch.setattr(runner.Supervisor, "_counted", lambda *_arguments: {})
+    # On a busy machine a turn may have no seconds in which the engine surely measured: what the cache did meanwhile is known all the same.
+    monkeypatch.setattr(runner.Meter, "changed", lambda _self: {})
     points = points_of(disk)
     prepare = {"fill": False, "warmup_s": 0.5, "warmup_turns": 4}
     run.go(run_plan.plan([disk], points, prepare=prepare), filling(run, "cat $GOOD > fio.json"))
