@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A testbed's own PostgreSQL without one: what is refused before anything is made, and in which order its steps go. A real one is in tests/integration."""
+"""A testbed's own database without one: what is refused before anything is made, and in which order its steps go. Real ones are in tests/integration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import postgres
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import database
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_postgresql import Postgresql
 
 VALUES = {"warehouses": 3, "shared_buffers_mib": 64, "max_wal_mib": 96, "settings": {"work_mem": "4MB"}}
 UUID = "12345678-9abc-def0-1122-334455667788"
@@ -19,7 +20,7 @@ UUID = "12345678-9abc-def0-1122-334455667788"
     ("change", "variable"),
     [
         ({"warehouses": 0}, "database_load_warehouses"),
-        ({"warehouses": postgres.MOST_WAREHOUSES + 1}, "database_load_warehouses"),
+        ({"warehouses": database.MOST_WAREHOUSES + 1}, "database_load_warehouses"),
         ({"shared_buffers_mib": 0}, "database_load_shared_buffers_mib"),
         ({"max_wal_mib": 31}, "database_load_max_wal_mib"),
         ({"settings": {"port": 5432}}, "cluster's privacy"),
@@ -29,9 +30,9 @@ UUID = "12345678-9abc-def0-1122-334455667788"
     ],
 )
 def test_values_that_are_refused(change, variable):
-    postgres.check_values(VALUES)
+    database.check_values(Postgresql, VALUES)
     with pytest.raises(Failure) as caught:
-        postgres.check_values({**VALUES, **change})
+        database.check_values(Postgresql, {**VALUES, **change})
     assert caught.value.code == "bad_value" and variable in str(caught.value)
 
 
@@ -41,15 +42,15 @@ def datastore(**more) -> dict:
 
 def mounted(monkeypatch, source: str = "/dev/sdx", uuid: str = UUID, fsid: str = "1:2", there: bool = True) -> None:
     table = [{"mount_point": "/mnt/ds1", "source": source, "numbers": "8:16"}] if there else []
-    monkeypatch.setattr(postgres.mounts, "read", lambda: table)
+    monkeypatch.setattr(database.mounts, "read", lambda: table)
     monkeypatch.setattr(
-        postgres.datastore, "read_superblock", lambda device: {"uuid": uuid if device == "/dev/sdx" else None}
+        database.datastore, "read_superblock", lambda device: {"uuid": uuid if device == "/dev/sdx" else None}
     )
-    monkeypatch.setattr(postgres.nfs_mount, "fsid_of", lambda mount: fsid)
+    monkeypatch.setattr(database.nfs_mount, "fsid_of", lambda mount: fsid)
 
 
 def of(layer: dict | None) -> str:
-    return postgres.mount_of({"layer": "datastore-ds1", "layers": {"datastore-ds1": layer} if layer else {}})
+    return database.mount_of({"layer": "datastore-ds1", "layers": {"datastore-ds1": layer} if layer else {}})
 
 
 def test_the_file_system_of_the_layer_is_proven(monkeypatch):
@@ -84,7 +85,7 @@ def test_layers_that_carry_no_database(monkeypatch, layer, code):
     assert caught.value.code == code
 
 
-class Cluster(postgres.Cluster):
+class Cluster(Postgresql):
     """Notes what it is to do; its record is a dict that is saved into a list."""
 
     def __init__(self) -> None:
@@ -100,54 +101,67 @@ class Cluster(postgres.Cluster):
     def _make(self, wanted) -> None:
         self.calls.append(f"make {wanted['version']}")
 
-    def _load(self, _wanted, texts) -> None:
-        self.calls.append(f"load {texts}")
+    def keep_private(self) -> None:
+        self.calls.append("keep private")
 
     def _write_stamp(self, more) -> None:
         self.calls.append(f"stamp {more['loaded']}")
 
 
 def test_steps_go_in_their_order(monkeypatch):
-    wanted = {"warehouses": 5, "version": 15, "settings": {"a": "1"}, "user": "postgres", "bin_dir": "/bin"}
+    wanted = {
+        "warehouses": 5,
+        "version": 15,
+        "settings": {"a": "1"},
+        "user": "postgres",
+        "programs": {},
+        "driver": None,
+    }
     cluster = Cluster()
-    monkeypatch.setattr(postgres, "remove_tree", lambda folder: cluster.calls.append(f"remove {folder}"))
-    current = {"made": True, "loaded": 3, "version": 15, "settings": {}, "running": True}
-    steps = postgres.plan(current, wanted)
-    cluster.apply("/mnt/ds1/db", wanted, steps, lambda: "texts")
+    monkeypatch.setattr(database, "remove_tree", lambda folder: cluster.calls.append(f"remove {folder}"))
+    current = {"made": True, "loaded": 3, "version": 15, "settings": {}, "running": True, "driver": None}
+    steps = database.plan("PostgreSQL", current, wanted)
+    cluster.apply("/mnt/ds1/db", wanted, steps, lambda there: there.calls.append("load"))
     assert cluster.calls == [
         "save",
         "stop",
         "remove /mnt/ds1/db",
         "make 15",
         "start {'a': '1'}",
-        "load texts",
+        "keep private",
+        "load",
         "stamp 5",
     ]
-    assert cluster.record.data == {"folder": "/mnt/ds1/db", "user": "postgres", "bin_dir": "/bin"}
+    assert cluster.record.data == {
+        "database": "postgresql",
+        "folder": "/mnt/ds1/db",
+        "user": "postgres",
+        "programs": {},
+    }
     # With other settings it is only started anew, and what is as wanted is left alone.
     cluster = Cluster()
-    cluster.apply("/mnt/ds1/db", wanted, postgres.plan({**current, "loaded": 5}, wanted), None)
+    cluster.apply("/mnt/ds1/db", wanted, database.plan("PostgreSQL", {**current, "loaded": 5}, wanted), None)
     assert cluster.calls == ["save", "stop", "start {'a': '1'}", "stamp 5"]
     cluster = Cluster()
     same = {**current, "loaded": 5, "settings": {"a": "1"}}
-    cluster.apply("/mnt/ds1/db", wanted, postgres.plan(same, wanted), None)
+    cluster.apply("/mnt/ds1/db", wanted, database.plan("PostgreSQL", same, wanted), None)
     assert cluster.calls == [] and cluster.record.data == {}
 
 
 @pytest.mark.parametrize(
     ("log", "words", "pid", "code"),
     [
-        ("", "ERROR: No space left on device", 7, postgres.FULL),
-        ("PANIC: could not write: No space left on device", "", None, postgres.FULL),
-        ("server closed", "", None, postgres.DIED),
+        ("", "ERROR: No space left on device", 7, database.FULL),
+        ("PANIC: could not write: No space left on device", "", None, database.FULL),
+        ("server closed", "", None, database.DIED),
         ("", "syntax error", 7, None),
     ],
 )
 def test_why_a_client_failed_is_told_by_the_server(monkeypatch, log, words, pid, code):
     cluster = Cluster()
     cluster.record.data["folder"] = "/mnt/ds1/db"
-    monkeypatch.setattr(postgres.Cluster, "log_tail", lambda _self: log)
-    monkeypatch.setattr(postgres.Cluster, "pid", lambda _self: pid)
+    monkeypatch.setattr(database.Cluster, "log_tail", lambda _self: log)
+    monkeypatch.setattr(database.Cluster, "pid", lambda _self: pid)
     trouble = cluster.trouble(words)
     assert (trouble and trouble[0]) == code
     failure = Failure("command_failed", f"psql failed: {words}.", "Look.")
