@@ -189,7 +189,7 @@ def test_secrets_are_made_once_and_never_in_check_mode_or_by_show(lab, tmp_path)
     rc, document, _said = show_testbed.run(lab(), playbook="check.yml")
     assert rc == 0
     secrets = {path.name: path.read_text(encoding="utf-8").strip() for path in kept.iterdir()}
-    assert {name: len(text) for name, text in secrets.items()} == {"chap": 16, "mutual_chap": 15}
+    assert {name: len(text) for name, text in secrets.items()} == {"chap": 16, "mutual_chap": 15, "nbd": 32}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in kept.iterdir())
     assert not any(text in json.dumps(document) for text in secrets.values())
     assert show_testbed.run(lab(), playbook="check.yml")[0] == 0

@@ -31,9 +31,11 @@ def layer_of(path, size_bytes):
 def begun(monkeypatch):
     """What was started, by name."""
     names: list = []
-    monkeypatch.setattr(nbd, "read_state", lambda *_more: {"pid": None, "as_wanted": False, "problem": None})
+    monkeypatch.setattr(
+        nbd, "read_state", lambda *_more: {"pid": None, "as_wanted": False, "left": False, "problem": None}
+    )
     monkeypatch.setattr(nbd, "running_pid", lambda _name: None)
-    monkeypatch.setattr(nbd, "start", lambda name, _argv: names.append(name))
+    monkeypatch.setattr(nbd, "start", lambda name, _argv, _secret: names.append(name))
     monkeypatch.setattr(qemu, "start", lambda vm, *_more: names.append(vm["name"]))
     return names
 
@@ -48,6 +50,7 @@ def served(layer, **changes):
         "testbed_id": "t",
         "address": "192.0.2.7",
         "port": 10810,
+        "secret": None,
         "aio": "threads",
         "stop_timeout_s": 1,
         **changes,
