@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import database
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon import start_ticks
+from plays import play
 
 MIB = 1 << 20
 
@@ -79,6 +80,24 @@ def traces(testbed_id: str, uid: int) -> dict:
             path for path in (f"{database.RUN_DIR}/{testbed_id}", f"/run/storlab/{testbed_id}") if os.path.exists(path)
         ],
     }
+
+
+def stored_by_the_role(tmp_path: Path, layers: dict, values: dict) -> Path:
+    """Folder of the run that the role makes of these of its variables, verified and with its report."""
+    run_dir = tmp_path / "results" / values["testbed_id"] / values["run_id"]
+    values = {**values, "results_dir": str(tmp_path / "results")}
+    role = {
+        "ansible.builtin.include_role": {"name": "storlab.testbed.database_load"},
+        "vars": {f"database_load_{name}": value for name, value in values.items()},
+    }
+    tasks = [
+        {"storlab.testbed.layer": {"layers": list(layers.values())}},
+        role,
+        {"storlab.testbed.verify_results": {"run_dir": str(run_dir)}},
+        {"storlab.testbed.report": {"run_dir": str(run_dir)}},
+    ]
+    assert not [result.get("msg") for result in play(tmp_path, {"block": tasks}) if result.get("failed")]
+    return run_dir
 
 
 def _cmdline(pid: int) -> bytes:

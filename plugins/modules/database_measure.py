@@ -14,10 +14,6 @@ description:
   - A point that is there already and was measured with the same values is not measured again.
   - A point that fails is stored with its reason, and the task fails with code C(points_failed). What was measured before stays.
 options:
-  testbed_id:
-    description: The testbed that the database belongs to.
-    type: str
-    required: true
   run_id:
     description: The run that the point belongs to.
     type: str
@@ -37,37 +33,6 @@ options:
   variant:
     description: What is tried, such as V(baseline) or V(cached), where one run has several.
     type: str
-  database:
-    description: Which database it must be.
-    type: str
-    choices: [postgresql, mariadb]
-    default: postgresql
-  hammerdb_dir:
-    description:
-      - Folder of your own copy of HammerDB on the host, which issues the load on the rows that it has made. O(ramp_s) and O(runtime_s) are multiples
-        of 60 then, and O(isolation) is left out.
-    type: path
-  warehouses:
-    description: The warehouses that the database must have.
-    type: int
-    default: 1
-  virtual_users:
-    description: Connections that issue one transaction after another, without a pause.
-    type: int
-    default: 4
-  ramp_s:
-    description: Seconds before the measured time.
-    type: int
-    default: 60
-  runtime_s:
-    description: Measured seconds.
-    type: int
-    default: 300
-  isolation:
-    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times; by pgbench since version 15.
-    type: str
-    choices: [read_committed, repeatable_read, serializable]
-    default: read_committed
   published:
     description: Figures of such a load that others have published, which the run keeps for its report.
     type: list
@@ -96,6 +61,7 @@ options:
         type: str
 extends_documentation_fragment:
   - storlab.testbed.attributes
+  - storlab.testbed.database_point
 attributes:
   async:
     description: Ansible refuses C(async), because a part of the task runs on the controller.

@@ -12,44 +12,9 @@ description:
   - Runs pgbench or sysbench against the database that M(storlab.testbed.database_load) has made, counts what the host and its disk do meanwhile, and looks
     afterwards whether the data meet the conditions of the TPC-C specification (3.3.2).
   - Used by M(storlab.testbed.database_measure), which makes a result of what this returns.
-options:
-  testbed_id:
-    description: The testbed that the database belongs to.
-    type: str
-    required: true
-  database:
-    description: Which database it must be.
-    type: str
-    choices: [postgresql, mariadb]
-    default: postgresql
-  hammerdb_dir:
-    description:
-      - Folder of your own copy of HammerDB on the host, which issues the load on the rows that it has made. O(ramp_s) and O(runtime_s) are multiples
-        of 60 then, and O(isolation) is left out.
-    type: path
-  warehouses:
-    description: The warehouses that the database must have.
-    type: int
-    default: 1
-  virtual_users:
-    description: Connections that issue one transaction after another, without a pause.
-    type: int
-    default: 4
-  ramp_s:
-    description: Seconds before the measured time.
-    type: int
-    default: 60
-  runtime_s:
-    description: Measured seconds.
-    type: int
-    default: 300
-  isolation:
-    description: Isolation of the transactions. What the database refuses for its sake is tried again, up to ten times; by pgbench since version 15.
-    type: str
-    choices: [read_committed, repeatable_read, serializable]
-    default: read_committed
 extends_documentation_fragment:
   - storlab.testbed.attributes
+  - storlab.testbed.database_point
   - storlab.testbed.attributes.on_host
 attributes:
   idempotent:

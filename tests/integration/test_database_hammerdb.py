@@ -15,8 +15,8 @@ from ansible_collections.storlab.testbed.plugins.module_utils.engines import ham
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import database as linux
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
 from database_host import datastore as mounted
+from database_host import stored_by_the_role
 from database_host import traces as traces_of
-from plays import play
 from unchanged import broken_off, refused
 
 ID = "dbhammer"
@@ -175,29 +175,12 @@ def test_the_role_stores_points_that_are_reported_and_verified(loaded, tmp_path)
         "shared_buffers_mib": 16,
         "max_wal_mib": 64,
         "run_id": "hammer",
-        "results_dir": str(tmp_path / "results"),
         "virtual_users": 3,
         "ramp_s": 0,
         "runtime_s": 60,
         "repetitions": 1,
     }
-    run_dir = tmp_path / "results" / ID / "hammer"
-    role = {
-        "ansible.builtin.include_role": {"name": "storlab.testbed.database_load"},
-        "vars": {f"database_load_{key}": value for key, value in values.items()},
-    }
-    results = play(
-        tmp_path,
-        {
-            "block": [
-                {"storlab.testbed.layer": {"layers": list(layers.values())}},
-                role,
-                {"storlab.testbed.verify_results": {"run_dir": str(run_dir)}},
-                {"storlab.testbed.report": {"run_dir": str(run_dir)}},
-            ]
-        },
-    )
-    assert not [result.get("msg") for result in results if result.get("failed")]
+    run_dir = stored_by_the_role(tmp_path, layers, values)
     other = "" if name == "postgresql" else f"-{name}"
     point = run_dir / "points" / f"datastore-ds1.tproc_c-hammerdb{other}-w2-vu3.r1"
     result = json.loads((point / "result.json").read_text())

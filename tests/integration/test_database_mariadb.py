@@ -21,7 +21,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.linux.daemon impor
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.database_mariadb import Mariadb
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.host import run
 from ansible_collections.storlab.testbed.plugins.module_utils.run import database
-from database_host import children_named, kill_when
+from database_host import children_named, kill_when, stored_by_the_role
 from database_host import datastore as mounted
 from database_host import traces as traces_of
 from plays import play
@@ -348,29 +348,12 @@ def test_the_role_stores_points_that_are_reported_and_verified(loaded, tmp_path)
         "max_wal_mib": LOG_MIB,
         "settings": SETTINGS,
         "run_id": "maria",
-        "results_dir": str(tmp_path / "results"),
         "virtual_users": 2,
         "ramp_s": 0,
         "runtime_s": 4,
         "repetitions": 1,
     }
-    run_dir = tmp_path / "results" / ID / "maria"
-    role = {
-        "ansible.builtin.include_role": {"name": "storlab.testbed.database_load"},
-        "vars": {f"database_load_{name}": value for name, value in values.items()},
-    }
-    results = play(
-        tmp_path,
-        {
-            "block": [
-                {"storlab.testbed.layer": {"layers": list(layers.values())}},
-                role,
-                {"storlab.testbed.verify_results": {"run_dir": str(run_dir)}},
-                {"storlab.testbed.report": {"run_dir": str(run_dir)}},
-            ]
-        },
-    )
-    assert not [result.get("msg") for result in results if result.get("failed")]
+    run_dir = stored_by_the_role(tmp_path, layers, values)
     point = run_dir / "points" / "datastore-ds1.tproc_c-mariadb-w1-vu2.r1"
     result = json.loads((point / "result.json").read_text())
     assert (result["status"], result["raw"]["file"], result["workload"]["database"]) == (

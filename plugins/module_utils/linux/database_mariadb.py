@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -149,11 +148,9 @@ class Mariadb(Cluster):
             raise Failure("command_failed", "mariadbd was not started.", "Start the role again.")
         # On record at once, so that it is ended whatever happens to this module.
         self.keep_server({"pid": pid})
-        deadline = time.monotonic() + START_S
-        while not self._answers():
-            if start_ticks(pid) is None or time.monotonic() > deadline:
-                raise Failure("command_failed", f"mariadbd does not answer within {START_S} s.", "See its log.")
-            time.sleep(0.1)
+        wait_for(lambda: start_ticks(pid) is None or self._answers(), START_S)
+        if not self._answers():
+            raise Failure("command_failed", f"mariadbd does not answer within {START_S} s.", "See its log.")
         return {"pid": pid}
 
     def _client(self) -> list[Any]:
