@@ -11,7 +11,7 @@ version_added: 0.2.0
 description:
   - The part of M(storlab.testbed.benchmark_observer) that runs on the observing host. Use that one; this one is for trying and repairing.
   - O(action=start) leaves a daemon behind that reads the kernel's counters once a second and keeps the newest readings, at most 32 MiB, below C(/run/storlab).
-    It pauses while a run of the testbed measures on its own host, and ends at its deadline.
+    It pauses while a run of the testbed measures on its own host, and ends at its deadline. It also says what the host is.
   - O(action=collect) says what was counted in given intervals.
 options:
   action:
@@ -83,6 +83,11 @@ layers:
   type: list
   elements: str
   sample: [backing-bench]
+environment:
+  description: The host's fingerprint, with its layers of O(paths).
+  returned: action=start
+  type: dict
+  sample: {kernel: {release: 6.1.0-18-amd64}, memory_bytes: 536870912}
 observed:
   description: What was counted in each interval, as C(counters) of a result, see C(docs/results.md).
   returned: action=collect
@@ -98,6 +103,7 @@ missed:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.failure import Failure
+from ..module_utils.linux import environment
 from ..module_utils.run import observer
 
 
@@ -117,9 +123,13 @@ def main():
     options = module.params
     try:
         if options["action"] == "start":
-            result = observer.start(
-                options["testbed_id"], options["paths"], options["deadline_s"], dry_run=module.check_mode
-            )
+            layers = [{"name": name, "path": path} for name, path in options["paths"].items()]
+            result = {
+                **observer.start(
+                    options["testbed_id"], options["paths"], options["deadline_s"], dry_run=module.check_mode
+                ),
+                "environment": environment.fingerprint(layers),
+            }
         elif options["action"] == "stop":
             result = observer.stop(options["testbed_id"], dry_run=module.check_mode)
         else:

@@ -11,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import actions
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import benchmark_observer as action
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
@@ -241,6 +242,45 @@ def test_clocks_are_compared_through_the_controllers(tmp_path):
         "clock_uncertain_s": 0.04,
     }
     assert run_folder.clock_between(clocks["target"], None) is None
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """started(): what is kept of the host target once its observer has answered with this fingerprint."""
+
+    def run(fingerprint, check=False):
+        asked = {"testbed_id": "lab", "run_id": "r", "results_dir": str(tmp_path), "layers": {}}
+        started = actions.make(action, asked, check=check)
+        monkeypatch.setattr(started, "_clock", lambda host: {"offset_s": 0.0, "uncertain_s": 0.01})
+        monkeypatch.setattr(
+            started,
+            "_execute_module",
+            lambda module_name, module_args, task_vars: {
+                "changed": True,
+                "layers": [],
+                "environment": fingerprint,
+            },
+        )
+        assert not started.run(task_vars={"inventory_hostname": "target"}).get("failed")
+        return run_folder.environment(str(tmp_path / "lab/r"), "target")
+
+    return run
+
+
+def test_a_host_that_is_not_measured_itself_is_described(started):
+    """Of a run that measures nothing but disks of a guest: what its storage server was is known, too."""
+    assert started({"kernel": {"release": "6.1.7"}}) == {"host": "target", "kernel": {"release": "6.1.7"}}
+
+
+def test_what_a_measured_host_told_of_itself_stays(started, tmp_path):
+    run_folder.write_host(
+        str(tmp_path / "lab/r"), "target", {"kernel": {"release": "6.1.7"}, "engine": {"name": "fio"}}
+    )
+    assert started({"kernel": {"release": "6.1.8"}})["engine"] == {"name": "fio"}
+
+
+def test_check_mode_describes_nothing(started):
+    assert started({"kernel": {"release": "6.1.7"}}, check=True) == {}
 
 
 # ---------------------------------------------------------------- the daemon
