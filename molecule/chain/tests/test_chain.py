@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -76,6 +77,25 @@ def test_guests_disk_is_a_file_on_the_datastore(machine):
         "dd if=%s bs=512 skip=8 count=1 iflag=direct status=none | tr --delete '\\0'", files[0]
     )
     assert found == mark
+
+
+def test_the_guests_disk_goes_by_tls_and_the_secret_is_in_no_command_line(machine):
+    """That strangers are refused is tried in tests/integration/test_nbd_tls.py: here the guest has the one place of the export."""
+    assert layer("guest-guest01")["detail"]["transport"] == "nbd with TLS"
+    secret = (HOME / ".cache/testbeds/molecule/secrets/nbd").read_text().strip()
+    hidden = (secret, secret.encode().hex())
+    keeper = machine("hypervisor01")
+    (folder,) = keeper.check_output("ls -d /run/storlab/nbd/*.tls").split()
+    assert keeper.check_output("stat -c %%a %s %s/keys.psk", folder, folder).split() == ["700", "600"]
+    assert keeper.check_output("cat %s/keys.psk", folder) == f"storlab:{hidden[1]}"
+    there = keeper.check_output("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+    assert f"tls-creds-psk,id=tls,endpoint=server,dir={folder}" in there
+    here = ""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            here += path.read_text(errors="replace").replace("\0", " ")
+    assert '"tls-creds": "nbd"' in here
+    assert not any(text in commands for text in hidden for commands in (there, here))
 
 
 def test_parents_are_what_the_io_goes_through():

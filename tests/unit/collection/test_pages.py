@@ -324,3 +324,36 @@ def test_editors_find_the_schema():
     ].items()
     assert (ROOT / path).is_file()
     assert {"**/group_vars/**/*.yml", "**/host_vars/**/*.yml"} == set(globs)
+
+
+# ---------------------------------------------------------------- what runs where
+
+
+def untold(text: str, matrix: str, runtime: str, preflight: str) -> list:
+    """Versions that .ci/matrix tries, or that are required, of which docs/support.md says nothing."""
+    cores = re.findall(r'"(2\.\d+)": \("', matrix)
+    pythons = re.findall(r'"(3\.\d+)"', matrix[matrix.index("\nPYTHONS") : matrix.index("\nHOSTS_ROOMS")])
+    least = {
+        "ansible-core": re.findall(r'">=(2\.\d+)\.0"', runtime),
+        "Python": [".".join(version) for version in re.findall(r"sys\.version_info < \((\d+), (\d+)\)", preflight)],
+    }
+    assert cores and len(pythons) > 2 and all(len(versions) == 1 for versions in least.values())
+    tried = [version for version in cores + pythons if not re.search(rf"(?<![\d.]){re.escape(version)}(?![\d])", text)]
+    needed = [
+        f"{what} {version}" for what, (version,) in least.items() if f"| {what} | {version} or later |" not in text
+    ]
+    return tried + needed
+
+
+SUPPORT_FILES = [
+    (ROOT / name).read_text(encoding="utf-8") for name in (".ci/matrix", "meta/runtime.yml", ".config/preflight.sh")
+]
+
+
+def test_the_page_of_what_runs_where_has_every_version_that_is_tried():
+    assert untold(TEXTS["docs/support.md"], *SUPPORT_FILES) == []
+
+
+def test_a_version_that_is_tried_and_not_told_is_noticed():
+    text = TEXTS["docs/support.md"].replace("2.20", "2.2").replace("| Python | 3.11", "| Python | 3.10")
+    assert untold(text, *SUPPORT_FILES) == ["2.20", "Python 3.11"]
