@@ -15,7 +15,7 @@ import pytest
 from interrupted import Lab, marked
 from soak import leaks
 
-CYCLES = 2
+CYCLES = 5
 FOLDERS = {"TMPDIR": "tmp", "ANSIBLE_HOME": "home"}
 
 
