@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any
 
 
@@ -47,3 +48,10 @@ class Failure(Exception):
 def bad_value(variable: str, value: Any, remedy: str, **details: Any) -> Failure:
     """The failure for bad input: names the variable, the value and the remedy."""
     return Failure("bad_value", f"{variable} is {value!r}.", remedy, variable=variable, value=value, **details)
+
+
+def exit_words(exit_code: int) -> str:
+    """How a process ended, by what subprocess says: a negative number is the signal that ended it. Windows' own codes are known in hexadecimal."""
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}" + (f" ({exit_code:#010x})" if exit_code > 0xFFFF else "")
+    return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"

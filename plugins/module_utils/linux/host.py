@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from ..core.failure import Failure
+from ..core.failure import Failure, exit_words
 
 
 def run(
@@ -54,9 +54,10 @@ def run(
         ) from None
     if done.returncode not in ok:
         message = " ".join((done.stderr or done.stdout).split())[-400:]
+        ended = f"exit {done.returncode}" if done.returncode > 0 else exit_words(done.returncode)
         raise Failure(
             "command_failed",
-            f"{what or argv[0] + ' failed'}: exit {done.returncode}, {message or 'no message'}.",
+            f"{what or argv[0] + ' failed'}: {ended}, {message or 'no message'}.",
             remedy or "Look at the message and at the kernel log of the host.",
             command=argv[0],
             exit_code=done.returncode,

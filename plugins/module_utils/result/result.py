@@ -11,10 +11,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 from typing import Any
 
-from ..core.failure import Failure
+from ..core.failure import Failure, exit_words
 from ..workload.workload import by_time, directions
 from . import histogram, physics, standstill
 from .derived import cpu_cost
@@ -204,13 +203,6 @@ def error_words(number: int, engine: dict[str, Any]) -> str:
     if engine.get("ioengine") == "windowsaio" and number > 34:
         return f"{number} of Windows' C library"
     return f"{number} ({os.strerror(number)})"
-
-
-def exit_words(exit_code: int) -> str:
-    """How a process ended, by what subprocess says: a negative number is the signal that ended it. Windows' own codes are known in hexadecimal."""
-    if exit_code >= 0:
-        return f"ended with exit code {exit_code}" + (f" ({exit_code:#010x})" if exit_code > 0xFFFF else "")
-    return f"was ended by signal {-exit_code} ({signal.strsignal(-exit_code)})"
 
 
 def of_point(

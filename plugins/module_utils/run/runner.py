@@ -34,7 +34,7 @@ import traceback
 from types import FrameType
 from typing import IO, Any
 
-from ..core.failure import Failure, bad_value
+from ..core.failure import Failure, bad_value, exit_words
 from ..core.files import read_json, write_json, write_whole
 from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
@@ -46,7 +46,6 @@ from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
 from ..linux.probe import memory_mib
 from ..result import standstill, steady_state
-from ..result.result import exit_words
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import block_bounds, by_time, extent
 from . import beat, duration, preparation

@@ -12,7 +12,7 @@ import re
 import tarfile
 from typing import Any
 
-from ...module_utils.core.failure import Failure
+from ...module_utils.core.failure import Failure, exit_words
 from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
@@ -114,7 +114,7 @@ def read_point(
                 # Why it breaks off, when it is known.
                 if meta.get("exit_code"):
                     meta["failures"].append(
-                        {"code": "engine_exit", "message": f"{engine.name} {schema.exit_words(meta['exit_code'])}."}
+                        {"code": "engine_exit", "message": f"{engine.name} {exit_words(meta['exit_code'])}."}
                     )
                 meta["failures"].append({"code": failure.code, "message": str(failure)})
     if meta and "test" in meta:

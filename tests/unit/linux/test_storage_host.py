@@ -76,6 +76,13 @@ def test_commands_fail_with_a_code():
     assert host.run(["sh", "-c", "exit 3"], ok=(0, 3)).returncode == 3
 
 
+def test_a_command_that_was_ended_is_said_to_have_been():
+    """As tgtadm is, by SIGPIPE, when the daemon is killed that it talks to."""
+    with pytest.raises(Failure) as caught:
+        host.run(["sh", "-c", "kill -PIPE $$"])
+    assert "sh failed: was ended by signal 13 (Broken pipe), no message" in str(caught.value)
+
+
 @pytest.mark.parametrize("testbed", ["", "A", "a/b", "../a", "-a", "a-", "a" * 33, "a b"])
 def test_bad_testbed_ids(testbed):
     with pytest.raises(Failure, match="ramdisk_testbed_id"):
