@@ -62,6 +62,23 @@ def sample(device: str | None = None, pid: int | None = None, layers: dict[str, 
     return reading
 
 
+def levels() -> dict[str, float]:
+    """{load_1min, memory_used_percent} of this host as they are now, which are no counts. Memory in use is what the kernel could not give to others
+    without swapping (MemTotal less MemAvailable, proc(5)); the contents of RAM disks are part of it."""
+    known = {}
+    load = (_read("/proc/loadavg") or "").split()
+    if load:
+        known["load_1min"] = float(load[0])
+    kib = {
+        name: int(rest.split()[0])
+        for name, _colon, rest in (line.partition(":") for line in (_read("/proc/meminfo") or "").splitlines())
+        if name in ("MemTotal", "MemAvailable")
+    }
+    if len(kib) == 2 and kib["MemTotal"]:
+        known["memory_used_percent"] = round(100 * (1 - kib["MemAvailable"] / kib["MemTotal"]), 1)
+    return known
+
+
 def device_number(path: str | None) -> str | None:
     """'major:minor' of the block device that a path is, or of the one beneath the file; None where no one device is (RAM, network, several)."""
     if path is None:

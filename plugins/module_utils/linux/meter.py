@@ -28,7 +28,16 @@ MOST_ROWS = 3600
 # The engine speaks once a second; what it said longer ago is not the rate of this second, and what it says first after the ramp, when it has
 # begun to count anew, is no rate.
 STALE_S = 1.5
-COLUMNS = ("t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent")
+COLUMNS = (
+    "t_s",
+    "phase",
+    "iops",
+    "bandwidth_bytes_s",
+    "latency_mean_ns",
+    "cpu_busy_percent",
+    "load_1min",
+    "memory_used_percent",
+)
 # Of a host with a cache tier.
 CACHE_COLUMN = "cache_hit_percent"
 
@@ -199,6 +208,7 @@ class Series:
             bandwidth_bytes_s = round(sum(device[name]["bytes"] for name in counters.DIRECTIONS) / interval_s)
             if self.ios_too:
                 iops = round(sum(device[name]["ios"] for name in counters.DIRECTIONS) / interval_s, 1)
+        levels = counters.levels()
         self.rows.append(
             [
                 round(sample["monotonic_s"] - self.begun, 2),
@@ -207,6 +217,8 @@ class Series:
                 bandwidth_bytes_s,
                 latency,
                 figures["cpu"].get("host_busy_percent"),
+                levels.get("load_1min"),
+                levels.get("memory_used_percent"),
                 *([counters.hit_percent(moved)] if self.cached else []),
             ]
         )

@@ -454,7 +454,9 @@ class Exports:
         if self.record.has_heirs():
             self.record.bequeath(**kept)
         else:
-            run(["rpc.nfsd", "0"], what="The NFS server cannot be stopped")
+            # Where none runs any more it fails. Without threads it may still listen.
+            if self.current()["threads"] or read_text(f"{NFSD}/portlist", default="").strip():
+                run(["rpc.nfsd", "0"], what="The NFS server cannot be stopped")
             for processes in kept.get("daemons", {}).values():
                 for process in processes:
                     self._end(process)

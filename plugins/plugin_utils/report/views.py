@@ -700,12 +700,15 @@ COLUMNS = {
     "iops": ("IOPS", units.iops, "iops"),
     "latency_mean_ns": ("mean latency", units.latency, "ns"),
     "cpu_busy_percent": ("CPU busy of the host, %", lambda value: f"{value:.0f} %", "%"),
+    "load_1min": ("load of the host, mean of a minute", lambda value: f"{value:.1f}", ""),
+    "memory_used_percent": ("memory of the host in use, %", lambda value: f"{value:.0f} %", "%"),
     "cache_hit_percent": ("hits of the cache, %", lambda value: f"{value:.0f} %", "%"),
 }
 
 
 def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, Any] | None:
-    """{charts, legend, left_out, ramp, window}: IOPS, latency and CPU over the seconds of one repetition per layer. room: samples a line may have."""
+    """{charts, legend, left_out, ramp, window}: IOPS, latency and what the host says of itself over the seconds of one repetition per layer. room: samples a line
+    may have."""
     sampled = [
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]

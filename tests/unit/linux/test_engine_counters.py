@@ -11,6 +11,7 @@ import os
 import subprocess
 import time
 
+import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import counters, device_mapper
 from ansible_collections.storlab.testbed.plugins.module_utils.result.derived import cpu_cost
 
@@ -263,3 +264,23 @@ def test_a_bcache_that_was_put_in_meanwhile_has_no_figures():
     first = through_bcache([100, 40], 0)
     for later in (through_bcache([300, 7], 0), cached([1, 1, 1, 1, 1, 1], [0, 1, 2, 3])):
         assert "caches" not in counters.delta(first, {**later, "monotonic_s": 101.0})
+
+
+def test_load_and_memory_in_use_are_what_proc_says(monkeypatch):
+    files = {
+        "/proc/loadavg": "3.07 1.10 0.55 2/345 6789\n",
+        "/proc/meminfo": "MemTotal:        8000000 kB\nMemFree:          100000 kB\nMemAvailable:    5000000 kB\n",
+    }
+    monkeypatch.setattr(counters, "_read", files.get)
+    assert counters.levels() == {"load_1min": 3.07, "memory_used_percent": 37.5}
+
+
+@pytest.mark.parametrize("meminfo", [None, "", "MemTotal: 8000000 kB\n", "MemTotal: 0 kB\nMemAvailable: 0 kB\n"])
+def test_memory_that_is_not_told_is_absent(monkeypatch, meminfo):
+    monkeypatch.setattr(counters, "_read", {"/proc/meminfo": meminfo}.get)
+    assert counters.levels() == {}
+
+
+def test_load_and_memory_of_this_host_are_read():
+    known = counters.levels()
+    assert known["load_1min"] >= 0 and 0 < known["memory_used_percent"] < 100

@@ -22,6 +22,11 @@ class Host:
             "counts": [7 + round(10 * since), 0, 70 + round(1000 * since), 5 + round(25 * since), 3, 0, 30, 2, 0, 1, 1],
         }
 
+    def levels(self):
+        """The load grows by a tenth in a second, memory by a percent; the memory of the second 53 cannot be read."""
+        since = self.now - 50.0
+        return {"load_1min": round(0.1 * since, 2), **({} if since == 3 else {"memory_used_percent": 40.0 + since})}
+
     def sample(self, device=None, pid=None, layers=None):
         ticks = round(100 * (self.now - 50.0))
         found = {
@@ -42,6 +47,7 @@ def host(monkeypatch):
     host = Host()
     monkeypatch.setattr(metering.time, "monotonic", lambda: host.now)
     monkeypatch.setattr(metering.counters, "sample", host.sample)
+    monkeypatch.setattr(metering.counters, "levels", host.levels)
     monkeypatch.setattr(metering.counters, "device_counts", host.counts)
     monkeypatch.setattr(metering.counters, "TICKS_S", 100)
     return host
@@ -166,9 +172,30 @@ def test_series_of_the_device(host):
     series.add("measure", host.sample("1:1"), None, None)
     assert series.content() == {
         "interval_s": 1,
-        "columns": ["t_s", "phase", "iops", "bandwidth_bytes_s", "latency_mean_ns", "cpu_busy_percent"],
-        "rows": [[1.0, "ramp", 10.0, 512000, 2500000, 50.0], [2.0, "measure", 10.0, 512000, 2500000, 50.0]],
+        "columns": [
+            "t_s",
+            "phase",
+            "iops",
+            "bandwidth_bytes_s",
+            "latency_mean_ns",
+            "cpu_busy_percent",
+            "load_1min",
+            "memory_used_percent",
+        ],
+        "rows": [
+            [1.0, "ramp", 10.0, 512000, 2500000, 50.0, 0.1, 41.0],
+            [2.0, "measure", 10.0, 512000, 2500000, 50.0, 0.2, 42.0],
+        ],
     }
+
+
+def test_what_the_host_does_not_tell_of_itself_is_unknown(host):
+    series = metering.Series()
+    host.now += 2
+    series.started(host.sample())
+    host.now += 1
+    series.add("measure", host.sample(), None, None)
+    assert series.content()["rows"][0][-2:] == [0.3, None]
 
 
 def test_series_of_what_the_engine_says(host):
@@ -176,7 +203,7 @@ def test_series_of_what_the_engine_says(host):
     series.started(host.sample())
     host.now += 1
     series.add("measure", host.sample(), 5.5, None)
-    assert series.content()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0]]
+    assert series.content()["rows"] == [[1.0, "measure", 5.5, None, None, 50.0, 0.1, 41.0]]
 
 
 def test_long_series_are_thinned(host, monkeypatch):

@@ -300,6 +300,19 @@ def test_what_was_made_goes_exactly(host, tmp_path):
     assert not (tmp_path / "exports.d").exists() and not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("ports, stopped", [(None, []), ("\n", []), ("tcp 2049\n", [["rpc.nfsd", "0"]])])
+def test_a_server_that_runs_no_more_needs_no_stop(host, tmp_path, ports, stopped):
+    """A record that came back after the teardown that had stopped the server: `rpc.nfsd 0` fails where there is none."""
+    said, ended, _started = host
+    nfs_export.ensure(params(), check_mode=False)
+    assert (tmp_path / "nfsd" / "threads").read_text(encoding="utf-8") == "0\n"
+    if ports:
+        (tmp_path / "nfsd" / "portlist").write_text(ports, encoding="utf-8")
+    del said[:]
+    assert nfs_export.ensure(params(state="absent"), check_mode=False)["changed"]
+    assert said == stopped and ended == [4010] and not (tmp_path / "run").exists()
+
+
 def test_check_mode_changes_nothing(host, tmp_path):
     before = sorted(str(path) for path in tmp_path.rglob("*"))
     made = nfs_export.ensure(params(), check_mode=True)
@@ -348,6 +361,7 @@ def test_what_was_announced_before_the_server_was_started_does_not_hold_it(host,
     (tmp_path / "etab").write_text(ANNOUNCED, encoding="utf-8")
     nfs_export.ensure(params(), check_mode=False)
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
+    (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
     nfs_export.ensure(params(state="absent"), check_mode=False)
     assert said[-1] == ["rpc.nfsd", "0"] and ended == [4010] and not (tmp_path / "run").exists()
 

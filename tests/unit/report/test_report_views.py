@@ -323,6 +323,24 @@ def test_series_show_the_ramp_the_stall_and_the_gap(report, choices):
     assert int(lowest[0]) == 680, "second 17 of 25 stalls"
 
 
+def test_load_and_memory_of_the_host_are_drawn_where_they_were_sampled(report, choices, monkeypatch):
+    waterfall = report.headline
+    cell = waterfall.steps[0].cell
+    kept = report.samples[cell.shown]
+    more = {
+        **kept,
+        "columns": [*kept["columns"], "load_1min", "memory_used_percent"],
+        "rows": [[*row, 1.5 + index / 10, 37.5] for index, row in enumerate(kept["rows"])],
+    }
+    monkeypatch.setattr(report, "samples", {**report.samples, cell.shown: more})
+    found = views.time_series("x", waterfall, report, choices, 300)
+    load, memory = found["charts"][3:]
+    assert (load["css"], memory["css"]) == ("M-load_1min", "M-memory_used_percent")
+    for chart in (load, memory):
+        lines = [line for line in parsed(chart["chart"]).iter("polyline") if "line" in line.get("class")]
+        assert len(lines) == 1, "only one layer's host told them"
+
+
 def test_thinning_keeps_the_stall_and_the_peak():
     samples = [(second, 100.0) for second in range(5000)]
     samples[1234], samples[4321] = (1234, 3.0), (4321, 900.0)
