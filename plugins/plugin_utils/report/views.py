@@ -707,8 +707,8 @@ COLUMNS = {
 
 
 def time_series(ident: str, waterfall: Waterfall, report: Report, choices: Choices, room: int) -> dict[str, Any] | None:
-    """{charts, legend, left_out, ramp, window}: IOPS, latency and what the host says of itself over the seconds of one repetition per layer. room: samples a line
-    may have."""
+    """{charts, legend, left_out, ramp, window}: IOPS, latency and what the host says of itself over the seconds of one repetition per layer.
+    room: samples a line may have."""
     sampled = [
         (step.cell, report.samples[step.cell.shown]) for step in waterfall.steps if step.cell.shown in report.samples
     ]
