@@ -700,7 +700,7 @@ COLUMNS = {
     "iops": ("IOPS", units.iops, "iops"),
     "latency_mean_ns": ("mean latency", units.latency, "ns"),
     "cpu_busy_percent": ("CPU busy of the host, %", lambda value: f"{value:.0f} %", "%"),
-    "load_1min": ("load of the host, mean of a minute", lambda value: f"{value:.1f}", ""),
+    "load_1min": ("load of the host, mean of a minute", lambda value: f"{value:.3g}", ""),
     "memory_used_percent": ("memory of the host in use, %", lambda value: f"{value:.0f} %", "%"),
     "cache_hit_percent": ("hits of the cache, %", lambda value: f"{value:.0f} %", "%"),
 }

@@ -339,6 +339,8 @@ def test_load_and_memory_of_the_host_are_drawn_where_they_were_sampled(report, c
     for chart in (load, memory):
         lines = [line for line in parsed(chart["chart"]).iter("polyline") if "line" in line.get("class")]
         assert len(lines) == 1, "only one layer's host told them"
+    # Its axis has marks at quarters, which one digit would tell wrong.
+    assert [views.COLUMNS["load_1min"][1](value) for value in (0.25, 1.0, 12.5)] == ["0.25", "1", "12.5"]
 
 
 def test_thinning_keeps_the_stall_and_the_peak():
