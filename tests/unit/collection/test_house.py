@@ -274,6 +274,21 @@ def test_what_is_done_by_hand_is_noticed(tmp_path):
     assert [doing(what, House(tmp_path)) for what in DONE_ONCE] == [{"diff"}, {"file"}, {"naa"}, {"fill"}]
 
 
+def first_lines_by_interpreter(texts: dict) -> list:
+    """Tests that write a program whose first line is the path of their interpreter, which may hold a blank, as a checkout's may: no kernel finds it then."""
+    return sorted(name for name, text in texts.items() if re.search(r"#!\{|[\"']#![\"'] ?\+", text))
+
+
+def test_programs_of_tests_name_no_path_of_an_interpreter_in_their_first_line():
+    texts = {str(path): path.read_text(encoding="utf-8") for path in (places.ROOT / "tests").rglob("*.py")}
+    assert len(texts) > 100 and first_lines_by_interpreter({**texts, str(Path(__file__).resolve()): ""}) == []
+
+
+def test_a_path_of_an_interpreter_in_a_first_line_is_noticed():
+    texts = {"a": 'f"#!{sys.executable}"', "b": '"#!" + sys.executable', "c": '"#!/usr/bin/env python3"'}
+    assert first_lines_by_interpreter(texts) == ["a", "b"]
+
+
 def late_imports(path: Path) -> list:
     """Files of the collection that a function imports when it is called, as it names them."""
     functions = [

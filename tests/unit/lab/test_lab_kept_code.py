@@ -9,6 +9,7 @@ import errno
 import importlib.util
 import marshal
 import os
+import sys
 import zipimport
 
 import pytest
@@ -27,6 +28,8 @@ def site(tmp_path, monkeypatch):
         return compile(source, pathname, "exec")
 
     monkeypatch.setattr(zipimport, "_compile_source", compile_source)
+    # The folder that it lies in is the recipe of an image, and holds nothing else.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     path = ROOT / "roles/embedded_lab/files/image/sitecustomize.py"
     specification = importlib.util.spec_from_file_location("machines_sitecustomize", path)
     module = importlib.util.module_from_spec(specification)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 from pathlib import Path
 
@@ -51,7 +50,7 @@ class Lab:
             WAITS.replace("{deaf}", "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if deaf else "")
             + GOES_INTO_THE_BACKGROUND
         )
-        self.program.write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+        self.program.write_text("#!/usr/bin/env python3\n" + text, encoding="utf-8")
         self.program.chmod(0o755)
 
     def ensure(self, check_mode: bool = False, **more) -> dict:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from background import GOES_INTO_THE_BACKGROUND
 from unchanged import broken_off
 
 # It forks as qemu-nbd does with --fork, when it serves, and keeps its command line.
-HOLDS = f"""#!{sys.executable}
+HOLDS = """#!/usr/bin/env python3
 import os, signal, sys
 path = sys.argv[-1]
 if path.endswith("refused"):
