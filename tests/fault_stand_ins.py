@@ -24,6 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import esxsim_process
 import fault_suite
 import lab_plays
 from fault_emulated import fill, small_results
@@ -299,22 +300,25 @@ class Here(StandIn):
         super().__init__(folder, here, {**targets, **(groups or {})})
 
     def __enter__(self) -> Any:
-        self.open.enter_context(small_results(self.results))
-        self.network = subprocess.Popen(
-            [
-                "unshare",
-                "--net",
-                "sh",
-                "-c",
-                f"{NETWORK.format(address=self.address)}; echo ready; exec sleep infinity",
-            ],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.open.callback(self.network.wait)
-        self.open.callback(self.network.kill)
-        assert self.network.stdout and self.network.stdout.readline() == "ready\n"
-        self.prefix = ("nsenter", f"--net=/proc/{self.network.pid}/ns/net")
+        # What has begun ends when the rest does not begin: nobody calls __exit__ then.
+        with self.open:
+            self.open.enter_context(small_results(self.results))
+            self.network = subprocess.Popen(
+                [
+                    "unshare",
+                    "--net",
+                    "sh",
+                    "-c",
+                    f"{NETWORK.format(address=self.address)}; echo ready; exec sleep infinity",
+                ],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            self.open.callback(self.network.wait)
+            self.open.callback(self.network.kill)
+            assert self.network.stdout and self.network.stdout.readline() == "ready\n"
+            self.prefix = ("nsenter", f"--net=/proc/{self.network.pid}/ns/net")
+            self.open = self.open.pop_all()
         return self
 
     def __exit__(self, *exception: Any) -> None:
@@ -418,14 +422,18 @@ class Esxi(Here):
         )
 
     def __enter__(self) -> Any:
+        # In the lab's network there is no way to the modules that it is built from.
+        esxsim_process.build()
         super().__enter__()
-        self.open.callback(self._simulator, "stop")
-        self.ready = json.loads(self._simulator("start"))
-        address, port = self.ready["address"].split(":")
-        login = {"hostname": address, "port": int(port), "username": "root", "password": PASSWORD, "timeout_s": 20}
-        (self.folder / "login.json").write_text(
-            json.dumps({**login, "thumbprint": self.ready["thumbprint"]}), encoding="utf-8"
-        )
+        with self.open:
+            self.open.callback(self._simulator, "stop")
+            self.ready = json.loads(self._simulator("start"))
+            address, port = self.ready["address"].split(":")
+            login = {"hostname": address, "port": int(port), "username": "root", "password": PASSWORD, "timeout_s": 20}
+            (self.folder / "login.json").write_text(
+                json.dumps({**login, "thumbprint": self.ready["thumbprint"]}), encoding="utf-8"
+            )
+            self.open = self.open.pop_all()
         return self
 
     def _simulator(self, action: str) -> str:

@@ -10,6 +10,8 @@ import random
 import subprocess
 import sys
 
+import fault_stand_ins
+import pytest
 from places import ROOT, TESTS
 
 
@@ -26,3 +28,15 @@ def test_twelve_faults_come_through():
     print(f"FAULTS_SEED={seed}", done.stdout, done.stderr, sep="\n")
     assert done.returncode == 0
     assert done.stdout.count(": ok, ") >= 6, "most of them never struck"
+
+
+def test_a_lab_that_does_not_come_up_leaves_no_process(tmp_path, monkeypatch):
+    def no_simulator(_lab, action):
+        if action == "start":
+            raise OSError("there is none")
+
+    monkeypatch.setattr(fault_stand_ins.Esxi, "_simulator", no_simulator)
+    lab = fault_stand_ins.Esxi(tmp_path)
+    with pytest.raises(OSError, match="there is none"):
+        lab.__enter__()
+    assert lab.network.poll() is not None
