@@ -55,8 +55,8 @@ class ActionModule(CollectionAction):
             run_folder.remember_clock(run_dir, host, clock["clock"])
         order = {"action": "start", "paths": paths, "deadline_s": args["deadline_s"]}
         started = self._module(order, args, task_vars)
-        # What is measured on another host depends on this one, too. One that is measured itself writes more of itself.
-        if not self._task.check_mode and not run_folder.environment(run_dir, host):
+        # What is measured on another host depends on this one, too. One that is measured itself has told more, its engine with it.
+        if not self._task.check_mode and "engine" not in run_folder.environment(run_dir, host):
             run_folder.write_host(run_dir, host, started["environment"])
         return {"changed": started["changed"], "layers": started["layers"], **clock}
 

@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 from . import cache_bcache, device_mapper
+from .probe import memory_mib
 
 TICKS_S = os.sysconf("SC_CLK_TCK")
 # /proc/stat: user nice system idle iowait irq softirq steal. Guest time is part of user, so what follows would count twice.
@@ -69,13 +70,9 @@ def levels() -> dict[str, float]:
     load = (_read("/proc/loadavg") or "").split()
     if load:
         known["load_1min"] = float(load[0])
-    kib = {
-        name: int(rest.split()[0])
-        for name, _colon, rest in (line.partition(":") for line in (_read("/proc/meminfo") or "").splitlines())
-        if name in ("MemTotal", "MemAvailable")
-    }
-    if len(kib) == 2 and kib["MemTotal"]:
-        known["memory_used_percent"] = round(100 * (1 - kib["MemAvailable"] / kib["MemTotal"]), 1)
+    total, available = memory_mib(_read("/proc/meminfo") or "")
+    if total and available:
+        known["memory_used_percent"] = round(100 * (1 - available / total), 1)
     return known
 
 

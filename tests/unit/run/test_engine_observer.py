@@ -270,6 +270,8 @@ def started(tmp_path, monkeypatch):
 def test_a_host_that_is_not_measured_itself_is_described(started):
     """Of a run that measures nothing but disks of a guest: what its storage server was is known, too."""
     assert started({"kernel": {"release": "6.1.7"}}) == {"host": "target", "kernel": {"release": "6.1.7"}}
+    # A run goes on after the host has got another kernel: it is as it was last.
+    assert started({"kernel": {"release": "6.1.9"}}) == {"host": "target", "kernel": {"release": "6.1.9"}}
 
 
 def test_what_a_measured_host_told_of_itself_stays(started, tmp_path):
