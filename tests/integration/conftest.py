@@ -19,6 +19,7 @@ MACHINE_WIDE = {
     "test_examples",
     "test_faults",
     "test_lost_records",
+    "test_lost_write",
     "test_many_hosts",
     "test_observer_of_a_device",
     "test_page_cache_dropped",

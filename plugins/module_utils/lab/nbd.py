@@ -9,8 +9,8 @@ takes the secret from a file ``keys.psk`` in a folder, so it is in no command li
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
-import mmap
 import os
 import re
 import shutil
@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import write_whole
-from ..linux import daemon, mounts
+from ..linux import block_device, daemon, mounts
 
 RUN_DIR = "/run/storlab/nbd"
 QEMU_NBD = "qemu-nbd"
@@ -150,18 +150,8 @@ def read_direct(path: str, offset: int, length: int, timeout_s: float) -> bytes 
     answer = []
 
     def read() -> None:
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
-        except OSError:
-            return
-        try:
-            buffer = mmap.mmap(-1, 4096)
-            os.preadv(handle, [buffer], 0)
-            answer.append(bytes(buffer[offset : offset + length]))
-        except OSError:
-            return
-        finally:
-            os.close(handle)
+        with contextlib.suppress(OSError):
+            answer.append(block_device.read_direct(path, 4096)[offset : offset + length])
 
     # Storage that is gone may hold a read for minutes, so it is read by a thread that may be left behind.
     reader = threading.Thread(target=read, daemon=True)

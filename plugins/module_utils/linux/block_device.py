@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import stat
 from typing import Any
@@ -35,6 +37,27 @@ def logical_block_bytes(path: str, root: str = "/") -> int | None:
     folder = os.path.realpath(os.path.join(root, "sys/class/block", os.path.basename(os.path.realpath(path))))
     texts = (read_text(f"{place}/queue/logical_block_size", default="") for place in (folder, os.path.dirname(folder)))
     return next((int(text) for text in texts if text), None)
+
+
+def read_direct(path: str, length: int) -> bytes:
+    """The first bytes of a device or file from the storage itself, past every cache. length: a multiple of the page size. Raises OSError.
+
+    Before a direct read the kernel looks at what it wrote from its cache, and the first one tells of a write that was lost, whenever that was
+    (filemap_check_errors() in mm/filemap.c). It tells it once, so an error of input and output counts when it comes again.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        # Direct I/O needs an aligned buffer: a fresh mapping is one.
+        with mmap.mmap(-1, length) as buffer:
+            try:
+                os.preadv(handle, [buffer], 0)
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                os.preadv(handle, [buffer], 0)
+            return buffer[:length]
+    finally:
+        os.close(handle)
 
 
 def users(path: str, with_openers: bool = True, system: device_safety.System | None = None) -> list[Any]:

@@ -58,14 +58,7 @@ def parse_superblock(head: bytes) -> dict[str, Any]:
 
 def read_superblock(device: str) -> dict[str, Any]:
     """What the device itself holds: direct I/O, because a mounted file system's pages would answer for a device that was replaced."""
-    handle = os.open(device, os.O_RDONLY | os.O_DIRECT)
-    try:
-        # Direct I/O needs an aligned buffer: a fresh mapping is one.
-        with mmap.mmap(-1, 65536) as buffer:
-            os.preadv(handle, [buffer], 0)
-            return parse_superblock(buffer[:65536])
-    finally:
-        os.close(handle)
+    return parse_superblock(block_device.read_direct(device, 65536))
 
 
 def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
