@@ -127,7 +127,7 @@ def test_a_fault_strikes_while_hosts_are_changed():
 
 # ---------------------------------------------------------------- wrong numbers
 
-USUAL = {"iops": 1000.0, "flags": ["directions_apart"]}
+USUAL = {"iops": [1000.0], "flags": ["directions_apart"]}
 
 
 def point(runtime_ms: int = 6003, ios: int = 6000, mean_ns: float = 4e6, longest_ns: float = 9e7) -> tuple:
@@ -282,7 +282,10 @@ CELL = Cell("emulated", "benchmark", "fio", "hypervisor01", "kill")
 
 def suite_of(lab, built=True):
     suite = Suite(lab, 7, lambda _text: None)
-    suite.built, suite.undisturbed = built, {"moments": dict.fromkeys(STAGES, MOMENTS), "points": 2, "usual": USUAL}
+    suite.built, suite.undisturbed = (
+        built,
+        {"moments": dict.fromkeys(STAGES, MOMENTS), "points": 2, "usual": copy.deepcopy(USUAL)},
+    )
     return suite
 
 
@@ -359,7 +362,7 @@ def looked(tmp_path, *plays, stored=(), stages=("benchmark",)):
 
 def test_what_is_usual_is_measured_undisturbed(tmp_path):
     suite = looked(tmp_path, ("build", GOOD), ("benchmark", GOOD), stored=[[point(), point()]])
-    assert suite.undisturbed["points"] == 2 and suite.undisturbed["usual"]["iops"] == pytest.approx(1000, rel=0.01)
+    assert suite.undisturbed["points"] == 2 and suite.undisturbed["usual"]["iops"] == [pytest.approx(1000, rel=0.01)]
     assert set(suite.undisturbed["moments"]) == {"build", "benchmark"} and suite.built
 
 
@@ -374,6 +377,23 @@ def test_what_is_usual_is_not_what_a_busy_machine_did(tmp_path):
     looked(tmp_path, ("build", GOOD), lost, ("benchmark", GOOD), stored=stored)
     with pytest.raises(RuntimeError, match="undisturbed, benchmark fails"):
         looked(tmp_path / "other", ("build", GOOD), lost, stored=[[failed("engine_failed")]])
+
+
+@pytest.mark.parametrize(
+    ("now", "outcome"),
+    [(point(ios=300), "ok"), (point(), "FAILED")],
+)
+def test_a_rate_is_wrong_only_where_it_is_not_usual_now(now, outcome):
+    """A machine that became busy does less, and so does a layer that a fault broke: what is undisturbed tells them apart."""
+    lab = Lab(
+        ("benchmark", GOOD),
+        *[("build", GOOD)] * 2,
+        ("benchmark", GOOD),
+        ("verify_results", GOOD),
+    )
+    stored = {"of the cell": [point(ios=600), point()], "undisturbed": [now, now]}
+    lab.points = lambda run: stored["undisturbed" if run.startswith("undisturbed") else "of the cell"]
+    assert record_of(lab)["outcome"] == outcome
 
 
 def test_what_never_struck_is_missed():
