@@ -308,8 +308,8 @@ class ActionModule(CollectionAction):
             lambda state: lines.show(state, time.monotonic()),
         )
         while run.run(host_plan, expected_s):
-            # It was begun by another call, so something else may be missing.
-            missing = [point for point in points if point["point_id"] not in results]
+            # It was begun by another call, so something else may be missing, and what failed in it is measured again as in every further call.
+            missing = [point for point in points if results.get(point["point_id"], {}).get("status") != "measured"]
             if not missing:
                 return results
             host_plan = plan.for_host(self.options, self.layers, missing, run_folder.prepared(self.run_dir))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import pty
@@ -429,6 +430,21 @@ def test_what_failed_is_said_and_measured_again_alone(place):
     [answer], _shown = play(place[0], tasks)
     assert [point["status"] for point in answer["points"]] == ["measured"] * 2
     assert results(place)["ceiling-localhost.4k-r100-rnd100-qd2-w1.r1"] == first
+
+
+def test_what_failed_after_nobody_looked_is_measured_again(place):
+    """As when the controller loses a host, whose storage is out of reach too: what failed then is no answer to somebody who runs it again."""
+    tasks = [task(place, workload={**SHORT, "runtime_s": 3, "queue_depth": [1, 2]})]
+    interrupted(place, tasks, 1)
+    until(lambda: engine(place) is not None)
+    os.kill(engine(place), signal.SIGKILL)
+    until(lambda: not daemon.alive(str(state_dir(place))))
+    came = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    [answer], _shown = play(place[0], tasks)
+    assert [point["status"] for point in answer["points"]] == ["measured"] * 2
+    again, kept = (results(place)[f"ceiling-localhost.4k-r100-rnd100-qd{depth}-w1.r1"] for depth in (1, 2))
+    assert kept["finished_utc"] < came < again["started_utc"]
+    assert not state_dir(place).exists()
 
 
 def ended(pid: int) -> bool:
