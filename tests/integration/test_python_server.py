@@ -153,7 +153,8 @@ def test_a_program_can_make_a_session_and_leave_a_process_behind(server, tmp_pat
 def test_with_arguments_or_without_a_server_it_is_python_itself(server):
     assert server.run("", "-c", "print(6 * 7)").stdout == "42\n"
     server.stop()
-    assert server.run("import sys; print(6 * 8, sys.argv)").stdout == "48 ['']\n"
+    alone = server.run("import sys; print(6 * 8, sys.argv)")
+    assert (alone.stdout, alone.stderr, alone.returncode) == ("48 ['']\n", "", 0)
 
 
 def test_what_modules_import_is_loaded_once_and_each_program_has_its_own(server):

@@ -9,6 +9,9 @@ which no I/O was completed at all. Two kinds of evidence of the longest one are 
 - *windows*: the measured time cut into short windows, and in which of them I/O was completed (fio's log of IOPS, the series of diskspd);
 - *latency*: of engines that leave no windows. Whoever waits for an answer completes nothing else, so the longest answer is the longest stretch.
 
+Of a standstill that ended just when the measured time began (in the ramp) the windows see nothing, but the I/Os that waited in it are counted with all of
+their latency. That is judged by latency, too, where it is certain that part of it lies before the measured time.
+
 A stretch counts as a standstill when it is at least LEAST_SHARE of the run time and at least LEAST_S, and when as many answers as there were leave so
 long a stretch by chance in less than one run out of 1/CHANCE. A device that answers once in a while is not standing still. Of a run shorter than
 TRIAL_S the stretch has to be the whole run.
@@ -85,11 +88,29 @@ def of_latency(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[
     bins = total.get("histogram", {}).get("bins")
     if bins:
         # One answer that got lost is no standstill while others come in: all that were on their way have to be as late.
-        late = sum(number for edge, number in bins.items() if int(edge) >= total["latency_max_ns"] / 2)
+        # The last bin holds all that is longer than it.
+        least = min(total["latency_max_ns"] / 2, max(map(int, bins)))
+        late = sum(number for edge, number in bins.items() if int(edge) >= least)
         if 2 * late < in_flight:
             longest_s = 0.0
     # As if those on their way at once came back at once, which makes answers as rare as they can be.
     return check(longest_s, runtime_s, total["ios"] / in_flight, 0)
+
+
+def before(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str, Any] | None:
+    """The check of a standstill that lay before the measured time and is in its latencies; None when there was none. Arguments as of ``of_latency``.
+
+    It is certain where an I/O took longer than the run, and where all latencies together are longer than the time of all places in flight (Little's law, see
+    physics.py): what is beyond that was waited before. Half of LEAST_SHARE is asked for, as some I/Os of the end are not counted. As an answer may take
+    longer than the run here, its chance is that of answers that come independently (exponential times).
+    """
+    found = of_latency(total, runtime_s, in_flight)
+    if found is None or found["ok"]:
+        return None
+    answers, waited_s = total["ios"] / in_flight, total["ios"] * total.get("latency_mean_ns", 0) / 1e9 / in_flight
+    certain = found["longest_s"] >= runtime_s or waited_s >= (1 + LEAST_SHARE / 2) * runtime_s
+    chance = (answers + 1) * math.exp(-answers * found["longest_s"] / runtime_s)
+    return found if certain and chance < CHANCE else None
 
 
 def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> dict[str, Any]:

@@ -184,6 +184,72 @@ def test_without_latency_nothing_tells():
     assert standstill.of_latency({"ios": 7}, 6, 1) is None
 
 
+# ---------------------------------------------------------------- in the ramp, just before the measured time
+
+
+def counted(draw, law, runtime_s, depth, held=None):
+    """What an engine counts of a closed loop that began before: all that is completed in the measured time, with the whole of its latency."""
+    ramp_s = 0.1 * runtime_s - (held[0] if held else 0)
+    waiting = [(-ramp_s + LAWS[law](draw), -ramp_s) for _each in range(depth)]
+    heapq.heapify(waiting)
+    latencies, moments = [], []
+    while True:
+        moment, begun = heapq.heappop(waiting)
+        if held and held[0] <= moment < held[1]:
+            moment = held[1]
+        if moment > runtime_s:
+            break
+        if moment >= 0:
+            latencies.append(moment - begun)
+            moments.append(moment)
+        heapq.heappush(waiting, (moment + LAWS[law](draw), moment))
+    longest = max(latencies, default=0)
+    # fio's last bin begins at 17.1 s, whatever is in it.
+    late = sum(one >= min(longest / 2, 17.1) for one in latencies)
+    bins = {"1000": len(latencies) - late, str(int(min(longest, 17.1) * 1e9)): late}
+    return moments, {
+        "ios": len(latencies),
+        "latency_mean_ns": sum(latencies) / max(len(latencies), 1) * 1e9,
+        "latency_max_ns": longest * 1e9,
+        "histogram": {"bins": bins},
+    }
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 1.0, 4.0])
+def test_a_standstill_just_before_the_measured_time_is_found(share):
+    draw, missed = random.Random(f"{share}before"), []  # noqa: S311
+    for _each in range(60):
+        runtime_s, law, depth = draw.choice(RUNTIMES_S[:-1]), draw.choice(BUSY), draw.choice([1, 2, 8])
+        moments, figures = counted(draw, law, runtime_s, depth, (-share * runtime_s, 0.0))
+        found = standstill.before(figures, runtime_s, depth)
+        if not found or found["ok"]:
+            missed.append((law, runtime_s, depth, figures["latency_max_ns"], len(moments)))
+    assert not missed
+
+
+def test_less_than_one_of_two_hundred_clean_points_is_called_one():
+    draw, called = random.Random(20261124), []  # noqa: S311
+    for _each in range(1000):
+        runtime_s, law, depth = draw.choice(RUNTIMES_S[:-1]), draw.choice(list(LAWS)), draw.choice([1, 1, 2, 8])
+        _moments, figures = counted(draw, law, runtime_s, depth)
+        if standstill.before(figures, runtime_s, depth):
+            called.append((law, runtime_s, depth, figures["latency_max_ns"]))
+    assert len(called) < 5, called
+
+
+def test_a_ramp_that_stood_still_fails_the_point():
+    """Measured: the machine of the target was stopped for 28 s while fio 3.33 was in its ramp; 464 I/Os at queue depth 4 in 6.006 s."""
+    figures = {"ios": 464, "bytes": 464 << 12, "iops": 77.3, "bandwidth_bytes_s": 316450.0}
+    waited = {"latency_mean_ns": 227_000_000, "latency_max_ns": 27_747_509_735}
+    bins = {"histogram": {"bins": {"20054016": 461, "17112760320": 3}}}
+    steady = windows_of([step / 77 for step in range(462)])
+    found = point([steady], total={**figures, **waited, **bins}, runtime_s=6.006)
+    assert [failure["code"] for failure in found["failures"]] == ["stalled"]
+    # One of four answers came late, the others did not.
+    lost = {"histogram": {"bins": {"20054016": 463, "17112760320": 1}}}
+    assert point([steady], total={**figures, **waited, **lost}, runtime_s=6.006)["status"] == "measured"
+
+
 # ---------------------------------------------------------------- what becomes of the point
 
 
