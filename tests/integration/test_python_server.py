@@ -39,10 +39,11 @@ class Server:
         launch.write_text("from os import execv as os_execv\n" + LAUNCH)
         self.client = folder / "client"
         text = (IMAGE / "python_client").read_text()
-        assert text.count("/run/python-server'") == 1 and text.count("/usr/bin/python3'") == 1
-        self.client.write_text(
-            text.replace("/run/python-server'", f"{self.socket}'").replace("/usr/bin/python3'", f"{sys.executable}'")
-        )
+        itself = "exec '/usr/bin/python3', @ARGV"
+        assert text.count("/run/python-server'") == 1 and text.count(itself) == 1
+        # A checkout's path may hold a blank, at which Perl would split a command that stands alone.
+        text = text.replace(itself, f"exec {{'{sys.executable}'}} '{sys.executable}', @ARGV")
+        self.client.write_text(text.replace("/run/python-server'", f"{self.socket}'"))
         self.client.chmod(0o755)
         self.argv = [sys.executable, str(launch), str(IMAGE / "python_server.py"), str(self.socket), str(self.archives)]
         self.start()
