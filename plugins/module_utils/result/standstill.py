@@ -104,13 +104,13 @@ def before(total: dict[str, Any], runtime_s: float, in_flight: int) -> dict[str,
     physics.py): what is beyond that was waited before. Half of LEAST_SHARE is asked for, as some I/Os of the end are not counted. As an answer may take
     longer than the run here, its chance is that of answers that come independently (exponential times).
     """
-    found = of_latency(total, runtime_s, in_flight)
-    if found is None or found["ok"]:
+    by_latency = of_latency(total, runtime_s, in_flight)
+    if by_latency is None or by_latency["ok"]:
         return None
     answers, waited_s = total["ios"] / in_flight, total["ios"] * total.get("latency_mean_ns", 0) / 1e9 / in_flight
-    certain = found["longest_s"] >= runtime_s or waited_s >= (1 + LEAST_SHARE / 2) * runtime_s
-    chance = (answers + 1) * math.exp(-answers * found["longest_s"] / runtime_s)
-    return found if certain and chance < CHANCE else None
+    certain = by_latency["longest_s"] >= runtime_s or waited_s >= (1 + LEAST_SHARE / 2) * runtime_s
+    chance = (answers + 1) * math.exp(-answers * by_latency["longest_s"] / runtime_s)
+    return by_latency if certain and chance < CHANCE else None
 
 
 def check(longest_s: float, runtime_s: float, answers: float, coarse_s: float) -> dict[str, Any]:
