@@ -300,7 +300,7 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
                 check = standstill.of_windows(windows, part["runtime_s"], total.get("ios", 0) / in_flight, pause_s)
                 check = check or standstill.of_latency(total, part["runtime_s"], in_flight)
                 earlier = standstill.before(total, part["runtime_s"], in_flight)
-                checks += [check] * bool(check) + [earlier] * bool(earlier)
+                checks += [judged for judged in (check, earlier) if judged]
     if not checks:
         return
     worst = min(checks, key=lambda check: (check["ok"], -check["longest_s"]))
