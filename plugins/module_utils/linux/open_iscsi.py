@@ -10,10 +10,12 @@ this testbed's. CHAP secrets go straight into the node record's file (0600): isc
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure
@@ -522,11 +524,36 @@ class OpenIscsi:
         ):
             self._relogin(target, step)
 
+    @contextlib.contextmanager
+    def _logged_in(self, target: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The session; what fails because somebody ends it meanwhile is told as that."""
+        try:
+            session = self.session(target)
+            if session is None:
+                raise self._lost(target)
+            yield session
+        except (Failure, KeyError, OSError) as error:
+            if self.session(target) is None:
+                raise self._lost(target) from error
+            raise
+
+    @staticmethod
+    def _lost(target: dict[str, Any]) -> Failure:
+        return Failure(
+            "session_lost",
+            f"The session to {target['iqn']} at {portal_text(**target['portal'])} has ended meanwhile: it was logged out by somebody else.",
+            "Run again, and it is logged in anew.",
+            target_iqn=target["iqn"],
+            portal=portal_text(**target["portal"]),
+        )
+
     def _set_replacement_timeout(self, target: dict[str, Any], step: dict[str, Any]) -> None:
-        write_text(f"{SESSIONS}/session{(self.session(target) or {})['sid']}/recovery_tmo", step["will"])
+        with self._logged_in(target) as session:
+            write_text(f"{SESSIONS}/session{session['sid']}/recovery_tmo", step["will"])
 
     def _set_queue_depth(self, target: dict[str, Any], step: dict[str, Any]) -> None:
-        write_text(f"{self.luns(self.session(target))[step['lun']]['folder']}/queue_depth", step["will"])
+        with self._logged_in(target) as session:
+            write_text(f"{self.luns(session)[step['lun']]['folder']}/queue_depth", step["will"])
 
     def undo(self, target: dict[str, Any], record_before: str | None) -> None:
         """After a failed login: no record that was not there, or the one that was."""
@@ -540,9 +567,12 @@ class OpenIscsi:
     # -- the disks
 
     def disks(self, target: dict[str, Any]) -> dict[str, Any]:
-        """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…"""
+        """{lun: {path, size_bytes, serial, naa, queue_depth}} of the wanted LUNs, freshly read and proven; raises lun_missing, wrong_…, session_lost"""
+        with self._logged_in(target) as session:
+            return self._disks_of_session(target, session)
+
+    def _disks_of_session(self, target: dict[str, Any], session: dict[str, Any]) -> dict[str, Any]:
         wanted = {lun["lun"] for lun in target["luns"]}
-        session = self.session(target) or {}
 
         def ready() -> Any:
             luns = self.luns(session)

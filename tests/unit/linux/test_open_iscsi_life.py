@@ -363,6 +363,30 @@ def test_a_lun_that_is_not_shown(host):
     )
 
 
+@pytest.mark.parametrize("ended", [["iscsi_session/session5"], ["iscsi_session/session5", "scsi_device/9:0:0:4"]])
+def test_a_session_that_somebody_ends_meanwhile_is_said_to_be_lost(host, monkeypatch, ended):
+    mine, facts = built(), open_iscsi.OpenIscsi._facts
+
+    def end(*_arguments) -> None:
+        for place in ended:
+            host.remove(f"/sys/class/{place}")
+
+    def ended_while_read(this, disk, session):
+        end()
+        host.remove("/sys/devices/host9")
+        return facts(this, disk, session)
+
+    monkeypatch.setattr(open_iscsi.OpenIscsi, "_facts", ended_while_read)
+    with broken_off() as caught:
+        mine.disks(TARGET)
+    assert (caught.value.code, caught.value.details["target_iqn"]) == ("session_lost", IQN)
+    step = {"op": "set_replacement_timeout", "will": "7"}
+    for broken in (lambda: mine.disks(TARGET), lambda: mine.apply([step], TARGET)):
+        with broken_off() as caught:
+            broken()
+        assert caught.value.code == "session_lost" and "logged out" in str(caught.value)
+
+
 def test_a_disk_that_the_kernel_gave_up_is_known(host):
     mine = built()
     assert mine.offline(TARGET) is False
