@@ -95,10 +95,11 @@ def patience(timeout_s: float) -> dict[signal.Signals, float]:
 
 
 def read_pid(path: str) -> int | None:
+    """What a pid file says; None where it says nothing, or nothing to this user."""
     try:
         with open(path, encoding="utf-8") as stream:
             return int(stream.read().split()[0])
-    except (FileNotFoundError, ValueError, IndexError):
+    except (FileNotFoundError, PermissionError, ValueError, IndexError):
         return None
 
 

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 
@@ -50,6 +52,29 @@ def test_the_process_is_found_although_the_pid_file_is_lost_or_wrong(program):
     assert daemon.running_pid("-pidfile", str(path)) == child.pid
     path.unlink()
     assert daemon.running_pid("-pidfile", str(path)) == child.pid
+
+
+@contextlib.contextmanager
+def closed(folder):
+    """While files of the folder may not be read by this process, whoever runs the tests."""
+    user = os.geteuid()
+    folder.chmod(0)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o700)
+
+
+def test_the_process_is_found_by_a_user_who_may_not_read_its_pid_file(program, tmp_path):
+    """The machines of `make demo` are of root, and its report is made as the user who called it."""
+    child, path = program("of-root")
+    with closed(tmp_path):
+        found_it = daemon.running_pid("-pidfile", str(path))
+        found_another = daemon.running_pid("-pidfile", f"{path}-2")
+    assert (found_it, found_another) == (child.pid, None)
 
 
 def test_a_path_that_only_begins_like_ours_is_another_process(program, tmp_path):
