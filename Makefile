@@ -30,6 +30,7 @@ demo: setup ## Build the embedded testbed, measure every layer, render the repor
 	@$(PLAY) playbooks/build.yml playbooks/benchmark.yml
 	@ANSIBLE_CALLBACKS_ENABLED=ansible.posix.timer ansible-playbook -i $(INVENTORY) playbooks/report.yml
 	@echo "Report: $$(ls -td "$$PWD"/results/embedded/*/report/index.html | head -n 1)"
+	@echo "The testbed stays up: make demo measures it again, make demo-down takes it down. Your own hosts: docs/getting_started.md"
 
 NO_LAB := playbooks/embedded_lab.yml -e testbed_lab_state=absent
 .PHONY: demo-down

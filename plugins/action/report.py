@@ -71,6 +71,8 @@ class ActionModule(CollectionAction):
                 testbed_id=report.testbed_id,
                 run_id=report.run_id,
                 verdict=report.verdict,
+                trust=report.trust,
+                next_step=report.next_step,
                 summary=render.summary(report),
                 table=render.table(report),
                 points=len(report.points),

@@ -154,6 +154,16 @@ verdict:
   returned: O(state=present)
   type: str
   sample: Most of the time goes between initiator-bench and target-bench.
+trust:
+  description: Whether the figures can be believed, in a sentence.
+  returned: O(state=present)
+  type: str
+  sample: "Large differences only: fewer than 4 repetitions."
+next_step:
+  description: What to do now, in a sentence.
+  returned: O(state=present)
+  type: str
+  sample: Change one thing in the step from datastore-ds1 to guest-guest01, measure again, and compare the two runs.
 summary:
   description:
     - One row per layer and workload. A metric that was not measured is absent, never 0.

@@ -98,7 +98,10 @@ def test_the_role_prints_the_table_and_the_place(tmp_path, results):
     }
     message = play(tmp_path, role)[-1]["msg"]
     assert "takes" not in message.splitlines()[0] and "initiator-bench" in message
-    assert message.splitlines()[-1] == f"Report: {results}/embedded/20261121T133616Z/report/index.html"
+    *_table, trust, place, next_step = message.splitlines()
+    assert trust == "Trust: Only with care: 1 warning, listed first among the findings."
+    assert place == f"Report: {results}/embedded/20261121T133616Z/report/index.html"
+    assert next_step.startswith("Next: Measure 4 repetitions or more (benchmark_repetitions), so that small")
     assert "Mind: target01, hypervisor01, guest01: emulated" in message
 
 
