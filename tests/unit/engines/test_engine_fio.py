@@ -102,6 +102,26 @@ def test_dirty_text_is_read(name, job_name):
     assert found["total"]["iops"] > 0
 
 
+@pytest.mark.parametrize(
+    ("options", "contents"),
+    [
+        ({}, None),
+        ({"scramble_buffers": "1"}, "scrambled"),
+        ({"scramble_buffers": "0"}, None),
+        ({"scramble_buffers": "1", "refill_buffers": "1"}, "refilled"),
+    ],
+)
+def test_how_the_blocks_of_a_job_differ_is_told(options, contents):
+    document = json.loads(text("mixed_group.json"))
+    for job in document["jobs"]:
+        for name in ("scramble_buffers", "refill_buffers"):
+            job["job options"].pop(name, None)
+            document.get("global options", {}).pop(name, None)
+        job["job options"].update(options)
+    (read,) = fio.results(json.dumps(document))
+    assert read["engine"].get("contents") == contents
+
+
 def test_windows_figures_of_our_own_job_files_are_read():
     """Told by the files themselves: counts of I/Os, of bytes, the longest and the median in nanoseconds."""
     (mixed,), (verified,) = fio.results(text("windows_3.42_mixed.json")), fio.results(text("windows_3.42_verify.json"))

@@ -482,3 +482,27 @@ def test_what_a_spreadsheet_saved_is_refused(run, separator):
     with pytest.raises(Failure) as caught:
         iometer.results("\n".join(lines_of(run)).replace(",", separator))
     assert caught.value.code in ("iometer_output_unreadable", "icf_unreadable")
+
+
+def test_the_bounds_of_a_counter_are_those_its_name_gives_or_the_wider_ones_of_its_timer():
+    """Worked out here from the names alone; 15 and 20 ms, 30 ms and 4.7 s are the three that IOMeter's timer puts elsewhere."""
+    units = {"uS": 1_000, "mS": 1_000_000, "S": 1_000_000_000, "s": 1_000_000_000}
+    elsewhere = {
+        ("15 to 20 mS", 0): 10**9 // 67,
+        ("20 to 30 mS", 1): -(-(10**9) // 33),
+        ("4.7 to 5 s", 0): 4 * 10**9,
+    }
+    for name, bounds in iometer.BINS.items():
+        numbers, unit = re.findall(r"[\d.]+", name), name.split()[-1]
+        for end, number in enumerate(numbers):
+            assert bounds[end] == elsewhere.get((name, end), round(float(number) * units[unit])), name
+    assert list(iometer.BINS.values())[-1] == (10**10, None)
+
+
+def test_a_response_time_that_is_not_there_is_absent():
+    class Row:
+        def number_of(self, name):
+            return {"Average Read Response Time": 0.25, "Maximum Read Response Time": None}[name]
+
+    assert iometer._nanoseconds(Row(), "Average Read Response Time") == 250_000
+    assert iometer._nanoseconds(Row(), "Maximum Read Response Time") is None
