@@ -19,7 +19,7 @@ from places import ROOT
 
 SOMEBODY_ELSE = 65534
 # Stands in for QEMU.
-WAITS = "import time; print('up', flush=True); time.sleep(600)"
+WAITS = "import signal; print('up', flush=True); signal.pause()"
 
 
 @pytest.fixture
@@ -53,26 +53,23 @@ def own_folder():
         yield Path(name)
 
 
-def play(book: str, lab: str, folder: Path) -> subprocess.CompletedProcess:
-    """A playbook of the collection on the embedded inventory, by the owner of the checkout without any right of root's."""
+def without_rights(folder: Path, *command: str) -> subprocess.CompletedProcess:
+    """A command of the owner of the checkout, without any right of root's. folder: that user's home."""
     owner = ROOT.stat()
+    who = ("setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups", "--bounding-set=-all")
+    environment = {**os.environ, "HOME": str(folder), "ANSIBLE_HOME": str(folder / "ansible")}
+    return subprocess.run([*who, *command], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def play(book: str, lab: str, folder: Path) -> subprocess.CompletedProcess:
+    """A playbook of the collection on the embedded inventory."""
     values = {
         "embedded_lab_netns": lab,
         "testbed_results_dir": folder / "results",
         "testbed_state_dir": folder / "state",
     }
-    return subprocess.run(
-        [
-            *("setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups", "--bounding-set=-all"),
-            *("ansible-playbook", "-i", "inventories/embedded", f"playbooks/{book}.yml"),
-            *(word for name, value in values.items() for word in ("-e", f"{name}={value}")),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "HOME": str(folder), "ANSIBLE_HOME": str(folder / "ansible")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    options = [word for name, value in values.items() for word in ("-e", f"{name}={value}")]
+    return without_rights(folder, "ansible-playbook", "-i", "inventories/embedded", f"playbooks/{book}.yml", *options)
 
 
 @pytest.mark.parametrize(
@@ -88,14 +85,5 @@ def test_who_may_not_read_the_lab_can_look(book, said, closed_lab, own_folder):
 
 
 def test_that_user_may_really_not_read_it(closed_lab, own_folder):
-    owner = ROOT.stat()
-    tried = subprocess.run(
-        [
-            *("setpriv", f"--reuid={owner.st_uid}", f"--regid={owner.st_gid}", "--clear-groups", "--bounding-set=-all"),
-            *("cat", f"/run/storlab/{closed_lab}/vm/target01/pid"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    tried = without_rights(own_folder, "cat", f"/run/storlab/{closed_lab}/vm/target01/pid")
     assert tried.returncode == 1 and "Permission denied" in tried.stderr

@@ -113,10 +113,10 @@ def test_dirty_text_is_read(name, job_name):
 )
 def test_how_the_blocks_of_a_job_differ_is_told(options, contents):
     document = json.loads(text("mixed_group.json"))
-    for job in document["jobs"]:
+    for given in (document.get("global options", {}), *(job["job options"] for job in document["jobs"])):
         for name in ("scramble_buffers", "refill_buffers"):
-            job["job options"].pop(name, None)
-            document.get("global options", {}).pop(name, None)
+            given.pop(name, None)
+    for job in document["jobs"]:
         job["job options"].update(options)
     (read,) = fio.results(json.dumps(document))
     assert read["engine"].get("contents") == contents

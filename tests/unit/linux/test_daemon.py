@@ -17,7 +17,7 @@ def program(tmp_path):
     """Starts a process with '-pidfile <path>' on its command line and writes its pid there."""
     started = []
 
-    def start(name: str, code: str = "import time; print('up', flush=True); time.sleep(600)") -> tuple:
+    def start(name: str, code: str = "import signal; print('up', flush=True); signal.pause()") -> tuple:
         path = tmp_path / name
         child = subprocess.Popen([sys.executable, "-c", code, "-pidfile", str(path)], stdout=subprocess.PIPE, text=True)
         started.append(child)
@@ -85,7 +85,7 @@ def test_a_path_that_only_begins_like_ours_is_another_process(program, tmp_path)
 def test_a_process_that_ignores_term_is_killed(program):
     child, path = program(
         "stubborn",
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)",
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); signal.pause()",
     )
 
     def find():
