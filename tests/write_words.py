@@ -42,16 +42,19 @@ def default(option: dict) -> str:
     return "" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`".replace("|", "\\|")
 
 
-def rows(options: dict, above: str = "") -> Iterator[str]:
-    """A line for each option, and for each of those in it."""
+def rows(options: dict, above: str = "", instead: dict | None = None) -> Iterator[str]:
+    """A line for each option, and for each of those in it. instead: {option: the word that stands in its place in an inventory of the playbooks}."""
     for name, option in options.items():
-        yield f"| `{above}{name}` | {kind(option)} | {default(option)} | {plain(option.get('description', ''))} |\n"
+        text = plain(option.get("description", ""))
+        if instead and name in instead:
+            text += f" With the playbooks write `{instead[name]}` instead."
+        yield f"| `{above}{name}` | {kind(option)} | {default(option)} | {text} |\n"
         inner = option.get("suboptions") or option.get("options") or {}
         yield from rows(inner, f"{above}{name}{'[]' if option.get('type') == 'list' else ''}.")
 
 
-def page(words: dict, testbed: dict, roles: dict) -> str:
-    """words: lab-wide; testbed: what the variable testbed holds; roles: {role: {variable: option}}."""
+def page(words: dict, testbed: dict, roles: dict, instead: dict) -> str:
+    """words: lab-wide; testbed: what the variable testbed holds; roles: {role: {variable: option}}; instead: see rows."""
     parts = [
         HEAD,
         "\n## Of the whole testbed\n\n",
@@ -62,14 +65,15 @@ def page(words: dict, testbed: dict, roles: dict) -> str:
         *rows(testbed, "testbed."),
     ]
     for role, options in roles.items():
-        parts += [f"\n## Of the role `{role}`\n\n", COLUMNS, *rows(options)]
+        parts += [f"\n## Of the role `{role}`\n\n", COLUMNS, *rows(options, instead=instead)]
     return "".join(parts)
 
 
 def current() -> str:
     from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import description, inventory
 
-    return page(description.WORDS, description.OPTIONS, inventory.role_options())
+    roles = inventory.role_options()
+    return page(description.WORDS, description.OPTIONS, roles, description.lab_wide_words(roles))
 
 
 if __name__ == "__main__":

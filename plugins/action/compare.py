@@ -139,6 +139,17 @@ class ActionModule(CollectionAction):
             raise bad_value(name, given, "Give either run_dir, or results_dir and testbed_id.")
         if given["run_ids"] is not None and (run_dir or not given["run_ids"]):
             raise bad_value(name, given, "Name at least one run in run_ids, of results_dir and testbed_id.")
+        if not run_dir and not given["run_ids"] and given["run_id"] == "":
+            names = load.run_names(self._loader.path_dwim(results_dir), testbed_id)
+            raise Failure(
+                "bad_value",
+                f"{name} (testbed_{name.partition('.')[0]}) names no run.",
+                f"Name one of: {', '.join(names)}."
+                if names
+                else f"There is none of testbed {testbed_id} in {results_dir}; run benchmark first.",
+                variable=name,
+                runs=names,
+            )
         folders = (
             [run_dir]
             if run_dir

@@ -23,7 +23,7 @@ from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
 from . import role_values, texts
-from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, size_text
+from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
 from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, did_you_mean, near, remedy_of, shown
 
@@ -49,7 +49,7 @@ FILE_SYSTEM_OVERHEAD_PERCENT = 5
 
 def check_results(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     """The problems for who only reads results, for which no host and no description is needed."""
-    return texts.problems(lab) or [*_words(lab, testbed), *_testbed_id(lab, testbed)]
+    return texts.problems(lab) or [*_words(lab, testbed), *_split(lab, testbed), *_testbed_id(lab, testbed)]
 
 
 def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
@@ -59,7 +59,7 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     if hostile:
         return hostile
     problems = list(testbed.problems)
-    for part in (_groups, _words, _lab_wide):
+    for part in (_groups, _words, _split, _lab_wide):
         problems += part(lab, testbed)
     # What the rest says of a testbed that is none would only hide what is wrong.
     if testbed.disks or testbed.layers:
@@ -123,6 +123,23 @@ def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         if name.startswith("testbed_") or meant:
             remedy = f"did you mean {meant}?" if meant else "remove it, or give a variable of your own another prefix"
             problems.append(Problem(f"{name}{where}", None, "is no variable of this collection", remedy))
+    return problems
+
+
+def _split(lab: dict[str, Any], _testbed: Testbed) -> list[Problem]:
+    """Words of a role in the place of one of the whole testbed: its own plays would follow them, the others would not, and a run would be split in two."""
+    wrong: dict[tuple[str, str, str | None], list[str]] = {}
+    for name, word in lab_wide_words(lab["roles"]).items():
+        for host, own in lab["hosts"].items():
+            given = own.get(name) or None
+            if given is not None and str(given) != str(own.get(word)):
+                # A mapping is a login, which is not for the eye.
+                wrong.setdefault((name, word, None if isinstance(given, dict) else shown(given)), []).append(host)
+    problems = []
+    for (name, word, value), hosts in wrong.items():
+        where = "" if len(hosts) == len(lab["hosts"]) else f" of {', '.join(hosts)}"
+        why = f"{'is set, ' if value is None else ''}but the playbooks give all roles {word}"
+        problems.append(Problem(f"{name}{where}", value, why, f"write {word} in its place"))
     return problems
 
 

@@ -143,6 +143,28 @@ WORDS: dict[str, dict[str, Any]] = {
     "testbed_compare_scrub": {**BOOL, "description": "Pseudonyms in the place of names and addresses."},
 }
 
+# What every play gives all roles alike, so that the word of one role would be followed by its own plays alone: {end of a role's variable: the right word}.
+LAB_WIDE = {
+    "testbed_id": "testbed_id",
+    "state_dir": "testbed_state_dir",
+    "results_dir": "testbed_results_dir",
+    "run_id": "testbed_run_id",
+}
+# The same for single variables of roles.
+PLAYBOOK_WORDS = {
+    "benchmark_server_deadline_s": "testbed_deadline_s",
+    "embedded_lab_state": "testbed_lab_state",
+    "esxi_network_login": "testbed_esxi",
+}
+
+
+def lab_wide_words(roles: dict[str, Any]) -> dict[str, str]:
+    """{variable of a role: the word of the whole testbed that the playbooks follow in its place}."""
+    ends = {f"{role}_{end}": word for role in roles for end, word in LAB_WIDE.items()}
+    known = {name for options in roles.values() for name in options}
+    return {name: word for name, word in {**ends, **PLAYBOOK_WORDS}.items() if name in known}
+
+
 # Words of release 0.3 and earlier, and what says the same now.
 OLD_WORDS = {
     "testbed_disks": "testbed.disks, or ramdisk_disks of the target",

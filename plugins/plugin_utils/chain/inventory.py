@@ -27,7 +27,7 @@ from .shape import Problem
 ROOT = Path(__file__).resolve().parents[3]
 PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
 # Only whether it is there matters here: it holds a password, which may need a vault that is not open.
-PRESENT_ONLY = ("testbed_esxi",)
+PRESENT_ONLY = ("testbed_esxi", "esxi_network_login")
 SECRETS = {"chap": 16, "mutual_chap": 15, "nbd": 32}
 LETTERS = string.ascii_letters + string.digits
 
@@ -63,10 +63,10 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
             except AnsibleError as error:
                 problems.append(_unreadable(name, host, error))
         hosts[host] = values
-    # Without an inventory there is what the command line says.
+    # Without an inventory there is what the command line says, and what the playbook does.
+    here = hostvars[task_vars["inventory_hostname"]] if hosts else {}
     hosts = hosts or {"localhost": {}}
     # What a playbook sets where it is imported holds for all hosts.
-    here = hostvars[task_vars["inventory_hostname"]]
     for name in [name for name in task_vars if wanted(name) and name not in (*CONNECTION, *PRESENT_ONLY)]:
         try:
             value = plain(template(task_vars[name]))

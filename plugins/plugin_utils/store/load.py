@@ -67,11 +67,7 @@ def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
     base = os.path.join(results_dir, testbed_id)
     if os.path.dirname(run_id) or run_id in ("", ".", ".."):
         raise bad_value("run_id", run_id, "Give the name of a run or latest, not a path.")
-    runs = sorted(
-        name
-        for name in (os.listdir(base) if os.path.isdir(base) else [])
-        if os.path.isdir(os.path.join(base, name, "points"))
-    )
+    runs = run_names(results_dir, testbed_id)
     if run_id != "latest" and run_id in runs:
         return os.path.join(base, run_id)
     if run_id == "latest" and runs:
@@ -87,6 +83,13 @@ def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
         run_id=run_id,
         runs=runs,
     )
+
+
+def run_names(results_dir: str, testbed_id: str) -> list[str]:
+    """The names of a testbed's runs."""
+    base = os.path.join(results_dir, testbed_id)
+    names = os.listdir(base) if os.path.isdir(base) else []
+    return sorted(name for name in names if os.path.isdir(os.path.join(base, name, "points")))
 
 
 def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> list[str]:

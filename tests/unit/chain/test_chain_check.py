@@ -763,6 +763,60 @@ def test_every_word_of_an_earlier_release_is_refused_with_what_says_the_same_now
     assert named and [one for one in named if one not in known and one.partition(".")[0] not in WORDS] == []
 
 
+# What the playbooks hand to the roles, by hand, and the word of an inventory that it follows.
+FOLLOWED = {
+    "_testbed_id": "testbed_id",
+    "_state_dir": "testbed_state_dir",
+    "_results_dir": "testbed_results_dir",
+    "_run_id": "testbed_run_id",
+}
+TWINS = [
+    (name, word) for role in ROLES.values() for name in role for end, word in FOLLOWED.items() if name.endswith(end)
+]
+TWINS += [("benchmark_server_deadline_s", "testbed_deadline_s"), ("embedded_lab_state", "testbed_lab_state")]
+GOOD_VALUES = {"benchmark_server_deadline_s": "77", "embedded_lab_state": "absent"}
+
+
+@pytest.mark.parametrize(("name", "word"), TWINS, ids=[name for name, _word in TWINS])
+def test_a_word_of_a_role_that_would_split_a_run_is_refused_with_the_right_one(name, word):
+    value = GOOD_VALUES.get(name, "mine")
+    shown = value if value.isdecimal() else f"'{value}'"
+    refused = [f"{name} is {shown}, but the playbooks give all roles {word}: write {word} in its place."]
+    everywhere = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {name}: {value}", 1)
+    assert sentences(everywhere) == refused
+    # On one host alone it would split the run, too.
+    one = TWO_LINUX.replace("client01: {", f"client01: {{{name}: {value}, ", 1)
+    assert sentences(one) == [refused[0].replace(f"{name} is", f"{name} of client01 is")]
+    # Reading results splits nothing, but would look elsewhere than was written.
+    lab = lab_of(everywhere)
+    assert [problem.sentence() for problem in check.check_results(lab, expand.expand(lab))] == refused
+    # The same beside the right word says nothing else, and the right word alone is what is meant.
+    right = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: {'mine' if word == 'testbed_id' else 'lab'}", 1)
+    right = (
+        right if word == "testbed_id" else right.replace("testbed_id: lab", f"testbed_id: lab\n  {word}: {value}", 1)
+    )
+    assert sentences(right) == []
+    assert sentences(right.replace("all:\n", f"all:\n  {name}: {value}\n", 1)) == []
+
+
+def test_the_default_of_a_role_is_no_word_of_the_users():
+    for name in ("benchmark_run_id", "benchmark_results_dir", "database_load_run_id", "ramdisk_state_dir"):
+        assert sentences(TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {name}: ''", 1)) == [], name
+
+
+def test_a_login_beside_the_testbeds_own_is_refused_and_never_shown():
+    """Ansible's values of both are replaced before they are looked at, see inventory.PRESENT_ONLY."""
+    text = ESXI.replace(
+        "esxi01: {testbed_esxi: {is: set}}", "esxi01: {testbed_esxi: {is: set}, esxi_network_login: %s}"
+    )
+    assert {"testbed_esxi", "esxi_network_login"} <= set(inventory.PRESENT_ONLY)
+    assert sentences(text % "{is: set}") == []
+    [sentence] = sentences(text % "{password: secret}")
+    assert sentence == (
+        "esxi_network_login of esxi01 is set, but the playbooks give all roles testbed_esxi: write testbed_esxi in its place."
+    )
+
+
 def test_there_are_thirty_and_each_is_another():
     assert len(WRONG) >= 30
     told = [tuple(expected) for _text, _changes, expected in WRONG.values()]

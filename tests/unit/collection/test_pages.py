@@ -261,11 +261,15 @@ def test_a_variable_is_shown_with_all_that_is_in_it():
         }
     }
     text = write_words.page(
-        words, inner, {"raid": {"raid_y": {"choices": ["p", "q"], "default": "q", "description": ["A.", "B."]}}}
+        words,
+        inner,
+        {"raid": {"raid_y": {"choices": ["p", "q"], "default": "q", "description": ["A.", "B."]}, "raid_z": {}}},
+        {"raid_z": "testbed_x"},
     )
     assert "| `testbed_x` | str |  | An `a\\|b` of `y`. |\n" in text
     assert "| `testbed.disks` | list of dict | needed |  |\n| `testbed.disks[].lun` | int | `7` |  |\n" in text
     assert "## Of the role `raid`" in text and '| `raid_y` | `p` or `q` | `"q"` | A. B. |\n' in text
+    assert "| `raid_z` | str |  |  With the playbooks write `testbed_x` instead. |\n" in text
 
 
 TERM = re.compile(r"^\*\*([^*]+)\*\* — ", re.MULTILINE)

@@ -18,7 +18,11 @@ import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import testbed_lock
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import expand, inventory
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OLD_WORDS
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import (
+    OLD_WORDS,
+    WORDS,
+    lab_wide_words,
+)
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from chain_lab import ESXI, TWO_LINUX, lab_of
 
@@ -105,6 +109,54 @@ def test_playbooks_pass_no_other_variable_through():
             assert (
                 name not in options or not value.startswith("testbed_") or name.endswith(("_state", "_deadline_s"))
             ), (path.name, name)
+
+
+def test_every_role_variable_that_follows_a_word_of_the_testbed_is_refused_by_itself():
+    """Plays that use the word itself would not see what a user writes to the role's variable."""
+    options = {name for role in inventory.role_options().values() for name in role}
+    words = sorted(set(WORDS) - {"testbed"}, key=len, reverse=True)
+    text = (ROOT / "playbooks/vars/testbed.yml").read_text(encoding="utf-8")
+    text += "".join(path.read_text(encoding="utf-8") for path in BOOKS)
+    followed = {}
+    for name, value in re.findall(r'^ *(\w+): "(\{\{.*\}\})"$', text, re.M):
+        named = [word for word in words if re.search(rf"\b{word}\b", value)]
+        if name in options and named:
+            followed[name] = named[0]
+    assert len(followed) > 25
+    assert lab_wide_words(inventory.role_options()) == followed
+
+
+def test_a_run_is_not_split_by_a_word_of_the_role(lab, tmp_path):
+    """Points would go to one run, what the hosts counted meanwhile to another."""
+    rc, document, _error = show_testbed.run(lab(), "-e", "benchmark_run_id=mine", playbook="benchmark.yml")
+    (result,) = document["plays"][0]["tasks"][0]["hosts"].values()
+    assert rc == 2 and result["failure"]["code"] == "description_wrong"
+    assert (
+        "benchmark_run_id is 'mine', but the playbooks give all roles testbed_run_id: write testbed_run_id in its place."
+        in result["msg"]
+    )
+    assert not list(tmp_path.rglob("mine"))
+
+
+def test_results_are_compared_without_an_inventory(tmp_path):
+    here = ("-e", f"testbed_id=ci testbed_results_dir={tmp_path}/results")
+    rc, document, _error = show_testbed.run(
+        None, *here, "-e", "testbed_baseline=b", playbook="compare.yml", cwd=tmp_path
+    )
+    text = json.dumps(document)
+    assert rc == 2 and "testbed_id is not set" not in text
+    assert f"{tmp_path}/results holds no run b of testbed ci." in text
+
+
+def test_compare_without_a_baseline_lists_the_runs(tmp_path):
+    here = ("-e", f"testbed_id=ci testbed_results_dir={tmp_path}")
+    for name in ("second", "first"):
+        (tmp_path / "ci" / name / "points").mkdir(parents=True)
+    rc, document, _error = show_testbed.run(None, *here, playbook="compare.yml", cwd=tmp_path)
+    text = json.dumps(document)
+    assert rc == 2 and "is undefined" not in text
+    assert "baseline (testbed_baseline) names no run. Name one of: first, second." in text
+    assert not (tmp_path / "ci" / "compare").exists()
 
 
 @pytest.mark.parametrize("folder", ["playbooks", "roles", "inventories", "docs", "molecule"])
