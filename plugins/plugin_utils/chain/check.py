@@ -22,7 +22,7 @@ from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
-from . import role_values, texts
+from . import identifiers, role_values, texts
 from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
 from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, did_you_mean, near, remedy_of, shown
@@ -63,7 +63,7 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         problems += part(lab, testbed)
     # What the rest says of a testbed that is none would only hide what is wrong.
     if testbed.disks or testbed.layers:
-        for part in (_disks, _names, _targets, _portals, _secrets, _stores, _guests, _measured, _memory):
+        for part in (_disks, _names, _targets, _identifiers, _portals, _secrets, _stores, _guests, _measured, _memory):
             problems += part(lab, testbed)
     # What is told already would be told again.
     problems += role_values.problems(testbed) if not problems else []
@@ -368,11 +368,7 @@ def _names(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         for what in ("disks", "guests")
         for name in _repeated(entry["name"] for entry in testbed.description.get(what, []))
     ]
-    stores = [(store.label, host) for store in testbed.stores for host in store.hosts]
-    problems += [
-        Problem("testbed.datastores", f"a list with {shown(name)} twice on {host}", "", "give each a name of its own")
-        for name, host in _repeated(stores)
-    ]
+    problems += _store_names(testbed)
     owners: dict[str, Any] = {}
     for layer in testbed.layers:
         owners.setdefault(layer["name"], []).append(layer["host"])
@@ -389,6 +385,24 @@ def _names(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 )
             )
     return problems
+
+
+def _store_names(testbed: Testbed) -> list[Problem]:
+    """A datastore's name is in the UUID of its file system, so it is one in the whole testbed."""
+    doubled = set(_repeated(disk.name for disk in testbed.disks))
+    # What lies on a disk that is there twice, is there twice for that alone.
+    stores = [store for store in testbed.stores if not (store.disk and store.disk.name in doubled)]
+    problems = []
+    for name in _repeated(store.label for store in stores):
+        hosts = _repeated(host for store in stores if store.label == name for host in store.hosts)
+        where = f" on {hosts[0]}" if hosts else ""
+        remedy = "give each a name of its own"
+        problems.append(Problem("testbed.datastores", f"a list with {shown(name)} twice{where}", "", remedy))
+    return problems
+
+
+def _identifiers(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    return identifiers.problems(testbed)
 
 
 def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
@@ -445,10 +459,6 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 problems += _windows_target(export, variable, host)
             if host.variables.get("iscsi_target_provider") == "tgt":
                 problems += _tgt_target(export, variable, host)
-    problems += [
-        Problem("iscsi_target_targets", f"a list with {shown(name)} twice", "", "give each target an IQN of its own")
-        for name in _repeated(names)
-    ]
     known = set(names)
     for host in testbed.hosts.values():
         for index, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets"))):

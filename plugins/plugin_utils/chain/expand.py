@@ -539,7 +539,7 @@ class _Expansion:
 
     @property
     def prefix(self) -> str:
-        return self.description.get("iqn_prefix") or f"{IQN_AUTHORITY}:{_iqn_part(self.testbed.testbed_id)}"
+        return self.description.get("iqn_prefix") or f"{IQN_AUTHORITY}:{_iqn_id(self.testbed.testbed_id)}"
 
     def _initiator_name(self, host: Host) -> str:
         if "iscsi_initiator_name" in host.own:
@@ -1158,7 +1158,13 @@ def tap_name(host: str) -> str:
 
 
 def _iqn_part(name: str) -> str:
+    """A host's name as far as iSCSI names can have it. Two names may become one, which chain/identifiers.py refuses."""
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
+
+
+def _iqn_id(testbed_id: str) -> str:
+    """The testbed's name. Nobody sees two testbeds in one inventory, so no two names may become one: a colon is in none of them."""
+    return ":".join(map(_iqn_part, testbed_id.split("_")))
 
 
 def mappings(value: Any) -> list[dict[str, Any]]:

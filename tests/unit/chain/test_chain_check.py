@@ -160,7 +160,6 @@ WRONG = {
         [("name: ds1", "name: bench"), ("disk: ds1", "disk: bench")],
         [
             "testbed.disks is a list with 'bench' twice: give each a name of its own.",
-            "testbed.datastores is a list with 'bench' twice on client01: give each a name of its own.",
         ],
     ),
     "no_such_target": (
