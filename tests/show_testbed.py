@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(inventory, *options: str, playbook: str = "show.yml", cwd=None) -> tuple:
+def run(inventory, *options: str, playbook: str = "show.yml", cwd=None, environment=None) -> tuple:
     """(rc, the documents of the JSON callback, standard error) of a playbook on an inventory."""
     source = [] if inventory is None else ["-i", str(inventory)]
     done = subprocess.run(
@@ -25,6 +25,7 @@ def run(inventory, *options: str, playbook: str = "show.yml", cwd=None) -> tuple
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
             **({"ANSIBLE_INVENTORY": "/dev/null"} if inventory is None else {}),
+            **(environment or {}),
         },
         capture_output=True,
         text=True,

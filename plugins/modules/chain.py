@@ -24,7 +24,7 @@ options:
   probes:
     description:
       - What the hosts have, by name. C(probe) of M(storlab.testbed.host_probe) of Linux hosts, C(about) of M(storlab.testbed.esxi_state) and
-        M(storlab.testbed.win_state) of the others, and null of hosts that were not reached.
+        M(storlab.testbed.win_state) of the others. Of hosts that were not reached C(unreached), the reason as Ansible gives it, or null.
       - The description is held against it (RV(problems)), and what a lab lacks is in RV(findings). Secrets are masked, and none is made.
     type: dict
     default: {}

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.cache_tier import provider_of
 from ...module_utils.linux.target_providers import PROVIDERS
-from .expand import Testbed, addresses_of, is_address, mappings
+from .expand import Host, Testbed, addresses_of, is_address, mappings
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
 STAGES = {
@@ -49,6 +50,19 @@ INSTALL = {
 # ESXi makes no VMFS on less than 1.3 GB.
 VMFS_MIB = 1331
 SECTOR_BYTES = 512
+REASON_LETTERS = 400
+# Ansible's own prompt for sudo, with a random key.
+PROMPT = re.compile(r"\[sudo via ansible, key=\w+\] password:")
+# (what Ansible gives as the reason why it could not look at a host, what mends that), the first that fits.
+REMEDIES = (
+    (r"vault secrets", "give the password of the vault with --ask-vault-pass or --vault-password-file"),
+    (
+        r"Missing \w+ password|a password is required",
+        "give the password with --ask-become-pass, or set ansible_become_password in a vault",
+    ),
+    (r"Incorrect \w+ password|try again", "correct ansible_become_password, or what --ask-become-pass was given"),
+    (r"Permission denied \(", "correct ansible_user and its key or password; try: ssh {address}"),
+)
 CLOCK_S = 2.0
 
 
@@ -113,21 +127,18 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
 
 
 def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
-    """[{host, what, good, said, command}]. probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; None: not reached}."""
+    """[{host, what, good, said, command}].
+
+    probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; {'unreached': reason}, or None, of one that was not reached}.
+    """
     lines = []
     for name, host in testbed.hosts.items():
         if name not in probes:
             continue
-        if probes[name] is None:
-            lines.append(
-                _line(
-                    name,
-                    "reached",
-                    False,
-                    "the host does not answer Ansible",
-                    f"ansible {name} -i <inventory> -m ping -vvv",
-                )
-            )
+        probe = probes[name] or {}
+        if "unreached" in probe or not probe:
+            reason = short(probe.get("unreached") or "the host does not answer Ansible")
+            lines.append(_line(name, "reached", False, reason, _way(host, reason)))
             continue
         lines.append(
             _line(name, "reached", True, probes[name].get("system") or probes[name].get("product", host.platform))
@@ -137,6 +148,22 @@ def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
         elif host.platform == "esxi":
             lines += _esxi(testbed, name, probes[name])
     return lines
+
+
+def short(reason: str) -> str:
+    """What Ansible gives as a reason, as one sentence without its end."""
+    text = " ".join(PROMPT.sub("", reason).split()).rstrip(".").removeprefix("Task failed: ")
+    return text if len(text) <= REASON_LETTERS else f"{text[: REASON_LETTERS - 1]}…"
+
+
+def _way(host: Host, reason: str) -> str:
+    """What mends that a host was not reached."""
+    address = host.own.get("ansible_host") or host.name
+    for sign, remedy in REMEDIES:
+        if re.search(sign, reason):
+            return remedy.format(address=address)
+    # About an ESXi host the controller itself is asked, which always answers; the module's sentence has the remedy.
+    return "" if host.platform == "esxi" else f"ansible {host.name} -i <inventory> -m ping -vvv"
 
 
 def _line(host: str, what: str, good: bool, text: str, command: str = "") -> dict[str, Any]:
@@ -320,6 +347,8 @@ def as_markdown(lines: list[Any], wrong: list[Any]) -> list[Any]:
         for line in lines
     ]
     mending = [
-        f"{line['host']}: {line['what']}: {line['said']}. {line['command']}" for line in lines if not line["good"]
+        f"{line['host']}: {line['what']}: {line['said']}. {line['command']}".rstrip()
+        for line in lines
+        if not line["good"]
     ]
     return table + (["", "To mend it:", *(f"- {text}" for text in [*mending, *wrong])] if mending or wrong else [])

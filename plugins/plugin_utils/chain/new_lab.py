@@ -11,6 +11,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_testbed_id
 from .description import size_mib
+from .doctor import short
 from .expand import is_address
 
 KINDS = ("local", "linux", "kvm", "esxi", "windows_esxi")
@@ -21,6 +22,13 @@ UNKNOWN_MIB, LEAST_MIB, MOST_MIB = 4096, 64, 64 << 10
 ESXI_LEAST_MIB = 2048
 # What a new lab measures unless asked otherwise: minutes. Profiles whose figures are worth keeping take hours.
 FIRST_LOOK = "first_look"
+# What ssh and Ansible write when a host answers and does not let the user in.
+REFUSED = (
+    "Permission denied",
+    "Authentication failed",
+    "Invalid/incorrect password",
+    "Too many authentication failures",
+)
 INTERPRETER = 'ansible_python_interpreter: "{{ ansible_playbook_python }}"'
 
 
@@ -91,6 +99,34 @@ def compose(given: dict[str, Any], probes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons: dict[str, Any]) -> list[str]:
+    """What to print of a lab that was written to the folder. reasons: {inventory name: why Ansible did not reach it}."""
+    lab = answers(given)
+    names = hosts(lab)
+    lines = [f"{folder} describes a lab of kind {lab['kind']}."]
+    if probes:
+        lines.append(f"Reached: {', '.join(probes)}.")
+    elif not reasons:
+        lines.append("No host was reached yet.")
+    for name, reason in reasons.items():
+        text, refused = short(reason), any(sign in reason for sign in REFUSED)
+        what = f"refused {lab['user']}: give new_lab_user." if refused else "was not reached."
+        lines.append(f"{name} ({names[name]}) {what} ({text})")
+    if reasons:
+        lines.append(
+            f"The lab was written without a look at {' and '.join(reasons)}. To have one, remove {folder} and run new_lab again."
+        )
+    marked = sum(text.count("# fill in") for text in compose(given, probes).values())
+    if marked:
+        lines.append(f"Fill in what is marked there ({marked}), then")
+    elif not reasons:
+        lines.append("Nothing is left to fill in. Next:")
+    else:
+        lines.append("Or correct what is there, then")
+    path = given.get("path") or folder
+    return [*lines, *(f"  ansible-playbook -i {path} storlab.testbed.{name}" for name in ("doctor", "site"))]
+
+
 def _name(address: str, plain: str) -> str:
     """A host is called by the first part of its name; one that is known by its address alone by what it is."""
     return plain if is_address(address) or address == "localhost" else address.split(".")[0].lower()
@@ -136,6 +172,8 @@ def _linux(lab: dict[str, Any], name: str, address: str, probes: dict[str, Any],
         if local
         else [f"ansible_host: {address}", f"ansible_user: {lab['user']}"]
     )
+    if not local and lab["user"] != "root":
+        lines.append("ansible_become: true")
     own = (probes.get(name) or {}).get("addresses") or []
     if not storage or lab["kind"] == "local":
         return lines

@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
+import show_testbed
 from ansible_collections.storlab.testbed.plugins.action.host_probe import ahead_s
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import doctor
 from chain_lab import ESXI, TWO_LINUX, expanded
@@ -155,6 +159,51 @@ def test_ram_disks_of_an_earlier_build_are_no_foreign_memory():
     assert all(line["good"] for line in lines(TWO_LINUX, store01=built))
 
 
+@pytest.mark.parametrize(
+    ("reason", "text", "command"),
+    [
+        # As Ansible 2.21 gives them.
+        (
+            "Task failed: Failed to connect to the host via ssh: admin@192.0.2.21: Permission denied (publickey,password).",
+            "Failed to connect to the host via ssh: admin@192.0.2.21: Permission denied (publickey,password)",
+            "correct ansible_user and its key or password; try: ssh 192.0.2.21",
+        ),
+        ("Task failed: Missing sudo password", "Missing sudo password", "give the password with --ask-become-pass"),
+        ("Task failed: Incorrect sudo password", "Incorrect sudo password", "correct ansible_become_password"),
+        (
+            "Task failed: Duplicate become password prompt encountered waiting for become success.\n>>> Standard Error\n"
+            "[sudo via ansible, key=lzfxadup] password:Sorry, try again.\n[sudo via ansible, key=lzfxadup] password:",
+            "Duplicate become password prompt encountered waiting for become success. >>> Standard Error Sorry, try again",
+            "correct ansible_become_password",
+        ),
+        (
+            "Error rendering template: Attempt to use undecryptable variable: Attempting to decrypt but no vault secrets found.",
+            "Error rendering template: Attempt to use undecryptable variable: Attempting to decrypt but no vault secrets found",
+            "give the password of the vault with --ask-vault-pass or --vault-password-file",
+        ),
+        (
+            "Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host",
+            "Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host",
+            "ansible client01 -i <inventory> -m ping -vvv",
+        ),
+        ("x" * 500, "x" * 399 + "…", "ansible client01 -i <inventory> -m ping -vvv"),
+    ],
+)
+def test_a_host_that_was_not_reached_has_ansibles_own_sentence(reason, text, command):
+    [line] = lines(TWO_LINUX, client01={"unreached": reason})
+    assert (line["what"], line["good"], line["said"]) == ("reached", False, text)
+    assert line["command"].startswith(command)
+    assert doctor.as_markdown([line], [])[2] == f"| client01 | reached | no | {text} |"
+
+
+def test_what_an_esxi_host_lacks_is_in_the_modules_sentence():
+    """The controller is asked about it, which always answers a ping."""
+    reason = "The Python library pyVmomi is not installed where this task runs. Install it there: pip install pyvmomi."
+    [line] = lines(ESXI, esxi01={"unreached": reason})
+    assert (line["good"], line["said"], line["command"]) == (False, reason[:-1], "")
+    assert doctor.as_markdown([line], [])[-1] == f"- esxi01: reached: {reason}"
+
+
 def test_hosts_that_do_not_answer():
     [line] = lines(TWO_LINUX, client01=None)
     assert (line["what"], line["good"]) == ("reached", False) and line[
@@ -199,3 +248,57 @@ def test_facts_are_those_of_hosts_that_were_reached():
     assert doctor.facts({"a": WELL, "b": None, "c": {"product": "ESXi"}}) == {
         "a": {"addresses": ["192.0.2.11"], "memory_mib": 8000}
     }
+
+
+SSH = """#!/bin/sh
+echo "admin@192.0.2.11: Permission denied (publickey,password)." >&2
+exit 255
+"""
+SUDO = """#!/bin/sh
+echo "sudo: a password is required" >&2
+exit 1
+"""
+
+
+def test_the_table_of_the_playbook_has_the_sentence_for_each_host(tmp_path):
+    """ssh that refuses the user, sudo that wants a password, an ESXi host without pyVmomi, and a secret of a vault that is not open."""
+    for name, text in (("ssh", SSH), ("sudo", SUDO)):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o700)
+    # A Python that has no other packages than its own.
+    venv = tmp_path / "python"
+    venv.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n', encoding="utf-8")
+    venv.chmod(0o700)
+    (tmp_path / "lab.yml").write_text(
+        f"""
+all:
+  vars:
+    testbed_id: doc
+    testbed: {{disks: [{{name: one, size: 64MiB, to: [c1]}}]}}
+    testbed_state_dir: {tmp_path}/state
+    ansible_python_interpreter: {venv}
+  children:
+    targets: {{hosts: {{t1: {{ansible_host: 192.0.2.11, ansible_ssh_executable: {tmp_path}/ssh, ansible_user: admin}}}}}}
+    clients: {{hosts: {{c1: {{ansible_connection: local, ansible_become: true, ansible_become_exe: {tmp_path}/sudo}}}}}}
+    hypervisors:
+      vars: {{ansible_connection: local, testbed_esxi: {{hostname: 127.0.0.1, username: root, password: '{{{{ own }}}}'}}}}
+      hosts: {{e1: {{own: x}}, e2: {{own: !vault "$ANSIBLE_VAULT;1.1;AES256\\n35323931"}}}}
+""",
+        encoding="utf-8",
+    )
+    rc, document, _error = show_testbed.run(
+        tmp_path / "lab.yml", playbook="doctor.yml", environment={"ANSIBLE_BECOME_ALLOW_SAME_USER": "true"}
+    )
+    tasks = {task["task"]["name"]: task["hosts"] for play in document["plays"] for task in play["tasks"]}
+    (judged,) = tasks["Judge it"].values()
+    said = {line["host"]: line["said"] for line in judged["findings"] if not line["good"]}
+    assert rc == 2 and "does not answer" not in json.dumps(judged)
+    assert "admin@192.0.2.11: Permission denied (publickey,password)" in said["t1"]
+    assert "sudo: a password is required" in said["c1"]
+    assert (
+        said["e1"]
+        == "The Python library pyVmomi is not installed where this task runs. Install it there: pip install pyvmomi"
+    )
+    assert said["e2"].endswith("Attempting to decrypt but no vault secrets found")
+    mended = [line for line in judged["table"] if line.startswith("- e2:")]
+    assert mended and mended[0].endswith("--ask-vault-pass or --vault-password-file")

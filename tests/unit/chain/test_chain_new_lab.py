@@ -130,6 +130,59 @@ def test_target_without_memory():
         new_lab.compose({"kind": "local", "target": "t"}, {"t": {**PROBE, "memory_available_mib": 90}})
 
 
+TWO = {"kind": "linux", "target": "192.0.2.11", "clients": "192.0.2.21", "size": "64MiB", "path": "mine"}
+NEXT = ["  ansible-playbook -i mine storlab.testbed.doctor", "  ansible-playbook -i mine storlab.testbed.site"]
+
+
+def test_who_refused_the_user_and_who_did_not_answer_is_told():
+    refused = "Task failed: Failed to connect to the host via ssh: root@192.0.2.11: Permission denied (publickey)."
+    away = (
+        "Task failed: Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host"
+    )
+    assert new_lab.summary(TWO, "/labs/mine", {}, {"target01": refused, "client01": away}) == [
+        "/labs/mine describes a lab of kind linux.",
+        "target01 (192.0.2.11) refused root: give new_lab_user. (Failed to connect to the host via ssh: root@192.0.2.11: Permission denied (publickey))",
+        "client01 (192.0.2.21) was not reached. (Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host)",
+        "The lab was written without a look at target01 and client01. To have one, remove /labs/mine and run new_lab again.",
+        "Or correct what is there, then",
+        *NEXT,
+    ]
+    assert new_lab.summary(TWO, "/labs/mine", {"target01": PROBE, "client01": PROBE}, {}) == [
+        "/labs/mine describes a lab of kind linux.",
+        "Reached: target01, client01.",
+        "Nothing is left to fill in. Next:",
+        *NEXT,
+    ]
+    marked = new_lab.summary({**TWO, "kind": "esxi", "clients": "esxi-a.lab.example"}, "/labs/mine", {}, {})
+    assert marked[1:3] == ["No host was reached yet.", "Fill in what is marked there (2), then"]
+
+
+@pytest.mark.parametrize(("user", "become"), [("root", None), ("admin", True)])
+def test_who_is_not_root_becomes_root(user, become):
+    hosts = yaml.safe_load(new_lab.compose({**TWO, "user": user}, {})["hosts.yml"])["all"]["children"]
+    for own in (hosts["targets"]["hosts"]["target01"], hosts["clients"]["hosts"]["client01"]):
+        assert (own["ansible_user"], own.get("ansible_become")) == (user, become)
+
+
+def test_the_playbook_names_the_host_that_refused_root(tmp_path):
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        '#!/bin/sh\necho "root@192.0.2.11: Permission denied (publickey,password)." >&2\nexit 255\n', encoding="utf-8"
+    )
+    ssh.chmod(0o700)
+    options = [
+        "-e",
+        json.dumps({f"new_lab_{name}": value for name, value in {**TWO, "path": str(tmp_path / "mine")}.items()}),
+    ]
+    rc, document, error = show_testbed.run(
+        "localhost,", *options, playbook="new_lab.yml", cwd=tmp_path, environment={"ANSIBLE_SSH_EXECUTABLE": str(ssh)}
+    )
+    assert rc == 0, error
+    (last,) = document["plays"][-1]["tasks"][-1]["hosts"].values()
+    assert "target01 (192.0.2.11) refused root: give new_lab_user." in last["msg"]
+    assert "Nothing is left to fill in" not in last["msg"]
+
+
 ANSWERS = {"new_lab_kind": "local", "new_lab_target": "localhost", "new_lab_clients": "", "new_lab_size": "64MiB"}
 
 

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables and drawings are printed as lines whatever format results have, and never among JSON for a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import actions
+import pytest
+import show_testbed
+import yaml
+from ansible_collections.storlab.testbed.plugins.action import lines
+
+ROOT = show_testbed.ROOT
+LAB = """
+testbed_id: plain
+testbed:
+  disks: [{name: bench, size: 64MiB}]
+"""
+
+
+@pytest.fixture
+def lab(tmp_path):
+    folder = tmp_path / "lab"
+    (folder / "group_vars").mkdir(parents=True)
+    (folder / "hosts.yml").write_text(
+        "all: {children: {targets: {hosts: {store01: {ansible_host: 192.0.2.11}}}}}", encoding="utf-8"
+    )
+    (folder / "group_vars" / "all.yml").write_text(LAB, encoding="utf-8")
+    return folder
+
+
+def shown(lab, **environment) -> str:
+    """What show prints where no ansible.cfg of the clone is in force."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(lab), "storlab.testbed.show"],
+        cwd=lab.parent,
+        env={**kept, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+DRAWN = "backing-bench on store01: RAM disk, 64 MiB, measured raw: overwritten"
+
+
+@pytest.mark.parametrize("format_of_results", ["", "json", "yaml"])
+def test_show_draws_lines_under_every_format_of_results(lab, format_of_results):
+    chosen = {"ANSIBLE_CALLBACK_RESULT_FORMAT": format_of_results} if format_of_results else {}
+    text = shown(lab, **chosen)
+    drawn = next(line for line in text.splitlines() if DRAWN in line)
+    assert drawn.lstrip("├└─ ") == DRAWN
+    assert "testbed_id: plain" in text.splitlines() and "\\n" not in text
+
+
+def test_json_for_programs_stays_json_and_has_the_lines(lab):
+    document = json.loads(shown(lab, ANSIBLE_STDOUT_CALLBACK="ansible.posix.json"))
+    (result,) = document["plays"][0]["tasks"][1]["hosts"].values()
+    assert any(line.endswith(DRAWN) for line in result["msg"].split("\n")) and result["changed"] is False
+
+
+def test_a_text_of_a_host_does_not_command_the_terminal():
+    result = actions.make(lines, {"lines": ["a\x1b[2Jb\tc", "first\nsecond\r", "\x9b1m"]}).run(task_vars={})
+    assert result["msg"] == "a?[2Jb\tc\nfirst\nsecond?\n?1m" and result["changed"] is False
+
+
+def test_what_no_list_of_lines_can_be_is_refused():
+    result = actions.make(lines, {}).run(task_vars={})
+    assert result["failed"] and result["failure"]["code"] == "bad_value" and "lines" in result["msg"]
+
+
+def test_nothing_prints_several_lines_by_debug():
+    """It shows them as one line with \\n in it, unless results are in YAML."""
+    wrong = []
+    for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").rglob("tasks/*.yml")]:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        # A file of variables is no list of tasks.
+        for task in tasks_in(content if isinstance(content, list) else []):
+            text = str((task.get("ansible.builtin.debug") or {}).get("msg", ""))
+            if "\n" in text.strip() or re.search(r"join\(.(\\n|\n)|\.splitlines|\| list", text):
+                wrong.append(f"{path.name}: {task['name']}")
+    assert wrong == []
+
+
+def tasks_in(entries: list):
+    for entry in entries:
+        if "name" in entry:
+            yield entry
+        for part in ("tasks", "block", "rescue", "always", "pre_tasks", "post_tasks"):
+            yield from tasks_in(entry.get(part) or [])
