@@ -47,10 +47,12 @@ def build() -> Path:
     return binary
 
 
-def start(home: Path, password: str, model: str = "esx", netns: str | None = None, lenient: tuple = ()) -> dict:
+def start(
+    home: Path, password: str, model: str = "esx", netns: str | None = None, lenient: tuple = (), lab: tuple = ()
+) -> dict:
     """Start it and wait until it serves. Returns {address, control, certificate, thumbprint, pid}.
 
-    lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on.
+    lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on. lab: the peculiarities of a lab to have.
     """
     binary = build()
     home.mkdir(parents=True, exist_ok=True)
@@ -73,6 +75,8 @@ def start(home: Path, password: str, model: str = "esx", netns: str | None = Non
         f"fd:{descriptors[1]}",
         "-lenient",
         ",".join(lenient),
+        "-lab",
+        ",".join(lab),
     ]
     if netns:
         argv = ["nsenter", f"--net={netns}", *argv]
@@ -127,9 +131,9 @@ def changes(ready: dict) -> Callable[[], dict]:
 
 
 @contextlib.contextmanager
-def running(home: Path, password: str, model: str = "esx", lenient: tuple = ()):
+def running(home: Path, password: str, model: str = "esx", lenient: tuple = (), lab: tuple = ()):
     try:
-        yield start(home, password, model, lenient=lenient)
+        yield start(home, password, model, lenient=lenient, lab=lab)
     finally:
         stop(home)
 

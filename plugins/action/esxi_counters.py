@@ -24,7 +24,6 @@ from ..plugin_utils.store import run_folder
 
 MODULE = "storlab.testbed.esxi_counters"
 LOST = "Restore it from a copy, or remove it; its samples are lost then."
-RESTART_FLAG = "restart_pending"
 display = Display()
 
 
@@ -134,15 +133,12 @@ def waiting(run_dir: str, host: str) -> tuple:
 
 
 def flag_pending(run_dir: str, host: str, dry_run: bool) -> list:
-    """Flag the points that were measured while options of the host were set and not yet in force; returns them."""
-    known = run_folder.layers(run_dir)
-    flagged = {
-        name: result
-        for name, result in run_folder.results(run_dir)
-        if RESTART_FLAG not in result["flags"] and host in esxi_counters.awaiting_restart(known, result["layer"])
-    }
+    """Flag the points that were measured over layers of the host that say so: options set and not yet in force, paths down; returns them."""
+    known, results = run_folder.layers(run_dir), dict(run_folder.results(run_dir))
+    flags = {name: esxi_counters.layer_flags(known, result["layer"], host) for name, result in results.items()}
+    flagged = {name: {"flags": flags[name]} for name in flags if set(flags[name]) - set(results[name]["flags"])}
     if flagged and not dry_run:
-        run_folder.add(run_dir, f"restart.{host}", flagged, {name: {"flags": [RESTART_FLAG]} for name in flagged})
+        run_folder.add(run_dir, f"restart.{host}", results, flagged)
     return sorted(flagged)
 
 
@@ -168,8 +164,10 @@ def add(run_dir: str, host: str, samples: dict, points: dict, dry_run: bool) -> 
             if failure.code == "interval_too_short":
                 flagged[name] = {"flags": [esxi_counters.SHORT_FLAG]}
             continue
-        differ = {"flags": ["clocks_differ"]} if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
-        fresh[name] = {**esxi_counters.addition(results[name], host, figures, own, raw, between, path), **differ}
+        flags = ["clocks_differ"] if abs(between["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else []
+        flags += esxi_counters.paths_flags(samples, path)
+        addition = esxi_counters.addition(results[name], host, figures, own, raw, between, path)
+        fresh[name] = {**addition, **({"flags": flags} if flags else {})}
         if not dry_run:
             run_folder.write_files(run_dir, {f"points/{name}/{raw['file']}": content})
     if not dry_run:

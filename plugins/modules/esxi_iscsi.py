@@ -292,7 +292,7 @@ luns:
       type: str
       sample: bench
     naa:
-      description: Its NAA name.
+      description: Its NAA identifier, or its C(eui.) or C(t10.) name where the host names it so; null where nothing of its name proves which device it is.
       returned: always
       type: str
       sample: 6001405a77a1836191159e1a847ae920
@@ -312,10 +312,21 @@ luns:
       type: str
       sample: /vmfs/devices/disks/naa.6001405a77a1836191159e1a847ae920
     state:
-      description: What the host thinks of it.
+      description: What the host reports of it. V(ok) and V(degraded) are taken, because I/O is possible.
       returned: always
       type: str
       sample: ok
+    ways:
+      description: How many paths lead to it, by their state.
+      returned: always
+      type: dict
+      sample: {active: 1, dead: 1}
+    designators:
+      description: All identifiers by which the host knows it.
+      returned: always
+      type: list
+      elements: str
+      sample: [6001405a77a1836191159e1a847ae920]
 waited_s:
   description: How long it took from the last rescan until all LUNs were there.
   returned: when O(state=present) and not in check mode

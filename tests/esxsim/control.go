@@ -220,6 +220,11 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		simulator.TaskDelay.MethodDelay = map[string]int{"LockHandoff": 0, asked.Method: int(asked.Seconds * 1000)}
 		return "late", nil
 	})
+	// The portal that is named is down, or up again.
+	handle("/path", func(asked order) (any, error) {
+		world.setPath(asked.Name, asked.Method == "down")
+		return asked.Method, nil
+	})
 	handle("/settle", func(order) (any, error) { return "settled", world.settle() })
 	handle("/restart", func(asked order) (any, error) { return "restarted", world.restart(asked.Host) })
 	handle("/options", func(order) (any, error) {

@@ -65,6 +65,9 @@ func readMark(session *iscsi.Session, lun iscsi.LUN) *mark {
 // login opens a session over the first path to a disk.
 func (h *host) login(on *disk) (*iscsi.Session, path, error) {
 	way := on.paths[0]
+	if live := h.live(on); len(live) > 0 {
+		way = live[0]
+	}
 	var target types.HostInternetScsiHbaStaticTarget
 	for _, own := range h.adapter.ConfiguredStaticTarget {
 		if own.IScsiName == way.iqn && portal(own.Address, own.Port) == way.portal {

@@ -35,15 +35,16 @@ func main() {
 	user := flag.String("user", "root", "user who may log in")
 	passwordFile := flag.String("password-file", "", "file with this user's password")
 	lenient := flag.String("lenient", "", "ways of being strict to do without, separated by commas: "+strings.Join(everyStrictness, ", "))
+	lab := flag.String("lab", "", "peculiarities of the lab, separated by commas: "+strings.Join(everyLab, ", "))
 	home := flag.String("home", "", "folder for datastores, the certificate and the ready file; must exist")
 	flag.Parse()
-	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *lenient); err != nil {
+	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *lenient, *lab); err != nil {
 		log.Fatalf("esxsim: %v", err)
 	}
 }
 
-func run(kind, listen, control, user, passwordFile, home, lenient string) error {
-	strict, err := strictness(lenient)
+func run(kind, listen, control, user, passwordFile, home, lenient, lab string) error {
+	strict, err := strictness(lenient, lab)
 	if err != nil {
 		return err
 	}

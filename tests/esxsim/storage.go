@@ -36,7 +36,8 @@ type path struct {
 // disk is a LUN that some login found.
 type disk struct {
 	iscsi.LUN
-	name  string // canonical, naa.…
+	name  string   // canonical, naa.… or eui.…
+	ids   []string // all that it is known by
 	paths []path
 	mark  *mark // the VMFS on it, when there is one
 	lost  bool
@@ -454,6 +455,7 @@ func (h *host) rescan() {
 			found[name] = old
 		}
 	}
+	h.keepDead(found)
 	h.disks = found
 	h.changed()
 }
@@ -484,6 +486,9 @@ func (h *host) real(at string) string {
 // look logs in to a target and adds what it shows; whether it answered.
 func (h *host) look(target types.HostInternetScsiHbaStaticTarget, found map[string]*disk) bool {
 	at := portal(target.Address, target.Port)
+	if h.world.isDown(at) {
+		return false
+	}
 	session, err := iscsi.Login(h.real(at), h.adapter.IScsiName, target.IScsiName, h.chap(target.AuthenticationProperties, h.discoveryOf(target)))
 	if err != nil {
 		return false
@@ -494,13 +499,10 @@ func (h *host) look(target types.HostInternetScsiHbaStaticTarget, found map[stri
 		return false
 	}
 	for _, lun := range luns {
-		name := "naa." + lun.NAA
-		if lun.NAA == "" {
-			name = fmt.Sprintf("t10.%s%s%s", lun.Vendor, lun.Product, lun.Serial)
-		}
+		name, ids := h.identify(lun)
 		known, there := found[name]
 		if !there {
-			known = &disk{LUN: lun, name: name}
+			known = &disk{LUN: lun, name: name, ids: ids}
 			if lun.DeviceType == 0 {
 				known.mark, known.partitions = readMark(session, lun), readPartitions(session, lun)
 			}
@@ -548,17 +550,10 @@ func (h *host) publish() {
 	for _, name := range h.names() {
 		found := h.disks[name]
 		key := "key-vim.host.ScsiDisk-02" + strings.TrimPrefix(name, "naa.")
-		state := "ok"
-		if found.lost {
-			state = string(types.ScsiLunStateLostCommunication)
-		}
-		if found.gone && h.world.strict[deviceLoss] {
-			state = string(types.ScsiLunStateOff)
-		}
 		lun := types.ScsiLun{HostDevice: types.HostDevice{DeviceName: "/vmfs/devices/disks/" + name, DeviceType: "disk"}, Key: key,
 			Uuid: "02" + strings.TrimPrefix(name, "naa."), CanonicalName: name, DisplayName: fmt.Sprintf("%s iSCSI Disk (%s)", found.Vendor, name),
 			LunType: "disk", Vendor: pad(found.Vendor, 8), Model: pad(found.Product, 16), Revision: pad(found.Revision, 4), ScsiLevel: 5,
-			SerialNumber: found.Serial, QueueDepth: 128, OperationalState: []string{state}, VStorageSupport: "vStorageUnsupported"}
+			SerialNumber: found.Serial, QueueDepth: 128, OperationalState: []string{string(h.state(found))}, Descriptor: found.descriptors(), VStorageSupport: "vStorageUnsupported"}
 		if found.DeviceType == 0 {
 			info.ScsiLun = append(info.ScsiLun, &types.HostScsiDisk{ScsiLun: lun, DevicePath: "/vmfs/devices/disks/" + name,
 				Capacity: types.HostDiskDimensionsLba{BlockSize: int32(found.BlockBytes), Block: found.Blocks}, LocalDisk: types.NewBool(false), Ssd: types.NewBool(false)})
@@ -580,12 +575,12 @@ func (h *host) publish() {
 			}
 			face.Target[number].Lun = append(face.Target[number].Lun, types.HostScsiTopologyLun{
 				Key: fmt.Sprintf("key-vim.host.ScsiTopology.Lun-%s-%d", lun.Uuid, number), Lun: int32(way.lun), ScsiLun: key})
-			pathState := "active"
-			if found.lost {
+			pathState, dead := "active", found.lost || h.world.isDown(way.portal)
+			if dead {
 				pathState = "dead"
 			}
 			unit.Path = append(unit.Path, types.HostMultipathInfoPath{Key: fmt.Sprintf("key-vim.host.MultipathInfo.Path-%s:C0:T%d:L%d", adapterDevice, number, way.lun),
-				Name: fmt.Sprintf("%s:C0:T%d:L%d", adapterDevice, number, way.lun), PathState: pathState, State: pathState, IsWorkingPath: types.NewBool(!found.lost),
+				Name: fmt.Sprintf("%s:C0:T%d:L%d", adapterDevice, number, way.lun), PathState: pathState, State: pathState, IsWorkingPath: types.NewBool(!dead),
 				Adapter: h.adapter.Key, Lun: unit.Key, Transport: transport})
 		}
 		multipath.Lun = append(multipath.Lun, unit)

@@ -44,8 +44,11 @@ const (
 var everyStrictness = []string{usedDisksOffered, registeredBlockUnmount, unresolvedVolumes, deviceLoss, eventPages, lateInventory, slowDiscovery, optionsNeedRestart,
 	adapterSurvives, ownRescanOnly, severalPortals, shortLatencies, namesOnly}
 
-// strictness reads -lenient: what is named is off, everything else on.
-func strictness(lenient string) (map[string]bool, error) {
+// everyLab are peculiarities of a lab that are off by default; -lab switches some on.
+var everyLab []string
+
+// strictness reads -lenient, of which what is named is off and everything else on, and -lab, of which what is named is on.
+func strictness(lenient, lab string) (map[string]bool, error) {
 	strict := map[string]bool{}
 	for _, name := range everyStrictness {
 		strict[name] = true
@@ -55,6 +58,12 @@ func strictness(lenient string) (map[string]bool, error) {
 			return nil, fmt.Errorf("-lenient %q: use %s", name, strings.Join(everyStrictness, ", "))
 		}
 		delete(strict, name)
+	}
+	for _, name := range strings.FieldsFunc(lab, func(r rune) bool { return r == ',' }) {
+		if !slices.Contains(everyLab, name) {
+			return nil, fmt.Errorf("-lab %q: use %s", name, strings.Join(everyLab, ", "))
+		}
+		strict[name] = true
 	}
 	return strict, nil
 }

@@ -35,6 +35,7 @@ type world struct {
 	clones     map[string]*types.CloneVM_Task // asked for and not yet there, by name
 	courses    map[types.ManagedObjectReference]*course
 	troubled   map[string]int64 // what a sample counts of "counter device", 0 unless a test says so
+	down       sync.Map         // portals that no host reaches
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
 }

@@ -487,3 +487,43 @@ def test_every_address_that_a_portal_tells_of_is_logged_in_to_and_removed(host, 
     assert host.call(esxi_iscsi, **iscsi(host, portal))["changed"] is False
     assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=str(host.home / "state"))["changed"]
     assert software_adapter(host).configuredStaticTarget == []
+
+
+def test_a_lun_that_is_named_by_its_eui_carries_a_datastore(tmp_path, portal):
+    eui = f"eui.{BIG[-16:]}"
+    with esxsim_process.running(tmp_path / "esxsim", PASSWORD, lab=("eui-names",)) as ready:
+        host = Host(tmp_path, ready)
+        before = host.state()
+        done = host.call(esxi_iscsi, **iscsi(host, portal))
+        layer = done["layers"][0]
+        assert (layer["name"], layer["identity"]["naa"]) == ("initiator-big", eui)
+        other = {"luns": [{"lun": 1, "name": "big", "naa": f"eui.{SMALL[-16:]}"}]}
+        with unchanged(host.state):
+            assert broken(host.call(esxi_iscsi, **iscsi(host, portal, target=other, wait_s=2))) == "wrong_naa"
+        made = host.call(esxi_datastore, **store(layers={"initiator-big": layer}))
+        assert made["changed"] is True, made
+        assert [each.info.vmfs.extent[0].diskName for each in host.host.datastore if each.name == "tb-ds"] == [eui]
+        assert host.call(esxi_datastore, **store(layers={"initiator-big": layer}))["changed"] is False
+        assert host.call(esxi_datastore, **store(state="absent", layers={"initiator-big": layer}))["changed"] is True
+        assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=str(tmp_path / "state"))["changed"]
+        assert host.state() == before
+        Disconnect(host.instance)
+
+
+def test_a_lun_with_one_of_two_portals_down_is_used_and_its_layer_says_so(host, portal):
+    done = host.call(esxi_iscsi, **iscsi(host, portal))
+    assert "paths_degraded" not in done["layers"][0]["detail"]
+    (other,) = {target.address for target in software_adapter(host).configuredStaticTarget} - {portal["address"]}
+    control(host, "path", name=f"{other}:{portal['port']}", method="down")
+    degraded = host.call(esxi_iscsi, **iscsi(host, portal))
+    assert degraded["changed"] is False, degraded
+    assert {layer["detail"]["paths_degraded"] for layer in degraded["layers"]} == {"paths: 1 active, 1 dead"}
+    assert host.call(esxi_datastore, **store())["changed"] is True
+    assert host.call(esxi_datastore, **store())["changed"] is False
+    control(host, "path", name=f"{other}:{portal['port']}", method="up")
+    assert "paths_degraded" not in host.call(esxi_iscsi, **iscsi(host, portal))["layers"][0]["detail"]
+    # With no path left it is lost, not degraded.
+    for address in (other, portal["address"]):
+        control(host, "path", name=f"{address}:{portal['port']}", method="down")
+    with unchanged(lambda: host.state()["iscsi targets"]):
+        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, wait_s=2))) == "lun_missing"

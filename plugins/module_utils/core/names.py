@@ -45,6 +45,19 @@ def naa_of(name: str) -> str | None:
     return name[4:] if name.startswith("naa.") else None
 
 
+def designator_of(name: str) -> str | None:
+    """What of a SCSI device's name proves which device it is: '6001…' of 'naa.6001…', and 'eui.…' and 't10.…' as they are.
+
+    None of a name that says where the device is (mpx.) or that only one host gives it.
+    """
+    return naa_of(name) or (name if name.startswith(("eui.", "t10.")) else None)
+
+
+def device_name(designator: str) -> str:
+    """The name that hosts give the device of a designator, as ``designator_of`` returns it."""
+    return designator if designator.startswith(("eui.", "t10.")) else f"naa.{designator}"
+
+
 def plain_naa(name: str) -> str:
     """'naa.6001…' as '6001…', which is how layers carry it; other names as they are."""
     return naa_of(name) or name

@@ -25,9 +25,10 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import portal_text
-from ..core.names import naa_of
+from ..core.names import designator_of
 from ..core.secrets import same_secret
 from . import options as host_options
+from . import scsi
 from .session import Session, stamp
 
 # Options of the host, not of the adapter, that its figures depend on.
@@ -152,14 +153,15 @@ def host_option(session: Session, host: Any, key: str) -> Any:
 
 def luns(session: Session, info: Any) -> list[dict[str, Any]]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
-    devices = {lun.key: lun for lun in info.scsiLun or []}
+    disks = {lun.key: lun for lun in info.scsiLun or []}
+    units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}
     luns: dict[tuple[str, int, str], dict[str, Any]] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
         for target in face.target or []:
             if not isinstance(target.transport, session.vim.host.InternetScsiTargetTransport):
                 continue
             for entry in target.lun or []:
-                device = devices.get(entry.scsiLun)
+                device = disks.get(entry.scsiLun)
                 if not isinstance(device, session.vim.host.ScsiDisk):
                     continue
                 name = device.canonicalName
@@ -167,13 +169,15 @@ def luns(session: Session, info: Any) -> list[dict[str, Any]]:
                 luns[target.transport.iScsiName, entry.lun, name] = {
                     "iqn": target.transport.iScsiName,
                     "lun": entry.lun,
-                    "naa": naa_of(name),
+                    "naa": designator_of(name),
+                    "designators": scsi.designators(device),
                     "name": name,
                     "serial": serial(device.serialNumber),
                     "size_bytes": device.capacity.block * device.capacity.blockSize,
                     "device": device.devicePath,
                     "adapter": face.key.rpartition("-")[2],
-                    "state": ",".join(device.operationalState or []),
+                    "state": scsi.state_of(device),
+                    "ways": scsi.ways(units.get(device.key)),
                 }
     return sorted(luns.values(), key=lambda lun: (lun["iqn"], lun["lun"]))
 
@@ -335,7 +339,7 @@ def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
 
 def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
     """[(iqn, lun)] that no working device stands for."""
-    there = {(lun["iqn"], lun["lun"]) for lun in shown if lun["state"] == "ok"}
+    there = {(lun["iqn"], lun["lun"]) for lun in shown if scsi.works(lun["state"])}
     return [
         (target["iqn"], lun["lun"])
         for target in targets
@@ -677,16 +681,17 @@ def lun_missing(lost: list[Any], shown: list[Any]) -> Failure:
 def prove(targets: list[dict[str, Any]], shown: list[dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
     """{(iqn, lun): facts} of the wanted LUNs; raises when one is not the device that the target says it exports.
 
-    An NAA identifier proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
+    An identifier of the kind that the target gave proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
     """
     # A device that is lost may still be listed at the number that another has now.
-    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(shown, key=lambda lun: lun["state"] == "ok")}
+    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(shown, key=lambda lun: scsi.works(lun["state"]))}
     proven = {}
     for target in targets:
         for lun in target["luns"]:
             disk = disks[(target["iqn"], lun["lun"])]
-            for key in ("naa", "size_bytes") if lun.get("naa") and disk["naa"] else ("serial", "naa", "size_bytes"):
-                if _differs(lun, disk, key):
+            same = _same_device(lun, disk)
+            for key in ("naa", "size_bytes") if same is not None else ("serial", "size_bytes"):
+                if same is False if key == "naa" else _differs(lun, disk, key):
                     raise Failure(
                         f"wrong_{key.removesuffix('_bytes')}",
                         f"LUN {lun['lun']} of {target['iqn']} has {key} {disk[key]}, not {lun[key]}.",
@@ -706,6 +711,12 @@ def odd_serials(targets: list[dict[str, Any]], proven: dict[tuple[str, int], dic
         for lun in target["luns"]
         if (target["iqn"], lun["lun"]) in proven and _differs(lun, proven[target["iqn"], lun["lun"]], "serial")
     ]
+
+
+def _same_device(lun: dict[str, Any], disk: dict[str, Any]) -> bool | None:
+    """Whether the device is the one of the identifier that is expected; None when there is none, or none of its kind."""
+    known = disk.get("designators") or ([disk["naa"]] if disk["naa"] else [])
+    return scsi.same_device(lun["naa"], known) if lun.get("naa") else None
 
 
 def _differs(lun: dict[str, Any], disk: dict[str, Any], key: str) -> bool:

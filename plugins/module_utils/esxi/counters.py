@@ -86,6 +86,9 @@ CLOCK_EXCHANGES = 5
 # A sample appears some seconds after it ended.
 POLL_S = 2.0
 SHORT_FLAG = "esxi_interval_too_short"
+PATHS_FLAG = "paths_degraded"
+# What a layer's detail says of the host under that name is a flag of what is measured over it.
+LAYER_FLAGS = ("restart_pending", PATHS_FLAG)
 
 # ---------------------------------------------------------------- reading
 
@@ -475,16 +478,16 @@ def interval(result: dict[str, Any]) -> tuple[Any, ...] | None:
     return (latest_s, earliest_s) if latest_s < earliest_s else None
 
 
-def awaiting_restart(known: dict[str, Any], name: str) -> set[Any]:
-    """The hosts beneath a layer that must be restarted before their options hold. known: layers by name."""
-    hosts, seen = set(), set()
-    while name in known and name not in seen:
-        seen.add(name)
-        layer = known[name]
-        if (layer.get("detail") or {}).get("restart_pending"):
-            hosts.add(layer["host"])
-        name = layer.get("parent")
-    return hosts
+def layer_flags(known: dict[str, Any], name: str, host: str) -> list[str]:
+    """What the layers of this host beneath a layer said of it when they were built, as flags of what is measured there. known: layers by name."""
+    beneath = [layer for layer in layers.down(known, known.get(name)) if layer["host"] == host]
+    return [flag for flag in LAYER_FLAGS if any((layer.get("detail") or {}).get(flag) for layer in beneath)]
+
+
+def paths_flags(samples: dict[str, Any], path: dict[str, Any]) -> list[str]:
+    """The flag of a device that has fewer paths than it had, as the host said when its samples were taken."""
+    lun = (samples.get("settings") or {}).get("luns", {}).get(_device(samples, path)) or {}
+    return [PATHS_FLAG] if lun.get("degraded") else []
 
 
 def behind(known: dict[str, Any], layer: str, host: str) -> dict[str, Any] | None:

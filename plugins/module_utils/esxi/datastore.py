@@ -24,7 +24,8 @@ import time
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.names import plain_naa
+from ..core.names import device_name, plain_naa
+from . import scsi
 from .session import STAMP_KEY, Session
 
 STAMP_FILE = ".storlab.json"
@@ -77,13 +78,15 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
             plain_naa(lun.canonicalName): {
                 "device": lun.devicePath,
                 "size_bytes": lun.capacity.block * lun.capacity.blockSize,
-                "state": ",".join(lun.operationalState or []),
+                "state": scsi.state_of(lun),
             }
             for lun in info.scsiLun or []
             if isinstance(lun, session.vim.host.ScsiDisk)
         }
         concerned = {*naas, *(naa for volume in described if volume["name"] in names for naa in volume["naa"])}
-        working = {naa: disks[naa]["device"] for naa in sorted(concerned & set(disks)) if disks[naa]["state"] == "ok"}
+        working = {
+            naa: disks[naa]["device"] for naa in sorted(concerned & set(disks)) if scsi.works(disks[naa]["state"])
+        }
         for naa, facts in on_disks(session, host, working).items():
             disks[naa].update(facts)
         return {"volumes": described, "disks": disks}
@@ -259,7 +262,7 @@ def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
             "device_not_blank",
             f"The device {want['naa']} for the datastore {want['name']} has {' and '.join(reasons)}.",
             "Give a blank LUN. If nobody needs what is on this one, let it be overwritten with "
-            f"datastore_allow_device: [naa.{want['naa']}].",
+            f"datastore_allow_device: [{device_name(want['naa'])}].",
             naa=want["naa"],
             contents=reasons,
         )
@@ -333,7 +336,7 @@ def gone(state: dict[str, Any], volume: dict[str, Any]) -> bool:
 
 def works(state: dict[str, Any], volume: dict[str, Any]) -> bool:
     """Whether one of its devices answers."""
-    return any((state["disks"].get(naa) or {}).get("state") == "ok" for naa in volume["naa"])
+    return any(scsi.works((state["disks"].get(naa) or {}).get("state")) for naa in volume["naa"])
 
 
 def replaced(state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], recorded: dict[str, Any]) -> bool:
@@ -382,7 +385,7 @@ def _present_vmfs(
             if volume is None
             else []
         )
-    if disk is None or disk["state"] != "ok":
+    if disk is None or not scsi.works(disk["state"]):
         if volume and fits(volume, want) and volume["mounted"] and not volume["accessible"]:
             raise inaccessible(volume, f"the host has no working device {want['naa']}")
         raise Failure(
@@ -467,7 +470,7 @@ def _destroy(
     else:
         _own_lost(volume, want, recorded)
         disks = [state["disks"].get(naa) for naa in volume["naa"]]
-        if gone(state, volume) or all(disk and disk["state"] == "ok" and not contents(disk) for disk in disks):
+        if gone(state, volume) or all(disk and scsi.works(disk["state"]) and not contents(disk) for disk in disks):
             return [_release(want, volume)]
         raise inaccessible(volume, "what is on its device may come back")
     refuse_used(volume["vms"], want)
@@ -688,7 +691,7 @@ def check(
         raise bad_value(
             f"{variable} {entry['name']} layer",
             entry["layer"],
-            "Name a layer of iscsi_initiator that has an NAA identifier; known are: "
+            "Name a layer of iscsi_initiator whose LUN has an NAA, EUI or T10 identifier; known are: "
             + (", ".join(sorted(layers)) or "none")
             + ".",
         )

@@ -8,7 +8,7 @@ Settings, JSON-able; what the host does not have, or does not let this login rea
     {iscsi_adapter: {DelayedAck: bool, …}: the software adapter's options, iscsi_module: options of its kernel module,
      host_options: {ISCSI.MaxIoSizeKB: int}, power_policy: str,
      network: {vmk1: {mtu}, vSwitch1: {mtu}, vmnic1: {driver, driver_version, speed_mbit_s}}: what iSCSI goes through,
-     luns: {canonical name: {path_policy, array_type, paths, queue_depth, vaai}}}
+     luns: {canonical name: {path_policy, array_type, paths, degraded: True where paths are down, queue_depth, vaai}}}
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.failure import Failure
-from . import adapter
+from . import adapter, scsi
 from .session import Session
 
 # A login that may read counters need not be allowed to read everything; what it may not read differs from nothing.
@@ -52,7 +52,7 @@ def _read(look: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 def _host_options(session: Session, host: Any) -> dict[str, Any]:
     with session.doing("read its options"):
-        # Hosts before version 7 do not have it.
+        # ESXi 6.0 to 9.0 have it; what a host does not have differs from nothing.
         return _known({key: adapter.host_option(session, host, key) for key in adapter.HOST_OPTIONS})
 
 
@@ -131,6 +131,7 @@ def _luns(session: Session, host: Any) -> dict[str, Any]:
                     "path_policy": unit.policy.policy if unit and unit.policy else None,
                     "array_type": unit.storageArrayTypePolicy.policy if unit and unit.storageArrayTypePolicy else None,
                     "paths": len(unit.path or []) if unit else None,
+                    "degraded": scsi.degraded(scsi.state_of(lun)) or None,
                     "queue_depth": lun.queueDepth,
                     "vaai": support[len(_VAAI) :].lower() if support.startswith(_VAAI) else None,
                 }

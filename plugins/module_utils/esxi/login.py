@@ -20,7 +20,7 @@ from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
 from ..core.steps import shown
-from . import network
+from . import network, scsi
 from . import options as host_options
 from .adapter import (
     CHAP,
@@ -265,8 +265,10 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
     name = login.adapter.known
     return {
         "luns": luns,
-        "layers": [marked({**layer, "path": None}, pending) for layer in layers_of(want["targets"], disks, "esxi")],
-        "warnings": odd_serials(want["targets"], disks),
+        "layers": [
+            marked({**layer, "path": None}, pending, disks) for layer in layers_of(want["targets"], disks, "esxi")
+        ],
+        "warnings": odd_serials(want["targets"], disks) + degraded(disks),
         **after(pending),
         **waited,
         **({"adapter": name} if name else {}),
@@ -290,12 +292,24 @@ def after(pending: list[Any]) -> dict[str, Any]:
     return {"reboot_required": bool(pending), "restart_pending": pending}
 
 
-def marked(layer: dict[str, Any], pending: list[Any]) -> dict[str, Any]:
-    """A layer that says which options do not hold yet, so that results measured meanwhile can say so."""
-    if not pending:
-        return layer
+def marked(layer: dict[str, Any], pending: list[Any], disks: dict[tuple[str, int], Any]) -> dict[str, Any]:
+    """A layer that says which options do not hold yet, and which paths are down, so that results measured meanwhile can say so."""
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
-    return {**layer, "detail": {**layer["detail"], "restart_pending": texts}}
+    disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"])) or {}
+    marks = {
+        "restart_pending": texts,
+        "paths_degraded": scsi.ways_text(disk["ways"]) if scsi.degraded(disk.get("state")) else None,
+    }
+    return {**layer, "detail": {**layer["detail"], **{key: value for key, value in marks.items() if value}}}
+
+
+def degraded(disks: dict[tuple[str, int], Any]) -> list[str]:
+    """What to report of LUNs that work by fewer paths than they should have."""
+    return [
+        f"LUN {number} of {iqn} is degraded ({scsi.ways_text(disk['ways'])}): I/O is possible, and results measured over it are flagged."
+        for (iqn, number), disk in sorted(disks.items())
+        if scsi.degraded(disk["state"])
+    ]
 
 
 # ---- the module

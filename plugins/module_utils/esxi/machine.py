@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.names import plain_naa
+from . import scsi
 from .datastore import datastore as find_datastore
 from .machine_plan import BUILDING_KEY, DISK_KEY, UUID_KEY
 from .session import POLL_S, STAMP_KEY, Session
@@ -217,7 +218,7 @@ def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
                     users.setdefault(device.backing.lunUuid, []).append(values["name"])
         for lun in _luns(host):
             naa = plain_naa(lun.canonicalName)
-            if naa in naas and "ok" in (lun.operationalState or []):
+            if naa in naas and scsi.works(scsi.state_of(lun)):
                 facts["luns"][naa] = {
                     "size_bytes": lun.capacity.block * lun.capacity.blockSize,
                     "device": lun.deviceName,

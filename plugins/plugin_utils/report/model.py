@@ -650,6 +650,7 @@ FLAG_WORDS = {
     "steal": "other virtual machines took processor time from this host meanwhile",
     "esxi_interval_too_short": "no whole sample of the ESXi host lies in the measured time, so its counters are not shown; measure for 40 s or more",
     "restart_pending": "options of the ESXi host were set that hold only once it has been restarted, so the host was not as it is configured",
+    "paths_degraded": "the ESXi host had paths to the LUN that were down, or one path only, so fewer ways carried the I/O than the lab has",
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
     "shared_target": "another load had the same target at the same time, so it is of a part of the device only",
     "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",

@@ -552,6 +552,14 @@ def test_points_measured_before_a_host_was_restarted_for_its_options_are_flagged
     action.flag_pending(str(run_dir), "esxi01", False)
     assert flagged() == expected
     assert action.flag_pending(str(run_dir), "esxi01", False) == []
+    # What becomes known later adds to what is known.
+    known["detail"]["paths_degraded"] = "paths: 1 active, 1 dead"
+    run_folder.add_layers(str(run_dir), {"initiator-ds1": known})
+    action.flag_pending(str(run_dir), "esxi01", False)
+    assert flagged() == expected
+    flags = {name: "paths_degraded" in result["flags"] for name, result in run_folder.results(str(run_dir))}
+    assert flags == expected
+    assert action.flag_pending(str(run_dir), "esxi01", False) == []
 
 
 def test_points_get_their_figures_once_and_by_the_clocks_of_all(run_dir):

@@ -475,6 +475,27 @@ def test_the_adapters_own_chap_is_given_back(host, call, record):
     assert (host.state, record()) == (FRESH, None)
 
 
+def test_a_lun_with_a_path_down_is_taken_told_and_marked_until_it_is_whole(host, call, monkeypatch):
+    call()
+    whole = Host.rescan
+
+    def rescan(self, step, target) -> None:
+        whole(self, step, target)
+        for each in self.state["luns"]:
+            each.update(state="ok,degraded", ways={"active": 1, "dead": 1})
+
+    monkeypatch.setattr(Host, "rescan", rescan)
+    result = call()
+    assert result["changed"] is False
+    (layer,) = result["layers"]
+    assert layer["detail"]["paths_degraded"] == "paths: 1 active, 1 dead"
+    (warning,) = result["warnings"]
+    assert f"LUN 3 of {IQN}" in warning and "1 dead" in warning
+    monkeypatch.setattr(Host, "rescan", whole)
+    result = call()
+    assert (result["warnings"], "paths_degraded" in result["layers"][0]["detail"]) == ([], False)
+
+
 def test_a_serial_that_the_host_writes_in_another_way_is_told(host, call):
     layers = {
         "target-l3": {
