@@ -95,7 +95,7 @@ class Lab:
             output.seek(0)
             text = output.read().decode(errors="replace")
         (self.folder / "plays").mkdir(exist_ok=True)
-        (self.folder / "plays" / f"{time.time_ns()}-{books[0]}.json").write_text(text, encoding="utf-8")
+        (self.folder / "plays" / f"{time.time_ns()}-{Path(books[0]).name}.json").write_text(text, encoding="utf-8")
         changed, failures = told(text)
         return Played(returned, round(ended - begun, 1), changed, failures, self._moments())
 

@@ -303,7 +303,7 @@ class ActionModule(CollectionAction):
             self.run_dir,
             self._module,
             self._keep_request,
-            lambda text: self._low_level_execute_command(text, sudoable=True),
+            self.on_host,
             take,
             lambda state: lines.show(state, time.monotonic()),
         )

@@ -53,7 +53,7 @@ class ActionModule(CollectionAction):
             run_dir,
             lambda arguments: self._module({**arguments, "run_id": run_id}, params),
             lambda: None,
-            lambda text: self._low_level_execute_command(text, sudoable=True),
+            self.on_host,
             take,
             lambda _state: None,
         )

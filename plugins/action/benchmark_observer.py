@@ -142,11 +142,11 @@ class ActionModule(CollectionAction):
             observer.clock_offset(exchanges)[1] > ENOUGH_S and len(exchanges) < MOST_EXCHANGES
         ):
             sent = time.time()
-            done = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            done = self.on_host("date +%s.%N", become=False)
             received = time.time()
             try:
-                exchanges.append((sent, float(done["stdout"].strip().splitlines()[-1]), received))
-            except (ValueError, IndexError):
+                exchanges.append((sent, float(done["stdout"]), received))
+            except ValueError:
                 raise Failure(
                     "clock_unreadable",
                     f"{host} does not tell its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",

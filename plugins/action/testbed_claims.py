@@ -64,8 +64,8 @@ class ActionModule(CollectionAction):
     def _untouched(self, claims: dict) -> bool:
         """Whether each record is to the byte what it was. A checksum is there at once, where Python takes seconds to begin on an emulated machine."""
         names = {f"{RUN_DIR}/{self.testbed_id}/{area}.json": claim["sha256"] for area, claim in claims["areas"].items()}
-        done = self._low_level_execute_command(f"sha256sum -- {' '.join(map(shlex.quote, names))}", sudoable=True)
-        lines = [line.split("  ", 1) for line in str(done.get("stdout", "")).splitlines()]
+        done = self.on_host(f"sha256sum -- {' '.join(map(shlex.quote, names))}")
+        lines = [line.split("  ", 1) for line in done["stdout"].splitlines()]
         return {line[1].strip(): line[0] for line in lines if len(line) == 2} == names
 
     def _note(self, claims: dict) -> dict:

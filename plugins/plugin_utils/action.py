@@ -1,18 +1,21 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all actions share: arguments that are checked before anything happens, and failures that become results."""
+"""What all actions share: arguments that are checked before anything happens, commands on the host, and failures that become results."""
 
 from __future__ import annotations
 
 import copy
+import secrets
 from typing import Any, ClassVar
 
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.failure import Failure
+from ..module_utils.core.marks import begun, between, marked
 
 
 class CollectionAction(ActionBase):
@@ -63,6 +66,26 @@ class CollectionAction(ActionBase):
         parameters: dict[str, Any] = checked.validated_parameters
         return parameters
 
+    def on_host(self, command: str, become: bool = True) -> dict[str, Any]:
+        """{rc, stdout, stderr} of a shell command on the host, without what sudo, a banner or the user's shell print on the way.
+
+        Failure 'command_refused' where the host does not run it, as for a user who lost his rights; AnsibleConnectionFailure where its answer did not arrive.
+        """
+        token = secrets.token_hex(8)
+        try:
+            done = self._low_level_execute_command(marked(command, token), sudoable=become)
+        except AnsibleConnectionFailure:
+            raise
+        except AnsibleError as error:
+            raise refused(self.task_vars["inventory_hostname"], str(error)) from error
+        answer = between(done["stdout"], token)
+        if answer is None and not begun(done["stdout"], token) and done["rc"]:
+            words = f"exit {done['rc']}: {done['stderr']} {done['stdout']}"
+            raise refused(self.task_vars["inventory_hostname"], words)
+        if answer is None:
+            raise AnsibleConnectionFailure("the end of its answer is missing")
+        return dict(zip(("rc", "stdout", "stderr"), answer))
+
 
 class AroundModule(CollectionAction):
     """The same of an action that does its part around the module of its own name, whose arguments SPEC has.
@@ -73,6 +96,16 @@ class AroundModule(CollectionAction):
     def parameters(self) -> dict[str, Any]:
         given = self.arguments()
         return {name: value for name, value in self.checked(optional(self.SPEC)).items() if name in given}
+
+
+def refused(host: str, words: str) -> Failure:
+    printable = "".join(letter if letter.isprintable() else " " for letter in words)
+    return Failure(
+        "command_refused",
+        f"{host} does not run commands for the playbook's user ({' '.join(printable.split())[-300:]}).",
+        f"Correct ansible_become, ansible_become_method or the password; ansible {host} -m ansible.builtin.command -a id --become tries them.",
+        host=host,
+    )
 
 
 def optional(spec: dict[str, Any]) -> dict[str, Any]:

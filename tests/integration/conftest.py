@@ -22,6 +22,7 @@ MACHINE_WIDE = {
     "test_lost_write",
     "test_many_hosts",
     "test_observer_of_a_device",
+    "test_ordinary_rights",
     "test_page_cache_dropped",
     "test_ramdisk_on_tmpfs",
     "test_results_schema_measured",

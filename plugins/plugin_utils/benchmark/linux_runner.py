@@ -40,8 +40,8 @@ class LinuxRun:
     """One run on one host.
 
     module(arguments): what benchmark_run answers, Failures raised. agreed(): called once the host has agreed to measure.
-    command(text): {rc, stdout, stderr} of a shell command on the host. take(archive, plan): keep the points of a packed part of the run; plan is the
-    host's own when another call had begun it, else None. tell(state): called at each look.
+    command(text): {rc, stdout, stderr} of a shell command on the host, and nothing that others print there. take(archive, plan): keep the points of a
+    packed part of the run; plan is the host's own when another call had begun it, else None. tell(state): called at each look.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class LinuxRun:
         """{state, done: numbers of the finished points that lie there}, from the very start of the host on which the run was begun."""
         folder = shlex.quote(self.folder)
         listing = self._answer_to(f"cat {BOOT_ID}; cat {folder}/state.json; echo; ls {folder}/done")
-        boot_id, _newline, rest = listing["stdout"].replace("\r", "").partition("\n")
+        boot_id, _newline, rest = listing["stdout"].partition("\n")
         if boot_id.strip() != self.boot_id:
             raise Failure(
                 "run_lost",
@@ -198,6 +198,11 @@ class LinuxRun:
         while True:
             try:
                 return self.command(command)
+            except Failure as failure:
+                # The user's rights are gone; what the host still has can be taken once they are back.
+                what = f"{failure.what.rstrip('.')}; {self._kept()}."
+                details = {"state_dir": self.folder, "taken": self.taken}
+                raise Failure("command_refused", what, failure.remedy, **{**failure.details, **details}) from failure
             except AnsibleConnectionFailure as error:
                 if time.monotonic() > deadline:
                     raise Failure(

@@ -153,6 +153,25 @@ def test_a_connection_that_comes_back_loses_nothing(tmp_path):
     assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
 
 
+def test_a_user_who_loses_his_rights_meanwhile_loses_no_point(tmp_path):
+    host = Host(tmp_path)
+
+    def refused():
+        raise Failure("command_refused", "target01 refuses.", "Ask for the right.", host="target01")
+
+    host.at = {4: refused}
+    with pytest.raises(Failure) as caught:
+        follow(host, tmp_path)
+    assert [number for number, _plan in host.on_disk] == [1, 2, 3]
+    assert (caught.value.code, caught.value.details["taken"]) == ("command_refused", 3)
+    assert "target01 refuses; the 3 points that were finished and fetched are kept in" in str(caught.value)
+    assert str(caught.value).endswith("Ask for the right.") and host.run.exists()
+    # Once the user has his rights again, the same task goes on with it.
+    host.at, host.joined, host.agreed = {}, True, False
+    assert follow(host, tmp_path) is True
+    assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
+
+
 def test_a_supervisor_that_lives_and_says_nothing_is_not_waited_for_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(linux_runner, "SILENCE_S", 0.02)
     monkeypatch.setattr(linux_runner, "SILENT_PATIENCE_S", 0.3)
