@@ -42,7 +42,7 @@ def collect(path: str, run_dir: str) -> tuple:
             with open(full, "rb") as handle:
                 entries += importer.read(name, handle.read())
         except Failure as failure:
-            unread.append({"file": name, "reason": failure.what})
+            unread.append({"file": name, "reason": str(failure)})
         except OSError as error:
             unread.append({"file": name, "reason": f"It cannot be read: {error.strerror}."})
     return entries, unread, seen

@@ -5,23 +5,10 @@
 
 from __future__ import annotations
 
-from ansible.errors import AnsibleFilterError
-
-from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.engines import fio
-
-
-def fio_results(text) -> list:
-    try:
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "surrogateescape")
-        if not isinstance(text, str):
-            raise bad_value("the input of fio_results", type(text).__name__, "Give it the text of fio's output.")
-        return fio.results(text)
-    except Failure as failure:
-        raise AnsibleFilterError(str(failure)) from failure
+from ..plugin_utils.store.text_filter import text_filter
 
 
 class FilterModule:
     def filters(self):
-        return {"fio_results": fio_results}
+        return {"fio_results": text_filter(fio.results, "fio_results", "fio's output")}

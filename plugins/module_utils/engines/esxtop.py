@@ -19,6 +19,8 @@ from typing import Any, Optional
 from ..core.failure import Failure, bad_value
 
 _COLUMN = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+?)(?:\((?P<instance>.*)\))?\\(?P<counter>[^\\]+)")
+# Minutes to add for UTC, as Windows counts them.
+_ZONE = re.compile(r"\(PDH-CSV 4\.0\) \([^()]*\)\((-?\d{1,4})\)")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 _MS, _MIB = 1_000_000, 1 << 20
@@ -71,12 +73,14 @@ def read(lines: str | Iterable[str], started_utc: str | None = None, finished_ut
     since, until = (_given_time("started_utc", started_utc), _given_time("finished_utc", finished_utc))
     lines = iter(lines.splitlines() if isinstance(lines, str) else lines)
     names = _cells(next(lines, "")) or [""]
-    if not names[0].startswith("(PDH-CSV 4.0)"):
+    zone = _ZONE.fullmatch(names[0].strip())
+    if not zone:
         raise Failure(
             "no_result",
-            "This is no batch output of esxtop: it does not start with (PDH-CSV 4.0).",
+            "This is not batch output of esxtop: it does not start with (PDH-CSV 4.0) and the zone of its times, such as (UTC)(0).",
             "Run esxtop -b and keep its whole output.",
         )
+    behind_utc = datetime.timedelta(minutes=int(zone[1]))
     means, truncated = _Means(names), False
     previous: datetime.datetime | None = None
     began: datetime.datetime | None = None
@@ -85,7 +89,7 @@ def read(lines: str | Iterable[str], started_utc: str | None = None, finished_ut
         if row is None:
             truncated = True
             break
-        at = _time(row[0], number)
+        at = _time(row[0], number) + behind_utc
         if previous is not None and at <= previous:
             raise _unreadable("its samples are not in the order of time")
         # A sample is of the time since the one before it, the first since the host was started.
@@ -207,7 +211,7 @@ def _cells(line: str) -> list[str] | None:
 
 def _time(cell: str, number: int) -> datetime.datetime:
     try:
-        return datetime.datetime.strptime(cell, "%m/%d/%Y %H:%M:%S")
+        return datetime.datetime.strptime(cell, "%m/%d/%Y %H:%M:%S.%f" if "." in cell else "%m/%d/%Y %H:%M:%S")
     except ValueError as error:
         raise _unreadable(f"line {number} begins with {cell[:30]!r}, not with a time") from error
 

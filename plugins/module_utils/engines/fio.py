@@ -9,6 +9,7 @@ documents, control characters inside strings, client/server output, and error ex
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -32,6 +33,8 @@ from .fio_job import job_file as job_file
 ALL_CLIENTS = "All clients"
 # fio computes its rates from the counts it reports; where they are this far apart the counters ran over (fio issue 672).
 RATE_TOLERANCE = 0.05
+# Lines before a document that may begin one. More of them are not a file of results.
+MOST_WRAPPERS = 64
 # Options with which fio may end a job before its runtime.
 ENDS_EARLY = {"steadystate", "ss", "latency_target"}
 
@@ -39,9 +42,15 @@ ENDS_EARLY = {"steadystate", "ss", "latency_target"}
 
 # fio writes its version first; other tools that store its output sort the keys.
 _START = re.compile(r'\{\s*"(?:fio version|client_stats|disk_util|global options|jobs|time|timestamp|timestamp_ms)"')
+# A wrapper may put keys of its own first. Documents begin a line, what is nested in them is indented.
+_MAY_START = re.compile(r'^\{\s*"', re.MULTILINE)
+_VERSION_KEY = re.compile(r'"fio version"\s*:')
 
 _ENDED = re.compile(r"^fio: terminating on signal (\d+)", re.MULTILINE)
 _TERSE = re.compile(r"^\d;(?:[^;\n]*;){20}", re.MULTILINE)
+_HUMAN = re.compile(r"^\S[^\n]{0,200}: (?:\(groupid=\d+, jobs=\d+\): err=|\(g=\d+\): rw=)", re.MULTILINE)
+_REFUSED = re.compile(r"^<([^<>\s]{1,255})> (?:fio: )?error: ([^\n]{1,400})", re.MULTILINE)
+_SERVER_STARTED = re.compile(r"^<[^<>\s]{1,255}> Starting \d+ (?:process|thread)", re.MULTILINE)
 _BROKE_OFF = re.compile(r"^(?:client: host=(\S+) disconnected|fio: client (\S+) timed out)", re.MULTILINE)
 _NOT_CONNECTED = re.compile(r"^fio: failed to connect to (\S+?):(\d+)$", re.MULTILINE)
 # What C prints for a number that is none; JSON has no word for it.
@@ -80,16 +89,20 @@ def parse(text: str) -> tuple[list[dict[str, Any]], str]:
     decoder = json.JSONDecoder(strict=False, object_pairs_hook=mapping)
     while True:
         match = _START.search(text, position)
-        if not match:
-            break
-        between.append(text[position : match.start()])
-        document, position = _document(decoder, text, match.start(), bool(documents))
+        start = _own_keys_first(decoder, text, position, match.start() if match else len(text))
+        repeated.clear()
+        if start is None:
+            if not match:
+                break
+            start = match.start()
+        between.append(text[position:start])
+        document, position = _document(decoder, text, start, bool(documents))
         if "fio version" in document:
             where = _repeated(document, repeated) if repeated else None
             if where:
                 raise Failure(
                     "fio_output_unreadable",
-                    f"The fio output gives {where} twice in the document that begins in line {_line(text, match.start())}.",
+                    f"The fio output gives {where} twice in the document that begins in line {_line(text, start)}.",
                     "Measure again; the file was put together from several or is damaged.",
                     key=where,
                 )
@@ -99,9 +112,23 @@ def parse(text: str) -> tuple[list[dict[str, Any]], str]:
         raise Failure(
             "no_result",
             f"fio left no result: {_first_line(text)}",
-            "Look at what fio says; its output must be of --output-format=json or json+.",
+            "Look at what fio says, and run it with --output-format=json+ (or json).",
         )
     return documents, "\n".join([*between, text[position:]])
+
+
+def _own_keys_first(decoder: json.JSONDecoder, text: str, position: int, limit: int) -> int | None:
+    """Where before limit a document of fio begins with other keys than fio's own; None where none does."""
+    for match in itertools.islice(_MAY_START.finditer(text, position, limit), MOST_WRAPPERS):
+        if not _VERSION_KEY.search(text, match.start()):
+            return None
+        try:
+            document, _end = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            continue
+        if "fio version" in document:
+            return match.start()
+    return None
 
 
 def _first_repeated(keys: Iterable[str]) -> str | None:
@@ -162,6 +189,8 @@ def _repeated(document: dict[str, Any], repeated: dict[int, tuple[str, dict[str,
 def _first_line(text: str) -> str:
     if _TERSE.search(text):
         return "this is terse output, which has no distribution."
+    if _HUMAN.search(text):
+        return "this is the output for people, which has no distribution."
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"it says {lines[0][:200]!r}." if lines else "its output is empty."
 
@@ -217,7 +246,10 @@ def results(text: str) -> list[Any]:
     if ended:
         for result in runs[-1]:
             _fail(result, "engine_exit", f"fio was ended by signal {ended.group(1)}.")
-    return [result for row in runs for result in row] + _lost(messages, last[-1])
+    everything = [result for row in runs for result in row]
+    return everything + _lost(
+        messages, last[-1], len({(row.get("host"), row.get("port"), row["run"]) for row in everything})
+    )
 
 
 def _when(document: dict[str, Any]) -> dict[str, Any]:
@@ -233,15 +265,34 @@ def _fail(result: dict[str, Any], code: str, message: str) -> None:
     result["status"] = "failed"
 
 
-def _lost(messages: str, document: dict[str, Any]) -> list[Any]:
-    """A failed result for every server that fio names as lost. It does so in plain words only, and still exits 0 when one never answered."""
+def _lost(messages: str, document: dict[str, Any], answered: int) -> list[Any]:
+    """A failed result for every server that left no record, named as fio names it. fio says so in plain words only, and still exits 0.
+
+    answered: how many servers left one. What a server prints stands behind its own name for itself, which need not be the client's name for it.
+    """
     engine = {"name": "fio", "version": ".".join(map(str, version(document)))}
-    return [
+    lost = [
         _lost_client(host, "fio could not connect to it.", engine, int(port))
         for host, port in _NOT_CONNECTED.findall(messages)
-    ] + [
+    ]
+    broken = [
         _lost_client(closed or silent, "The connection to it broke off.", engine)
         for closed, silent in _BROKE_OFF.findall(messages)
+    ]
+    refused = [
+        _lost_client(server, f"It refused the job: {words.strip()}.", engine)
+        for server, words in _REFUSED.findall(messages)
+    ]
+    started = len(_SERVER_STARTED.findall(messages))
+    missing = started - answered - len(broken)
+    return [
+        *lost,
+        *broken,
+        *refused,
+        *(
+            _lost_client("unknown", f"{started} servers started, but one left no result.", engine)
+            for _server in range(missing)
+        ),
     ]
 
 
@@ -429,9 +480,11 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
         {"user_percent": _number(record, "usr_cpu"), "system_percent": _number(record, "sys_cpu")}
     )
     result["errors"] = _errors(record)
-    known = fio_options.workload(options) or {}
+    known, why = _workload(record, options, release)
     if known:
         result["workload"] = known
+    else:
+        result["workload_unknown"] = why
     result["flags"] = _flags(record, options)
     if result["engine"].get("latency") == "completion":
         result["flags"].append("completion_percentiles")
@@ -443,11 +496,71 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     result["failures"] = schema.failures(result, 0, expected, known.get("runtime_s") if by_time else None)
     if not parts and not expected:
         result["failures"].append({"code": "no_io", "message": "No I/O was done."})
+    result["failures"] += _contradictions(result, known, options)
+    # Of several sections fio then gives one record, with the options of the last.
+    if _set(options, "group_reporting"):
+        result["grouped"] = True
     disagreement = _rates_disagree(record)
     if disagreement:
         _fail(result, "rates_disagree", disagreement)
     result["status"] = "failed" if result["failures"] else "measured"
     return schema.without_none(result)
+
+
+def _workload(
+    record: dict[str, Any], options: dict[str, Any], release: tuple[Any, ...]
+) -> tuple[dict[str, Any], str | None]:
+    """(the workload that the options describe, {} where they do not; then why not)."""
+    if not options and release < (2, 3):
+        return {}, f"fio {'.'.join(map(str, release))} wrote no options of the job, which fio does from 2.3 on"
+    known, why = fio_options.reading(options)
+    if known is None:
+        return {}, why
+    levels = record.get("iodepth_level")
+    if "ioengine" not in options and isinstance(levels, dict) and (_number(levels, "1") or 0) >= 100:
+        # fio's default engine on Linux waits for each I/O, whatever iodepth asks for.
+        known["queue_depth"] = 1
+    return known, None
+
+
+def _contradictions(result: dict[str, Any], known: dict[str, Any], options: dict[str, Any]) -> list[dict[str, str]]:
+    """Failures [{code, message}] for what was done and the options rule out; the usual cause is a record of several sections."""
+    if not known:
+        return []
+    expected, wrong = directions(known), []
+    for name in schema.DIRECTIONS:
+        ios = result.get(name, {}).get("ios", 0)
+        if ios and name not in expected:
+            wrong.append(f"{ios:g} {name} I/Os were done, but the options ask for {expected[0]} I/O only")
+        most = _most_ios(result, known, options)
+        if ios and most is not None and ios > most:
+            wrong.append(f"{ios:g} {name} I/Os were done, but the options allow {most:g} in that time")
+    return [
+        {
+            "code": "options_contradicted",
+            "message": f"{text}: with group_reporting fio puts several sections into one record and gives the options of the last; "
+            "measure without it, or one section at a time.",
+        }
+        for text in wrong
+    ]
+
+
+def _most_ios(result: dict[str, Any], known: dict[str, Any], options: dict[str, Any]) -> float | None:
+    """How many I/Os of a direction the options allow in the time that was measured; None where they set no plain limit.
+
+    What a rate falls behind by in the ramp is made up for later; Poisson arrivals have no limit.
+    """
+    seconds, workers = result.get("runtime_s", 0) + known["ramp_s"], known["workers"]
+    limits = []
+    if (
+        str(options.get("rate_iops", "")).isdecimal()
+        and int(options["rate_iops"])
+        and options.get("rate_process", "linear") == "linear"
+    ):
+        limits.append(int(options["rate_iops"]) * workers * seconds)
+    if known.get("think_time_us"):
+        limits.append((seconds / (known["think_time_us"] / 1e6) + 1) * known["burst"] * workers)
+    return min(limits) * (1 + RATE_TOLERANCE) + known["queue_depth"] * workers if limits else None
 
 
 def _contents(options: dict[str, Any]) -> str | None:

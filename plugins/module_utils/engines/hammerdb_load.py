@@ -94,5 +94,5 @@ def measured(raw: dict[str, Any]) -> dict[str, Any]:
         # A rate that is rounded down, of the measured time alone.
         orders_kept(raw, run["nopm"] * raw["runtime_s"] // MINUTE_S, result, failures)
     if not failures:
-        result.update(tpm=float(run["tpm"]), nopm=float(run["nopm"]))
+        result.update({name: float(run[name]) for name in ("tpm", "nopm") if name in run})
     return result

@@ -128,7 +128,8 @@ def format_size(size_bytes: int) -> str:
 
 def workload_id(workload: dict[str, Any]) -> str:
     """Short, deterministic, fit for a file name: '4k-r70-rnd100-qd8-w1'. How long it runs is not part of it."""
-    full = normalise(workload)
+    # Other people's results may have run for a fraction of a second.
+    full = normalise({key: value for key, value in workload.items() if key not in ("ramp_s", "runtime_s")})
     if "block_size_bytes" in full:
         size = format_size(full["block_size_bytes"])
     else:

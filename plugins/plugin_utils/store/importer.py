@@ -57,6 +57,9 @@ _READERS = (
     ),
 )
 _HEAD_CHARS = 64 << 10
+_GROUPED = (
+    " Several sections that group_reporting put into one record look like this, too: fio gives the options of the last."
+)
 # What a reader's result may hand on to a stored one; the rest is how it was read.
 _KEPT = (
     "engine",
@@ -84,6 +87,9 @@ def decode(content: bytes) -> str:
     for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if content.startswith(mark):
             return content.decode(encoding, "replace")
+    # The same without a mark: text begins with a character that has one byte.
+    if 0 in content[:2] and len(content) > 1 and content[0] != content[1]:
+        return content.decode("utf-16-be" if content[0] == 0 else "utf-16-le", "replace")
     return content.decode("utf-8-sig", "surrogateescape")
 
 
@@ -510,6 +516,8 @@ def _point(
             **bounds([point[direction] for direction in schema.DIRECTIONS if direction in point], point["total"]),
         }
     checks, wrong = physics.judged(point["workload"], entry.get("clients") or [parsed])
+    if parsed.get("grouped"):
+        wrong = [{**failure, "message": failure["message"] + _GROUPED} for failure in wrong]
     if checks:
         point["checks"] = checks
     if wrong:

@@ -21,6 +21,9 @@ def text_filter(read: Callable[..., Any], name: str, what: str) -> Callable[...,
         try:
             if isinstance(text, bytes):
                 text = decode(text)
+            elif isinstance(text, str) and "\0" in text[:8]:
+                # A lookup read a file of Windows' shells, which is UTF-16, byte by byte.
+                text = decode(text.encode("utf-8", "surrogateescape"))
             if not isinstance(text, str):
                 # Not Ansible's own kind of it.
                 kind = next(kind for kind in type(text).__mro__ if kind.__module__ == "builtins")

@@ -10,7 +10,7 @@ import json
 import places
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.storlab.testbed.plugins.filter.fio_results import fio_results
+from ansible_collections.storlab.testbed.plugins.filter.fio_results import FilterModule
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
 from ansible_collections.storlab.testbed.plugins.module_utils.result import histogram, result
@@ -292,6 +292,7 @@ def test_nan_is_not_measured():
 
 
 def test_filter_gives_results_or_one_sentence():
+    fio_results = FilterModule().filters()["fio_results"]
     assert [one["job_name"] for one in fio_results(text("mixed_group.json").encode())] == ["mixed"]
     with pytest.raises(AnsibleFilterError, match="terse"):
         fio_results(text("terse.txt"))

@@ -848,6 +848,63 @@ def test_hammerdb_without_result_is_a_failure():
     assert nothing[0]["failures"][0]["code"] == "no_transactions"
 
 
+STEPS = """HammerDB CLI v4.12
+Vuser 1:RUNNING
+Vuser 1:Beginning rampup time of 3 minutes
+Starting 1 replica HammerDB instance
+Vuser 1:RUNNING
+Vuser 1:Beginning rampup time of 0 minutes
+Vuser 1:Timing test period of 2 in minutes
+Vuser 1:TEST RESULT : System achieved 11000 NOPM from 29000 MariaDB TPM
+Vuser 1:Timing test period of 6 in minutes
+Vuser 1:TEST RESULT : System achieved 23000 NOPM from 51000 MariaDB TPM
+"""
+
+
+def test_hammerdb_monitors_that_ran_together_are_two_runs_without_settings():
+    runs = hammerdb.results(STEPS)
+    assert [(run["nopm"], run["tpm"], run["status"]) for run in runs] == [
+        (11000, 29000, "measured"),
+        (23000, 51000, "measured"),
+    ]
+    # Whose ramp and whose time a line gives, nobody can say.
+    assert not [run for run in runs if {"ramp_s", "runtime_s", "virtual_users"} & set(run)]
+    broken = hammerdb.results(STEPS + "Vuser 2:FINISHED FAILED\n")
+    assert [run["status"] for run in broken] == ["failed", "failed"]
+
+
+def test_hammerdb_tpm_of_zero_beside_new_orders_is_unknown():
+    (job,) = hammerdb.results('["1", "TEST RESULT : System achieved 0 Oracle TPM at 26111 NOPM"]')
+    assert (job["nopm"], job["status"], job["failures"], "tpm" in job) == (26111, "measured", [], False)
+
+
+SUMMARY = {
+    "schema": "hammerdb-job-report-v1",
+    "job": {"hdb_version": "v5.1", "database": "MariaDB", "benchmark": "TPROC-C"},
+    "benchmark_config": {"warehouses": 80, "virtual_users": 12, "rampup_minutes": 3, "duration_minutes": 7},
+    "result": {"type": "tproc_c_result", "active_virtual_users": 12, "nopm": 44001, "tpm": 99002},
+}
+
+
+def test_hammerdb_summary_of_a_job_is_read():
+    (run,) = hammerdb.results("Job summary:\n" + json.dumps(SUMMARY, indent=1) + "\n")
+    assert run == {
+        "engine": {"name": "hammerdb", "version": "5.1"},
+        "status": "measured",
+        "failures": [],
+        "nopm": 44001,
+        "tpm": 99002,
+        "database": "MariaDB",
+        "virtual_users": 12,
+        "ramp_s": 180,
+        "runtime_s": 420,
+    }
+    (empty,) = hammerdb.results(json.dumps({**SUMMARY, "result": {}}))
+    assert (empty["status"], empty["failures"][0]["code"]) == ("failed", "no_result")
+    with pytest.raises(Failure, match="summaryjson"):
+        hammerdb.results(json.dumps(SUMMARY)[:-20])
+
+
 # ---------------------------------------------------------------- filters and damage
 
 

@@ -45,6 +45,35 @@ def written(columns: dict, times=("02/03/2026 04:05:00", "02/03/2026 04:05:05", 
     return out.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("zone", "times", "began", "ended"),
+    [
+        ("(UTC)(0)", None, "2026-02-03T04:05:00Z", "2026-02-03T04:05:10Z"),
+        ("(EST)(300)", None, "2026-02-03T09:05:00Z", "2026-02-03T09:05:10Z"),
+        # As relog writes it, with milliseconds; the day before in UTC.
+        (
+            "(W. Europe Standard Time)(-60)",
+            ("03/01/2026 00:10:00.250", "03/01/2026 00:10:04.250", "03/01/2026 00:10:12.250"),
+            "2026-02-28T23:10:00Z",
+            "2026-02-28T23:10:12Z",
+        ),
+    ],
+)
+def test_times_are_utc_whatever_zone_the_file_has(zone, times, began, ended):
+    text = (written(COLUMNS, times) if times else written(COLUMNS)).replace("(UTC)(0)", zone, 1)
+    found = esxtop.read(text)
+    assert (found["started_utc"], found["finished_utc"]) == (began, ended)
+    # A time window is in UTC, too: the second sample alone.
+    middle = "2026-02-28T23:10:04Z" if times else began[:-3] + "05Z"
+    assert esxtop.read(text, started_utc=middle)["samples"] == 1
+
+
+def test_a_file_that_does_not_say_its_zone_is_refused():
+    with pytest.raises(Failure) as caught:
+        esxtop.read(written(COLUMNS).replace(" (UTC)(0)", "", 1))
+    assert caught.value.code == "no_result"
+
+
 def test_rates_are_means_of_samples_and_latencies_of_commands_without_the_first_sample():
     found = esxtop.read(written(COLUMNS))
     assert {
