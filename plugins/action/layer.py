@@ -51,6 +51,21 @@ def write_layer(state_dir: str, layer: dict) -> None:
     write_json(os.path.join(folder, f"{layer['name']}.json"), kept, mode=0o600, indent=1)
 
 
+def unbuilt(described: list[str], published: dict) -> list[str]:
+    """The described layers that were never published; Failure 'nothing_built' where that is all of them."""
+    missing = [name for name in described if name not in published]
+    if described and missing == described:
+        raise Failure(
+            "nothing_built",
+            f"Nothing that is described is built, neither {' nor '.join(missing)}."
+            if len(missing) > 1
+            else f"{missing[0]} is described and not built.",
+            "Build the testbed first, with the playbook storlab.testbed.build.",
+            layers=missing,
+        )
+    return missing
+
+
 def checksum(layer: dict) -> str:
     """Of what a file of a layer says, however it is laid out."""
     known = {key: value for key, value in layer.items() if key != CHECKSUM}
@@ -64,6 +79,7 @@ class ActionModule(CollectionAction):
         "names": {"type": "list", "elements": "str", "default": []},
         "suffix": {"type": "str", "default": ""},
         "state_dir": {"type": "path"},
+        "described": {"type": "list", "elements": "str", "default": []},
     }
 
     def perform(self, params: dict) -> dict:
@@ -90,8 +106,15 @@ class ActionModule(CollectionAction):
                 path = os.path.join(state_dir, "layers", f"{name}.json")
                 if os.path.exists(path):
                     os.unlink(path)
+        missing = unbuilt(params["described"], after)
+        warning = f"These layers are described and not built, so they are not measured: {', '.join(missing)}."
         # Publishing describes the testbed, it does not change it: never "changed".
-        return {"changed": False, "ansible_facts": {"storlab_layers": after}}
+        return {
+            "changed": False,
+            "ansible_facts": {"storlab_layers": after},
+            "unbuilt": missing,
+            **({"warnings": [warning]} if missing else {}),
+        }
 
     def _trusted(self, state_dir: str | None, params: dict) -> tuple:
         """Names of layers whose files need not be what was published: what is published now, and all of them when layers are only removed."""

@@ -38,6 +38,13 @@ options:
     description: Appended to the names, where several hosts have a layer of one name, as when ESXi hosts share a LUN.
     type: str
     default: ""
+  described:
+    description:
+      - Names of layers that should have been published. Those that were not are named in a warning and in RV(unbuilt); when it is all of them, the task fails
+        with C(nothing_built).
+    type: list
+    elements: str
+    default: []
   state_dir:
     description: Folder on the controller that keeps the testbed's state. Without it layers live only as long as the playbook.
     type: path
@@ -77,6 +84,12 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+unbuilt:
+  description: Names of O(described) that were not published.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 ansible_facts:
   description: Facts of the current host.
   returned: always

@@ -311,6 +311,30 @@ def test_what_changes_a_testbed_locks_it_and_what_reads_does_not(path):
         assert [entry["ansible.builtin.import_playbook"] for entry in entries[:2]] == ["check.yml", "lock.yml"]
 
 
+def test_a_benchmark_before_the_build_fails_naming_what_is_described(lab, tmp_path):
+    name = f"unbuilt-{os.getpid()}"
+
+    def rename(content):
+        content["all"]["vars"].update(testbed_id=name, testbed_results_dir=str(tmp_path / "results"))
+
+    try:
+        rc, document, _error = show_testbed.run(lab(rename), playbook="benchmark.yml")
+    finally:
+        Path(testbed_lock.host_path(name)).unlink(missing_ok=True)
+    failed = [
+        result
+        for play in document["plays"]
+        for task in play["tasks"]
+        for result in task["hosts"].values()
+        if result.get("failed")
+    ]
+    assert rc == 2 and {result["failure"]["code"] for result in failed} == {"nothing_built"}
+    expected = [f"{kind}-{disk}" for kind in ("backing", "target", "initiator") for disk in ("one", "two")]
+    assert sorted(failed[0]["failure"]["details"]["layers"]) == sorted(expected)
+    # No point, and no run that a report could be made of.
+    assert not list((tmp_path / "results").rglob("points"))
+
+
 @pytest.mark.parametrize("where", ["controller", "host"])
 def test_nothing_is_changed_while_somebody_else_changes_the_testbed(lab, tmp_path, where):
     name = f"books-{os.getpid()}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import actions
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import layer as action
 from unchanged import refused
@@ -58,3 +59,36 @@ def test_what_is_published_anew_may_have_been_changed(path, tmp_path):
 def test_files_of_earlier_versions_are_read(path, tmp_path):
     path.write_text(json.dumps(LAYER), encoding="utf-8")
     assert action.read_layers(str(tmp_path))["backing-bench"]["path"] == "/dev/ram0"
+
+
+@pytest.mark.parametrize(
+    ("described", "missing"),
+    [
+        ([], []),
+        (["backing-bench"], []),
+        (["backing-bench", "target-bench", "backing-ds1"], ["target-bench", "backing-ds1"]),
+    ],
+)
+def test_what_is_described_and_not_built_is_named(path, tmp_path, described, missing):
+    task = {"state": "gathered", "state_dir": str(tmp_path), "described": described}
+    result = actions.answer(actions.make(action, task), {}, tmp_path)
+    assert result["unbuilt"] == missing and list(result["ansible_facts"]["storlab_layers"]) == ["backing-bench"]
+    assert result.get("warnings", []) == (
+        [f"These layers are described and not built, so they are not measured: {', '.join(missing)}."]
+        if missing
+        else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("described", "sentence"),
+    [
+        (["target-ds2"], "target-ds2 is described and not built."),
+        (["target-ds2", "guest-g3"], "Nothing that is described is built, neither target-ds2 nor guest-g3."),
+    ],
+)
+def test_nothing_of_the_description_is_a_failure(path, tmp_path, described, sentence):
+    task = {"state": "gathered", "state_dir": str(tmp_path), "described": described}
+    result = actions.answer(actions.make(action, task), {}, tmp_path)
+    assert result["failed"] and result["failure"]["code"] == "nothing_built"
+    assert result["msg"] == f"{sentence} Build the testbed first, with the playbook storlab.testbed.build."
