@@ -209,7 +209,8 @@ def wrong_in(command: str) -> list:
     if words[0] in ("ansible-doc", "ansible"):
         names = re.findall(r"storlab\.testbed\.(\w+)", command)
         found += [name for name in names if not (ROOT / "plugins" / "modules" / f"{name}.py").exists()]
-    found += [path for path in re.findall(r"(playbooks/\S+\.yml)", command) if not (ROOT / path).exists()]
+    # There is one spelling, which works in the clone and wherever the collection is installed.
+    found += re.findall(r"(?:playbooks/)?\S+\.yml", command.split(" -e ")[0]) if words[0] == "ansible-playbook" else []
     for name in re.findall(r"-e '?\{?\"?(\w+)", command):
         if name not in description.WORDS and not re.search(rf"\b{name}\b", TAKEN):
             found.append(name)
@@ -227,6 +228,50 @@ def test_commands_call_what_exists():
     assert {command: wrong for command, wrong in shown.items() if wrong} == {}
 
 
+def test_the_page_on_measuring_has_the_defaults_of_the_role():
+    rows = re.findall(r"^\| `(benchmark_\w+)` \|[^|]*\| ([^|]*) \|$", TEXTS["docs/benchmark.md"], re.MULTILINE)
+    plain = {name: text for name, text in rows if re.fullmatch(r"\d+|true|false|required", text)}
+    assert {"benchmark_repetitions", "benchmark_series", "benchmark_steady_state"} <= set(plain)
+    defaults = {name: json.dumps(ROLES["benchmark"][name].get("default", "required")) for name in plain}
+    assert plain == defaults
+
+
+# What users read; CONTRIBUTING.md is for those who work in the clone.
+FOR_USERS = [
+    ROOT / "README.md",
+    *(
+        path
+        for folder in ("docs", "playbooks", "roles", "inventories", "plugins")
+        for path in sorted((ROOT / folder).rglob("*"))
+    ),
+]
+CALLED = re.compile(r"ansible-playbook [^\n`]*?storlab\.testbed\.([\w.]+)")
+
+
+def spelled(text: str) -> list:
+    """Playbooks that are called by a path of the clone, or that do not exist."""
+    every = {
+        ".".join(path.relative_to(ROOT / "playbooks").with_suffix("").parts)
+        for path in (ROOT / "playbooks").rglob("*.yml")
+    }
+    return re.findall(r"\bplaybooks/[\w/]+\.yml", text) + [
+        name for name in CALLED.findall(text) if name.rstrip(".") not in every
+    ]
+
+
+def test_playbooks_are_called_by_one_spelling():
+    texts = {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for path in FOR_USERS
+        if path.suffix in (".md", ".yml", ".py")
+    }
+    assert sum(len(CALLED.findall(text)) for text in texts.values()) > 60
+    assert {name: spelled(text) for name, text in texts.items() if spelled(text)} == {}
+    assert spelled("ansible-playbook playbooks/experiments/all.yml") == ["playbooks/experiments/all.yml"]
+    assert spelled("ansible-playbook -i x storlab.testbed.experiments.e9") == ["experiments.e9"]
+    assert spelled("ansible-playbook -i x storlab.testbed.experiments.all") == []
+
+
 def test_a_wrong_command_is_noticed():
     assert [
         wrong_in(command)
@@ -235,8 +280,8 @@ def test_a_wrong_command_is_noticed():
         ["biuld", "testbed_runid"],
         ["dmeo"],
     ]
-    assert wrong_in("ansible-playbook playbooks/bild.yml -e '{\"benchmark_repetition\": 3}'") == [
-        "playbooks/bild.yml",
+    assert wrong_in("ansible-playbook playbooks/build.yml -e '{\"benchmark_repetition\": 3}'") == [
+        "playbooks/build.yml",
         "benchmark_repetition",
     ]
     assert wrong_in("ansible-doc storlab.testbed.nothing") == ["nothing"]
