@@ -14,13 +14,14 @@ import yaml
 from ansible.utils.display import Display
 
 from ..module_utils.core.failure import Failure
+from ..module_utils.core.visible import visible
 from ..module_utils.engines.catalogue import ENGINES, check_host
 from ..module_utils.result import result as schema
 from ..module_utils.result import steady_state
 from ..module_utils.run import duration, preparation
 from ..module_utils.workload import profile
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.benchmark import plan, progress, search
+from ..plugin_utils.benchmark import plan, progress, search, theirs
 from ..plugin_utils.benchmark.keep import keep
 from ..plugin_utils.benchmark.linux_runner import LinuxRun
 from ..plugin_utils.benchmark.windows_runner import WindowsRun
@@ -65,6 +66,15 @@ NO_BEAT = "no beat is played on Windows hosts: what plays it needs fio's null en
 TERMINAL = bool(sys.stdout and sys.stdout.isatty())
 
 display = Display()
+
+
+def say(text: str) -> None:
+    """To the terminal, which obeys nothing that a host may have put in it."""
+    display.display(visible(text))
+
+
+def warn(text: str) -> None:
+    display.warning(visible(text))
 
 
 class ActionModule(CollectionAction):
@@ -209,21 +219,21 @@ class ActionModule(CollectionAction):
         if self.args["progress"] == "none":
             return
         for line in progress.listed(self.host, answer["points"], self.options["repetitions"]):
-            display.display(line)
+            say(line)
         missing = [point for point in answer["points"] if point["status"] == "planned"]
-        display.display(progress.ahead(self.host, len(missing), answer["estimated_s"], None))
+        say(progress.ahead(self.host, len(missing), answer["estimated_s"], None))
         if missing and self.options["search"]:
-            display.display(progress.at_most(self.host, answer["estimated_most_s"]))
+            say(progress.at_most(self.host, answer["estimated_most_s"]))
 
     def _announce(self, points: list, expected_s: float) -> None:
         batch, forks = len(self.vars.get("ansible_play_batch", ())), self.vars.get("ansible_forks")
         if forks and batch > int(forks) and not self._task.throttle and self.host == self.vars["ansible_play_batch"][0]:
-            display.warning(
+            warn(
                 f"{batch} hosts are to measure at once, but forks is {forks}: they take turns. Raise forks, or set serial to say so."
             )
         if self.args["progress"] != "none":
             end = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time.time() + expected_s))
-            display.display(progress.ahead(self.host, len(points), expected_s, end))
+            say(progress.ahead(self.host, len(points), expected_s, end))
 
     def _answers(self, results: dict) -> list:
         answers = [
@@ -246,7 +256,7 @@ class ActionModule(CollectionAction):
             run_folder.add_answers(self.run_dir, dict(zip(names, answers)))
         if self.args["progress"] != "none":
             for answer in answers:
-                display.display(progress.answered(self.host, answer))
+                say(progress.answered(self.host, answer))
         return answers
 
     def _against_ceiling(self, results: dict) -> dict:
@@ -268,9 +278,7 @@ class ActionModule(CollectionAction):
             raise
         good = sum(result["status"] == "measured" for result in results.values())
         if self.args["progress"] != "none":
-            display.display(
-                f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s"
-            )
+            say(f"[{self.host}] {good} of {len(results)} points measured in {time.monotonic() - begun:.0f} s")
         return results
 
     def _keep_request(self) -> None:
@@ -292,11 +300,12 @@ class ActionModule(CollectionAction):
 
     def _on_linux(self, points: list, host_plan: dict, expected_s: float) -> dict:
         """All points are handed over at once, and each is taken as soon as it is finished."""
-        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
+        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), say)
         results: dict = {}
+        span = theirs.Span(self.host, theirs.first_seen_s(os.path.dirname(self.run_dir), self.args["run_id"]))
 
-        def take(archive: bytes, theirs: dict | None) -> None:
-            results.update(self._take(archive, theirs, points))
+        def take(archive: bytes, plan_there: dict | None) -> None:
+            results.update(self._take(archive, plan_there, points, span))
 
         run = LinuxRun(
             self.host,
@@ -306,6 +315,7 @@ class ActionModule(CollectionAction):
             self.on_host,
             take,
             lambda state: lines.show(state, time.monotonic()),
+            span,
         )
         while run.run(host_plan, expected_s):
             # It was begun by another call, so something else may be missing, and what failed in it is measured again as in every further call.
@@ -317,20 +327,21 @@ class ActionModule(CollectionAction):
         # The run was stopped before these.
         return {**results, **self._keep([point for point in points if point["point_id"] not in results], {}, {})}
 
-    def _take(self, archive: bytes, theirs: dict | None, points: list) -> dict:
-        """Keep what a packed part of a run has, and return the results of these points. theirs: the host's plan when another call made it.
+    def _take(self, archive: bytes, plan_there: dict | None, points: list, span: theirs.Span) -> dict:
+        """Keep what a packed part of a run has, and return the results of these points. plan_there: the host's plan when another call made it.
 
         Its points may be none of these, or others of the same name: they are kept as what they were measured as, and never written over a measured one.
         """
         layers = {layer["name"]: layer for layer in self.layers["measured"]}
-        known = {point["point_id"]: point for point in points}
-        if theirs is not None:
-            layers.update({layer["name"]: layer for layer in theirs["layers"]})
-            known = {point["point_id"]: point for point in theirs["points"]}
+        known = {point["point_id"]: (point, layers[point["layer"]]) for point in points}
+        if plan_there is not None:
+            given = [*self.layers["known"], *self.layers["measured"]]
+            known = theirs.points(self.host, plan_there, self.options, theirs.known_layers(self.run_dir, given))
+            layers = {point["layer"]: layer for point, layer in known.values()}
         files, preparations, environment, beat = unpack(archive, set(known))
-        taken = [known[name] for name in files]
-        if theirs is not None:
-            run_folder.add_layers(self.run_dir, layers)
+        span.refuse_outside(files)
+        taken = [known[name][0] for name in files]
+        if plan_there is not None:
             run_folder.stored(self.run_dir, taken)
         run_folder.write_host(self.run_dir, self.host, environment, self.options["variant"])
         run_folder.add_beat(self.run_dir, self.host, beat)
@@ -344,8 +355,8 @@ class ActionModule(CollectionAction):
 
     def _on_windows(self, points: list, host_plan: dict, _expected_s: float) -> dict:
         """One run of the engine after another, each kept before the next begins."""
-        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), display.display)
-        say = display.display if self.args["progress"] != "none" else lambda _text: None
+        lines = progress.Lines(self.host, progress.style(self.args["progress"], TERMINAL), say)
+        spoken = say if self.args["progress"] != "none" else lambda _text: None
         run = WindowsRun(
             self._execute_module,
             self._connection.reset,
@@ -353,8 +364,8 @@ class ActionModule(CollectionAction):
             self.options,
             self.args["windows"],
             lambda state: lines.show(state, time.monotonic()),
-            say,
-            display.warning,
+            spoken,
+            warn,
         )
         environment = run.begin(host_plan)
         self._keep_request()

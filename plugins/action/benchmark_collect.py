@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import Failure
 from ..plugin_utils.action import CollectionAction
+from ..plugin_utils.benchmark import theirs
 from ..plugin_utils.benchmark.keep import keep_of_others
 from ..plugin_utils.benchmark.linux_runner import LinuxRun
 from ..plugin_utils.store import run_folder
@@ -44,9 +45,10 @@ class ActionModule(CollectionAction):
         """How many points of the run are here now that were not."""
         run_folder.refuse_unfit(run_dir)
         request, names = {"engine": "fio", "testbed_id": params["testbed_id"], "run_id": run_id}, set()
+        span = theirs.Span(self.host, theirs.first_seen_s(os.path.dirname(run_dir), run_id))
 
-        def take(archive: bytes, theirs: dict | None) -> None:
-            names.update(keep_of_others(run_dir, self.host, request, archive, theirs or {}))
+        def take(archive: bytes, plan_there: dict | None) -> None:
+            names.update(keep_of_others(run_dir, self.host, request, archive, plan_there or {}, span))
 
         run = LinuxRun(
             self.host,
@@ -56,6 +58,7 @@ class ActionModule(CollectionAction):
             self.on_host,
             take,
             lambda _state: None,
+            span,
         )
         run.take_left(self._module({"action": "status", "run_id": run_id}, params)["state_dir"])
         return len(names)

@@ -98,9 +98,11 @@ class ActionModule(CollectionAction):
             collected = self._module({"action": "collect", "intervals": wanted, **clock}, args, task_vars)
             missed.update(collected["missed"])
             flags = {"flags": ["clocks_differ"]} if abs(clock["clock_offset_s"]) > observer.CLOCK_TOLERANCE_S else {}
+            # Only of what it was asked.
             fresh = {
                 name: {**observer.addition(results[name], host, {**figures, **clock}, layers), **flags}
                 for name, figures in collected["observed"].items()
+                if name in wanted
             }
             run_folder.add(run_dir, f"observer.{host}", results, fresh)
             added += fresh

@@ -16,6 +16,7 @@ from ansible.utils.display import Display
 from ..module_utils.core.failure import Failure, bad_value
 from ..module_utils.core.files import read_json, write_whole
 from ..module_utils.core.times import utc
+from ..module_utils.core.visible import visible
 from ..module_utils.esxi import counters as esxi_counters
 from ..module_utils.esxi import session
 from ..module_utils.run import observer
@@ -76,7 +77,7 @@ class ActionModule(AroundModule):
         samples = esxi_counters.merge(read_json(kept, LOST), collected["samples"])
         added = add(run_dir, host, samples, points, self._task.check_mode)
         for name, why in added.failed.items():
-            display.warning(f"{name} counts as failed: {why}")
+            display.warning(visible(f"{name} counts as failed: {why}"))
         return {
             "changed": bool(added.points or added.flagged or pending),
             "added": added.points,

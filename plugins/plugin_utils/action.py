@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.marks import begun, between, marked
+from ..module_utils.core.visible import visible
 
 
 class CollectionAction(ActionBase):
@@ -31,6 +32,9 @@ class CollectionAction(ActionBase):
         self.task_vars = task_vars or {}
         try:
             result.update(self.perform(self.parameters()))
+            # Ansible writes these to the terminal as they are.
+            if "warnings" in result:
+                result["warnings"] = [visible(str(text)) for text in result["warnings"]]
         except Failure as failure:
             result.update(failed=True, **failure.as_result())
         except OSError as error:

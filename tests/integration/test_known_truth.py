@@ -26,7 +26,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload 
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import keep
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import model
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import archive, load, run_folder
 from scripted_device import reached, scripted
 from waiting import until
 
@@ -147,7 +147,12 @@ def measured(tmp_path_factory):
                 run_dir = folder / "results" / "t" / run_id
                 run_dir.mkdir(parents=True)
                 asked = {"engine": "fio", "testbed_id": "t", "run_id": run_id}
-                keep.keep_of_others(str(run_dir), "here", asked, base64.b64decode(answer["content"]), plan)
+                points = {point["point_id"]: point for point in plan["points"]}
+                layers = {layer["name"]: layer for layer in plan["layers"]}
+                files, prepared, host, _beat = archive.unpack(base64.b64decode(answer["content"]), set(points))
+                run_folder.add_layers(str(run_dir), layers)
+                run_folder.write_host(str(run_dir), "here", host)
+                keep.keep(str(run_dir), asked, [points[name] for name in files], layers, files, prepared)
                 runs[run_id] = load.read_run(str(run_dir))
         finally:
             for base in bases.values():

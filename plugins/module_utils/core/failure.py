@@ -9,6 +9,8 @@ import re
 import signal
 from typing import Any
 
+from .visible import visible
+
 
 class Failure(Exception):
     """A failure a user can act on.
@@ -20,8 +22,8 @@ class Failure(Exception):
     """
 
     def __init__(self, code: str, what: str, remedy: str, **details: Any) -> None:
-        # What others said may end in a full stop already.
-        what, remedy = (re.sub(r"(?<![.])[.]{2}(?=\s|$)", ".", text) for text in (what, remedy))
+        # What others said may end in a full stop already, and may hold what a terminal obeys.
+        what, remedy = (visible(re.sub(r"(?<![.])[.]{2}(?=\s|$)", ".", text)) for text in (what, remedy))
         super().__init__(f"{what} {remedy}".strip())
         self.code = code
         self.what = what

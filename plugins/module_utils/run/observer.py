@@ -279,10 +279,12 @@ def addition(
     result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Any]
 ) -> dict[str, Any]:
     """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
-    its layers those that this I/O goes through are kept."""
+    its own layers those that this I/O goes through are kept: what it says of the layers of others is not."""
     cpu = figures["cpu"]
     cost = cpu_cost(cpu, figures["interval_s"], result["total"].get("iops"), cpu.get("mhz"))
-    through = [layer["name"] for layer in down(known_layers, known_layers.get(result["layer"]))]
+    through = [
+        layer["name"] for layer in down(known_layers, known_layers.get(result["layer"])) if layer["host"] == host
+    ]
     counted = figures.get("layers", {})
     kept = {"layers": {name: counted[name] for name in through if name in counted}}
     others = {key: value for key, value in figures.items() if key != "layers"}

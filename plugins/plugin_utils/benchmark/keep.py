@@ -10,7 +10,7 @@ from typing import Any
 
 from ..store import run_folder
 from ..store.archive import read_point, unpack
-from . import plan
+from . import plan, theirs
 
 
 def keep(
@@ -47,21 +47,26 @@ def _planned(point: dict[str, Any], layer: dict[str, Any], request: dict[str, An
 
 
 def keep_of_others(
-    run_dir: str, host: str, request: dict[str, Any], archive: bytes, theirs: dict[str, Any]
+    run_dir: str,
+    host: str,
+    request: dict[str, Any],
+    archive: bytes,
+    plan_there: dict[str, Any],
+    span: theirs.Span,
 ) -> list[str]:
-    """Keep a packed part of a run that another call began, as what it was measured as, and never over a measured point. theirs: the plan of that call.
+    """Keep a packed part of a run that another call began, as what it was measured as, and never over a measured point. plan_there: the plan of that call.
 
     Returns the names of the points.
     """
-    known = {point["point_id"]: point for point in theirs["points"]}
-    layers = {layer["name"]: layer for layer in theirs["layers"]}
+    known = theirs.points(host, plan_there, request, theirs.known_layers(run_dir))
     files, preparations, environment, beat = unpack(archive, set(known))
-    taken = [known[name] for name in files]
-    run_folder.add_layers(run_dir, layers)
+    span.refuse_outside(files)
+    taken = [known[name][0] for name in files]
     there = run_folder.stored(run_dir, taken)
     run_folder.write_host(
         run_dir, host, environment, next((entry["variant"] for entry in taken if entry.get("variant")), None)
     )
     run_folder.add_beat(run_dir, host, beat)
+    layers = {point["layer"]: layer for point, layer in known.values()}
     keep(run_dir, request, [point for point in taken if point["point_id"] not in there], layers, files, preparations)
     return sorted(files)

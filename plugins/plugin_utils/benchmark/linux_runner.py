@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ...module_utils.core.failure import Failure
+from . import theirs
 
 ENDED = ("finished", "stopped", "crashed")
 POLL_S = 2.0
@@ -34,6 +35,9 @@ CONNECTION_PATIENCE_S = 120.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # So many points are fetched at once.
 BATCH = 8
+# Of one file of the run, and of what the supervisor logged; a host that is asked for less may still send more.
+LARGEST_BYTES, LARGEST_LOG_BYTES = 256 << 20, 1 << 20
+NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class LinuxRun:
@@ -41,7 +45,8 @@ class LinuxRun:
 
     module(arguments): what benchmark_run answers, Failures raised. agreed(): called once the host has agreed to measure.
     command(text): {rc, stdout, stderr} of a shell command on the host, and nothing that others print there. take(archive, plan): keep the points of a
-    packed part of the run; plan is the host's own when another call had begun it, else None. tell(state): called at each look.
+    packed part of the run; plan is the host's own when another call had begun it, else None. tell(state): called at each look. span: gets to know the
+    host's clock.
     """
 
     def __init__(
@@ -53,9 +58,11 @@ class LinuxRun:
         command: Callable[[str], dict[str, Any]],
         take: Callable[[bytes, dict[str, Any] | None], None],
         tell: Callable[[dict[str, Any]], None],
+        span: theirs.Span,
     ) -> None:
         self.host, self.run_dir = host, run_dir
         self.module, self.agreed, self.command, self.take, self.tell = module, agreed, command, take, tell
+        self.span = span
         self.taken = 0
 
     def run(self, plan: dict[str, Any], expected_s: float) -> bool:
@@ -64,7 +71,8 @@ class LinuxRun:
         self.agreed()
         self.folder, self.boot_id = started["state_dir"], started["boot_id"]
         # Another call may have begun it, for other points.
-        self.plan = json.loads(self._file("plan.json"))["plan"] if started["joined"] else None
+        self.plan = theirs.plan(self.host, self._file("plan.json")) if started["joined"] else None
+        self._ask_clock()
         if started["alive"]:
             self._watch(expected_s)
         self._take_rest()
@@ -74,10 +82,15 @@ class LinuxRun:
         """Take what a run has left that another call began, and that has ended. folder: of the run on the host."""
         self.folder = folder
         self.boot_id = str(self._answer_to(f"cat {BOOT_ID}")["stdout"]).strip()
-        self.plan = json.loads(self._file("plan.json"))["plan"]
+        self.plan = theirs.plan(self.host, self._file("plan.json"))
         self._take_rest()
 
+    def _ask_clock(self) -> None:
+        sent_s = time.time()
+        self.span.shows(theirs.clock(self.host, str(self._answer_to("date +%s")["stdout"])), sent_s)
+
     def _take_rest(self) -> None:
+        self._ask_clock()
         self._collect(self._look()["done"])
         log = self._cleared()
         if log:
@@ -134,17 +147,16 @@ class LinuxRun:
                 taken=self.taken,
             )
         text, _newline, names = rest.partition("\n")
-        try:
-            state = json.loads(text)
-        except ValueError:
+        if not text.strip():
             raise Failure(
                 "run_lost",
                 f"The run on {self.host} is gone ({listing['stderr'].strip()}); {self._kept()}.",
                 "Somebody removed it there; run the same task again: it measures the others.",
                 state_dir=self.folder,
                 taken=self.taken,
-            ) from None
-        return {"state": state, "done": sorted(int(name) for name in names.split() if name.isdigit())}
+            )
+        done = sorted(int(name) for name in names.split() if NUMBER.fullmatch(name))
+        return {"state": theirs.state(self.host, text), "done": done}
 
     def _kept(self) -> str:
         return f"the {self.taken} points that were finished and fetched are kept in {self.run_dir}"
@@ -173,7 +185,9 @@ class LinuxRun:
 
     def _file(self, *names: str) -> str:
         """The content of files of the run, a dot in a line of its own between two."""
-        done = self._answer_to(" && echo . && ".join(f"cat {self._path(name)}" for name in names))
+        done = self._answer_to(
+            " && echo . && ".join(f"head -c {LARGEST_BYTES} -- {self._path(name)}" for name in names)
+        )
         if done["rc"]:
             raise Failure(
                 "run_lost",
@@ -188,7 +202,8 @@ class LinuxRun:
         """Remove the run from the host, unless something is left in it that was not taken; what the supervisor's log said."""
         folder, above = shlex.quote(self.folder), shlex.quote(os.path.dirname(self.folder))
         done = self._answer_to(
-            f'cat {folder}/supervisor.log; if [ -z "$(ls -A {folder}/done)" ]; then rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}; fi'
+            f"tail -c {LARGEST_LOG_BYTES} -- {folder}/supervisor.log; "
+            f'if [ -z "$(ls -A {folder}/done)" ]; then rm -rf -- {folder} && rmdir -p --ignore-fail-on-non-empty -- {above}; fi'
         )
         return str(done["stdout"]).strip()
 

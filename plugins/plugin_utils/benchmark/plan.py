@@ -359,7 +359,9 @@ def prepared_by(results: dict[str, Any]) -> dict[str, Any]:
         (result for result in results.values() if "prepared" in result), key=lambda result: result["prepared"]["utc"]
     ):
         state = {
-            key: value for key, value in result["preparation"].items() if key in ("filled", "preconditioned_passes")
+            key: value
+            for key, value in result.get("preparation", {}).items()
+            if key in ("filled", "preconditioned_passes")
         }
         prepared[result["layer"]] = {**result["prepared"], **state}
     return prepared

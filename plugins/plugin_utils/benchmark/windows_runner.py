@@ -22,6 +22,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.run import duration, preparation
+from ..store.archive import LARGEST_FILE_BYTES
 from ..windows import device_safety, install, script_text
 from ..windows import engines as windows_engines
 from ..windows.action import WindowsScripts, lost
@@ -452,6 +453,12 @@ class WindowsRun(WindowsScripts):
         while True:
             piece = self.reached("file_read", {"Path": path, "Offset": len(content), "Bytes": CHUNK_BYTES})
             content += base64.b64decode(piece["content"])
+            if len(content) > LARGEST_FILE_BYTES:
+                raise Failure(
+                    "transfer_damaged",
+                    f"{path} on {self.host} has more than {LARGEST_FILE_BYTES} bytes.",
+                    "Look at that file; the output of a point has some megabytes.",
+                )
             if not piece["content"] or len(content) >= piece["size_bytes"]:
                 return content
 

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from ...module_utils.core import units
 from ..compare import points
 from ..compare import words as wording
+from ..store.spreadsheet import harmless
 from .junit import attribute, printable
 from .markup import asset, fill, shapes, style
 
@@ -162,7 +163,8 @@ def comparison_csv(comparison: dict[str, Any], first: tuple[str, ...] = ()) -> s
     )
     writer.writeheader()
     for row in comparison["rows"]:
-        writer.writerow({**row, **{f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}})
+        sides = {f"{side}_{key}": part for side in points.SIDES for key, part in row[side].items()}
+        writer.writerow({key: harmless(value) for key, value in {**row, **sides}.items()})
     return stream.getvalue()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
+from ...module_utils.core.visible import visible
 from . import static
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -64,8 +65,8 @@ def apply(folder: str, steps: list[dict[str, Any]], browser: str | None = None) 
 
 
 def _bytes(text: str) -> bytes:
-    # Half a character, as fio's words may hold, is in no file.
-    return text.encode("utf-8", "replace")
+    # Half a character, as fio's words may hold, is in no file, and what a terminal or a browser obeys is shown.
+    return visible(text).encode("utf-8", "replace")
 
 
 def _differs(path: str, pieces: Iterable[str]) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from ...module_utils.core import units
 from ...module_utils.result.result import PARTS, PERCENTILES
 from ..store.cells import Cell, bounds_of
+from ..store.spreadsheet import harmless
 from . import charts, databases, plot, views
 from .markup import added_between, asset, fill, style, templates
 from .model import SAMPLED, Report, Step, Waterfall, workload_words
@@ -236,23 +237,26 @@ def results_csv(report: Report) -> Iterator[str]:
         parts = {direction: point.get(direction) or {} for direction in ("total", "read", "write")}
         files = [point["files"].get(kind) or {} for kind in ("raw", "job")]
         writer.writerow(
-            [
-                *map(point.get, fixed),
-                *map(engine.get, ("name", "version", "ioengine")),
-                *map(point["workload"].get, workload),
-                *(figure for part in parts.values() for figure in map(part.get, METRICS)),
-                *map(cpu.get, CPU),
-                *map(steady.get, STEADY),
-                *(
-                    value
-                    for file in files
-                    for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
-                ),
-                " ".join(map(str, point["flags"])),
-                "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
-                *(parts[direction].get(key) for direction, key in bounds),
-                *((point.get("sync") or {}).get(metric) for metric in sync),
-            ]
+            map(
+                harmless,
+                [
+                    *map(point.get, fixed),
+                    *map(engine.get, ("name", "version", "ioengine")),
+                    *map(point["workload"].get, workload),
+                    *(figure for part in parts.values() for figure in map(part.get, METRICS)),
+                    *map(cpu.get, CPU),
+                    *map(steady.get, STEADY),
+                    *(
+                        value
+                        for file in files
+                        for value in (file.get("path") or file.get("name"), file.get("sha256"), file.get("state"))
+                    ),
+                    " ".join(map(str, point["flags"])),
+                    "; ".join(str(failure.get("message") or failure.get("code")) for failure in point["failures"]),
+                    *(parts[direction].get(key) for direction, key in bounds),
+                    *((point.get("sync") or {}).get(metric) for metric in sync),
+                ],
+            )
         )
         yield "".join(written)
         written.clear()

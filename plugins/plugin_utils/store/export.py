@@ -19,6 +19,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.result.result import DIRECTIONS, PARTS, PERCENTILES
+from .spreadsheet import harmless
 from .store import value
 
 ANY_DIRECTION = (*DIRECTIONS, "total")
@@ -190,7 +191,7 @@ def as_csv(rows: list[dict[str, Any]]) -> bytes:
     writer.writerow([column for column, _where, _kind in COLUMNS])
     writer.writerows(
         [
-            ["" if cell is None else str(cell).lower() if isinstance(cell, bool) else cell for cell in cells]
+            ["" if cell is None else str(cell).lower() if isinstance(cell, bool) else harmless(cell) for cell in cells]
             for cells in table(rows)
         ]
     )

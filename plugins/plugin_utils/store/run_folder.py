@@ -161,9 +161,9 @@ def write_host(run_dir: str, host: str, environment: dict[str, Any], variant: st
     variants = _read(path).get("variants", {})
     if variant:
         variants[variant] = environment
-    _write_json(
-        run_dir, f"hosts/{host}.json", {"host": host, **environment, **({"variants": variants} if variants else {})}
-    )
+    # The name and the variants are the controller's words, whatever the host says.
+    own = {key: value for key, value in environment.items() if key != "variants"}
+    _write_json(run_dir, f"hosts/{host}.json", {**own, "host": host, **({"variants": variants} if variants else {})})
 
 
 def refuse_unfit(run_dir: str) -> None:

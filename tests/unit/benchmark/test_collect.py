@@ -13,32 +13,39 @@ import io
 import json
 import subprocess
 import tarfile
+import time
 
 import actions
 import places
 import pytest
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import benchmark_collect
+from ansible_collections.storlab.testbed.plugins.module_utils.core import times
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.run import fio_server, observer, runner
-from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner, theirs
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import plan as plans
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark.keep import keep_of_others
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder
-from test_engine_action import LAYERS, plan, point_files
+from test_engine_action import LAYERS, args, point_files
 from unchanged import refused, unchanged
 
-POINTS = [
-    one
-    for one in plan(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, repetitions=3)["points"]
-    if one["layer"] == "backing-bench"
-]
-PLAN = {"points": POINTS, "layers": [LAYERS["backing-bench"]], "known_layers": []}
+ASKED = plans.validate(args(workload={"read_percent": 70, "runtime_s": 1, "ramp_s": 0}, repetitions=3))
+POINTS = plans.planned(ASKED, [LAYERS["backing-bench"]])
+PLAN = {
+    "points": POINTS,
+    "layers": [LAYERS["backing-bench"]],
+    "known_layers": [],
+    **{key: ASKED[key] for key in ("prepare", "steady_state")},
+}
+REQUEST = {"engine": "fio", "testbed_id": "embedded", "run_id": "first"}
 
 
-def packed(point: dict) -> bytes:
+def packed(point: dict, **noted: str) -> bytes:
     whole = io.BytesIO()
+    noted = {"started_utc": times.utc(), "finished_utc": times.utc(), **noted}
     with tarfile.open(fileobj=whole, mode="w:gz") as tar:
-        files = {f"points/{point['point_id']}/{name}": content for name, content in point_files().items()}
+        files = {f"points/{point['point_id']}/{name}": content for name, content in point_files(**noted).items()}
         for name, content in {"host.json": b'{"kernel": {"release": "6.1"}}', **files}.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
@@ -63,6 +70,7 @@ class Host:
     def ask(self):
         """The run's folder on the controller, as the call that began it left it."""
         run_folder.add_request(str(self.run_dir), {"testbed_id": "embedded", "run_id": "first"}, {}, "target01")
+        run_folder.add_layers(str(self.run_dir), LAYERS)
 
     def _module(self, module_name, module_args, task_vars):
         asked = {key: value for key, value in module_args.items() if key != "action"}
@@ -138,13 +146,106 @@ def test_a_measured_point_is_never_written_over(host):
     host.collect()
     path = host.run_dir / "points" / POINTS[0]["point_id"] / "result.json"
     before = path.read_bytes(), path.stat().st_mtime_ns
-    asked = {"engine": "fio", "testbed_id": "embedded", "run_id": "first"}
-    keep_of_others(str(host.run_dir), "target01", asked, packed(POINTS[0]), PLAN)
+    keep_of_others(str(host.run_dir), "target01", REQUEST, packed(POINTS[0]), PLAN, span())
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
-    other = {**PLAN, "points": [{**POINTS[0], "fingerprint": "other"}]}
+    filled = {**ASKED, "prepare": {**ASKED["prepare"], "fill": not ASKED["prepare"]["fill"]}}
+    other = {**PLAN, "points": plans.planned(filled, [LAYERS["backing-bench"]]), "prepare": filled["prepare"]}
     with refused(host.run_dir / "points") as caught:
-        keep_of_others(str(host.run_dir), "target01", asked, packed(POINTS[0]), other)
+        keep_of_others(str(host.run_dir), "target01", REQUEST, packed(POINTS[0]), other, span())
     assert caught.value.code == "run_exists"
+
+
+def span(begun_s: float | None = None) -> theirs.Span:
+    seen = theirs.Span("target01", begun_s)
+    seen.shows(time.time(), time.time())
+    return seen
+
+
+OF_ANOTHER = plans.planned(ASKED, [LAYERS["initiator-bench"]])
+CLAIMED = {**LAYERS["initiator-bench"], "host": "target01"}
+HOSTILE = {
+    "the layer of another host": (OF_ANOTHER, OF_ANOTHER[0]["point_id"]),
+    "that layer said to be its own": (plans.planned(ASKED, [CLAIMED]), OF_ANOTHER[0]["point_id"]),
+    "a layer that nobody published": (
+        plans.planned(ASKED, [{**LAYERS["backing-bench"], "name": "backing-x"}]),
+        "backing-x.r1",
+    ),
+    "another size than it was published with": (
+        plans.planned(ASKED, [{**LAYERS["backing-bench"], "size_bytes": 1 << 27}]),
+        None,
+    ),
+    "another identity": (plans.planned(ASKED, [{**LAYERS["backing-bench"], "identity": {"serial": "y"}}]), None),
+    "a way out of the folder": ([{**POINTS[0], "point_id": "../../x"}], "../../x"),
+    "the folder itself": ([{**POINTS[0], "point_id": ".."}], ".."),
+    "another workload than its name says": (
+        [{**POINTS[0], "workload": {**POINTS[0]["workload"], "read_percent": 5}}],
+        None,
+    ),
+    "no workload": ([{**POINTS[0], "workload": {"block_size_bytes": "x"}}], None),
+    "another seed": ([{**POINTS[0], "seed": 1}], None),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(HOSTILE))
+def test_a_host_speaks_for_its_own_layers_alone(host, kind):
+    host.ask()
+    points, name = HOSTILE[kind]
+    theirs_there = {**PLAN, "points": points, "layers": [CLAIMED, {**LAYERS["backing-bench"], "name": "backing-x"}]}
+    (host.folder / "plan.json").write_text(json.dumps({"plan": theirs_there, "boot_id": "boot-7"}), encoding="ascii")
+    (host.folder / "done" / "1").write_bytes(base64.encodebytes(packed({"point_id": name or POINTS[0]["point_id"]})))
+    with unchanged(host.base), unchanged(host.run_dir):
+        answer = host.collect()
+    assert (answer["failure"]["code"], answer["failed"]) == ("foreign_points", True)
+    assert "target01" in answer["msg"]
+
+
+@pytest.mark.parametrize(
+    "noted", [{"started_utc": "2026-01-02T03:04:05.678Z"}, {"finished_utc": "2999-01-02T03:04:05Z"}]
+)
+def test_a_point_of_another_time_is_not_of_this_run(host, noted):
+    host.ask()
+    (host.folder / "done" / "2").write_bytes(base64.encodebytes(packed(POINTS[1], **noted)))
+    with unchanged(host.base):
+        answer = host.collect()
+    assert answer["failure"]["code"] == "foreign_points" and POINTS[1]["point_id"] in answer["msg"]
+    assert run_folder.stored(str(host.run_dir), [POINTS[1]]) == {}
+
+
+def test_a_host_whose_clock_is_wrong_is_believed_by_its_own_clock(host, monkeypatch):
+    """A day behind from the beginning, and set right while it measured: both are times that the host has shown."""
+    host.ask()
+    seen = theirs.Span("target01", time.time() - 60)
+    seen.shows(time.time() - 86400, time.time())
+    seen.shows(time.time(), time.time())
+    day_ago = times.utc(time.time() - 86400)
+    for number, noted in enumerate([{"started_utc": day_ago, "finished_utc": day_ago}, {}]):
+        keep_of_others(str(host.run_dir), "target01", REQUEST, packed(POINTS[number], **noted), PLAN, seen)
+    assert set(run_folder.stored(str(host.run_dir), POINTS)) == {one["point_id"] for one in POINTS[:2]}
+    with refused(host.run_dir) as caught:
+        keep_of_others(
+            str(host.run_dir),
+            "target01",
+            REQUEST,
+            packed(POINTS[2], started_utc=times.utc(time.time() - 7200)),
+            PLAN,
+            seen,
+        )
+    assert caught.value.code == "foreign_points"
+
+
+def test_a_host_does_not_choose_whose_fingerprint_it_gives(host):
+    host.ask()
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as tar:
+        content = b'{"host": "hypervisor01", "variants": {"x": {}}, "cpu": {"model": "own"}}'
+        member = tarfile.TarInfo("host.json")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    keep_of_others(str(host.run_dir), "target01", REQUEST, whole.getvalue(), PLAN, span())
+    assert json.loads((host.run_dir / "hosts/target01.json").read_text(encoding="utf-8")) == {
+        "host": "target01",
+        "cpu": {"model": "own"},
+    }
 
 
 def test_the_answer_tells_what_else_there_is_to_end_on_the_host(host):

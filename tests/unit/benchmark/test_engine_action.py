@@ -149,7 +149,7 @@ def test_only_expected_names_are_taken_out():
     files, preparations, environment, beat = left.unpack(
         archive(
             {
-                "host.json": b'{"kernel": "x"}',
+                "host.json": b'{"kernel": {"release": "x"}}',
                 "beat.json": b'{"round": 3}',
                 "points/a.r1/fio.json": b"1",
                 "points/a.r1/../../etc/passwd": b"2",
@@ -165,7 +165,7 @@ def test_only_expected_names_are_taken_out():
     )
     assert files == {"a.r1": {"fio.json": b"1"}}
     assert preparations == {"fill-x": {"job.fio": b"6"}}
-    assert (environment, beat) == ({"kernel": "x"}, {"round": 3})
+    assert (environment, beat) == ({"kernel": {"release": "x"}}, {"round": 3})
 
 
 def point_files(**changes):
@@ -520,3 +520,14 @@ def test_a_layer_that_is_another_in_each_variant_is_kept_as_it_was_in_each(tmp_p
     known = json.loads((tmp_path / "layers.json").read_text())
     assert known["x"] == {**large, "variants": {"two": small, "four": large}} and known["y"] == other
     assert [load.under(known["x"], name) for name in ("two", "four", "never")] == [small, large, large]
+
+
+def test_a_terminal_obeys_nothing_that_a_host_says(monkeypatch):
+    shown: list = []
+    monkeypatch.setattr(benchmark.display, "display", shown.append)
+    monkeypatch.setattr(benchmark.display, "warning", shown.append)
+    state = {"point": 3, "points": 7, "layer": "backing-\x1b[2J", "workload_id": "4k\x07", "phase": "\x9bmeasure"}
+    progress.Lines("target01", "line", benchmark.say).show(state, 9.0)
+    benchmark.warn("\x1b]0;title\x07")
+    assert len(shown) == 2 and "3/7 backing-\\x1b[2J" in shown[0]
+    assert not any(character in text for text in shown for character in "\x1b\x07\x9b")

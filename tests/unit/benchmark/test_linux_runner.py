@@ -16,10 +16,15 @@ import subprocess
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner
+from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark import linux_runner, theirs
 from unchanged import broken_off
 
 PLAN = {"points": [f"p{number}" for number in range(1, 6)]}
+OLDER = {
+    "points": [{"point_id": "older", "layer": "backing-bench", "workload": {}, "repetition": 1}],
+    "layers": [{"name": "backing-bench"}],
+    "prepare": {},
+}
 
 
 class Host:
@@ -31,7 +36,7 @@ class Host:
         self.looks, self.finished, self.commands, self.on_disk, self.agreed = 0, 0, [], [], False
         (self.run / "done").mkdir(parents=True)
         self.boot.write_text("boot-7\n", encoding="ascii")
-        (self.run / "plan.json").write_text(json.dumps({"plan": {"points": ["older"]}}), encoding="ascii")
+        (self.run / "plan.json").write_text(json.dumps({"plan": OLDER}), encoding="ascii")
         (self.run / "supervisor.log").write_text("", encoding="ascii")
         self.say()
 
@@ -96,6 +101,7 @@ def follow(host, tmp_path):
         host.command,
         host.take,
         told.append,
+        theirs.Span("target01", None),
     )
     return run.run(PLAN, 1.0)
 
@@ -105,7 +111,7 @@ def test_each_point_is_here_before_the_next_look_and_only_then_gone_there(tmp_pa
     assert follow(host, tmp_path) is False
     assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]
     # Of five points none waited for another.
-    assert sum("done/" in text and "cat" in text and "state.json" not in text for text in host.commands) == 5
+    assert sum("done/" in text and "head" in text and "state.json" not in text for text in host.commands) == 5
     assert not host.top.exists()
 
 
@@ -197,7 +203,7 @@ def test_a_supervisor_that_speaks_again_is_followed_to_the_end(tmp_path, monkeyp
 def test_a_run_of_another_call_is_taken_by_its_own_plan(tmp_path):
     host = Host(tmp_path, joined=True)
     assert follow(host, tmp_path) is True
-    assert {plan["points"][0] for _number, plan in host.on_disk} == {"older"}
+    assert {plan["points"][0]["point_id"] for _number, plan in host.on_disk} == {"older"}
 
 
 def test_what_cannot_be_kept_stays_on_the_host(tmp_path):
@@ -229,3 +235,56 @@ def test_what_the_supervisor_logged_is_kept(tmp_path):
     (host.run / "supervisor.log").write_text("Traceback: why\n", encoding="ascii")
     follow(host, tmp_path)
     assert (tmp_path / "results" / "hosts" / "target01.log").read_text(encoding="utf-8") == "Traceback: why\n"
+
+
+HOSTILE = {
+    "plan.json": [
+        "7",
+        '"x"',
+        '{"plan": 7}',
+        '{"plan": {"points": "p", "layers": [], "prepare": {}}}',
+        json.dumps({"plan": {**OLDER, "points": ["older"]}}),
+        json.dumps({"plan": {**OLDER, "points": [{**OLDER["points"][0], "repetition": "1"}]}}),
+        "[" * 100_000,
+    ],
+    "state.json": [
+        "7",
+        "null",
+        '{"status": 3}',
+        '{"status": "running", "remaining_s": "x"}',
+        '{"status": NaN}',
+        "[" * 99_999,
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, text) for name, texts in HOSTILE.items() for text in texts])
+def test_what_no_runner_says_is_one_sentence_and_nothing_is_taken(tmp_path, name, content):
+    host = Host(tmp_path, joined=True)
+    host.at = {1: lambda: (host.finish(), (host.run / name).write_text(content, encoding="ascii"))}
+    if name == "plan.json":
+        (host.run / name).write_text(content, encoding="ascii")
+    with broken_off() as caught:
+        follow(host, tmp_path)
+    assert (caught.value.code, host.on_disk) == ("host_answer_unfit", [])
+    assert f"{name} of the run" in str(caught.value) and len(str(caught.value)) < 400
+    assert host.run.exists()
+
+
+def test_a_host_that_does_not_tell_its_clock_is_not_followed(tmp_path):
+    host = Host(tmp_path)
+    command = host.command
+    host.command = lambda text: (
+        {"rc": 0, "stdout": "\x1b[2J", "stderr": ""} if text.startswith("date") else command(text)
+    )
+    with broken_off() as caught:
+        follow(host, tmp_path)
+    assert caught.value.code == "host_answer_unfit" and "\x1b" not in str(caught.value)
+
+
+def test_names_that_are_no_numbers_of_points_are_not_fetched(tmp_path):
+    host = Host(tmp_path)
+    (host.run / "done" / "\u00b2").write_text("x", encoding="ascii")
+    (host.run / "done" / ("9" * 200)).write_text("x", encoding="ascii")
+    assert follow(host, tmp_path) is False
+    assert [number for number, _plan in host.on_disk] == [1, 2, 3, 4, 5]

@@ -190,10 +190,17 @@ def test_the_processors_cost_is_of_the_results_io():
 
 def test_layers_that_the_io_does_not_go_through_are_not_added():
     layers = {
-        name: {"name": name, "parent": parent}
-        for name, parent in (("guest", "lun"), ("lun", "raid"), ("raid", None), ("other", None))
+        name: {"name": name, "parent": parent, "host": host}
+        for name, parent, host in (
+            ("guest", "lun", "vm"),
+            ("lun", "raid", "hypervisor"),
+            ("raid", None, "target"),
+            ("other", None, "target"),
+        )
     }
-    figures = {**observer.cut(SAMPLES, BOOT + 103, BOOT + 107), "layers": {"raid": {"name": "md0"}, "other": {}}}
+    # The LUN is another host's, which speaks for it.
+    counted = {"raid": {"name": "md0"}, "other": {}, "lun": {"name": "sdb"}}
+    figures = {**observer.cut(SAMPLES, BOOT + 103, BOOT + 107), "layers": counted}
     added = observer.addition(result(layer="guest"), "target", figures, layers)["counters"]["hosts"]["target"]
     assert added["layers"] == {"raid": {"name": "md0"}}
 
