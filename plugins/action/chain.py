@@ -75,7 +75,11 @@ class ActionModule(CollectionAction):
         testbed = expand.expand(lab)
         lab["published"] = inventory.published(testbed.state_dir)
         path = os.path.join(testbed.state_dir, "built.json")
-        problems = [*known["unreadable"], *(check.check if require == "testbed" else check.check_results)(lab, testbed)]
+        problems = [*known["unreadable"]]
+        words = {inventory.word(problem) for problem in problems}
+        judged = (check.check if require == "testbed" else check.check_results)(lab, testbed)
+        # What cannot be read looks as if nobody had set it.
+        problems += [problem for problem in judged if inventory.word(problem) not in words]
         if require == "testbed" and not (problems or show or probes or keep):
             before = read_json(path)
             problems = built.problems(before, testbed, path) if before else []
@@ -95,7 +99,8 @@ class ActionModule(CollectionAction):
         if not masked and require == "testbed":
             lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
         testbed = expand.expand(lab)
-        untold: list[str] = []
+        warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
+        warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))
         if keep == "kept" and not self._task.check_mode:
             os.makedirs(testbed.state_dir, exist_ok=True)
             record = built.record(testbed)
@@ -108,7 +113,7 @@ class ActionModule(CollectionAction):
                 note(testbed, "removed")
             except Failure as failure:
                 # Nothing is left to run again for: the testbed is gone.
-                untold = [f"{failure.what} So it does not tell that {testbed.testbed_id} was removed."]
+                warnings += [f"{failure.what} So it does not tell that {testbed.testbed_id} was removed."]
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():
@@ -119,7 +124,7 @@ class ActionModule(CollectionAction):
             shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
         return {
             "changed": False,
-            **({"warnings": untold} if untold else {}),
+            **({"warnings": warnings} if warnings else {}),
             # What is wrong shall be read, but no secret.
             "_ansible_no_log": not masked,
             "testbed_id": testbed.testbed_id,

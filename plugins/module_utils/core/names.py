@@ -30,13 +30,13 @@ def check_testbed_id(variable: str, testbed_id: str) -> str:
     return testbed_id
 
 
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9])?")
+NAME_REMEDY = "Use at most 32 letters, digits, dots, dashes or underscores, starting and ending with a letter or digit."
+
+
 def check_name(variable: str, name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9])?", name or ""):
-        raise bad_value(
-            variable,
-            name,
-            "Use at most 32 letters, digits, dots, dashes or underscores, starting and ending with a letter or digit.",
-        )
+    if not NAME.fullmatch(name or ""):
+        raise bad_value(variable, name, NAME_REMEDY)
     return name
 
 

@@ -23,8 +23,8 @@ from ...module_utils.result import targets
 from ...module_utils.workload.sweep import expand
 from ...module_utils.workload.wanted import greatest_buffers
 from . import identifiers, role_values, texts
-from .description import CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
-from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, is_address, mappings
+from .description import ALSO_CALLED, CONNECTION, GROUPS, OLD_WORDS, OTHER_GROUPS, WORDS, lab_wide_words, size_text
+from .expand import OVERRIDDEN, Host, Store, Testbed, addresses_of, emulated_disks, is_address, mappings
 from .shape import Problem, did_you_mean, near, remedy_of, shown
 
 # Windows and ESXi take no longer ones, and the iSCSI standard asks for 12 bytes at least.
@@ -43,6 +43,21 @@ DESCRIBING = (
     "guest_vm_guests",
 )
 ENGINES_OF_WINDOWS = [engine.name for engine in ENGINES.values() if not engine.linux]
+# Names of every machine for itself.
+LOCAL = ("localhost", "::1")
+# Hosts that one sentence names.
+MOST_NAMES = 5
+# A machine of the embedded lab has 30 places on its bus: this many beside its system's disk and its network card.
+MOST_EMULATED = 28
+# What only disks of some kinds have: the kinds, and what another kind lacks.
+OF_KINDS = {
+    "path": ("device", "vhdx"),
+    **dict.fromkeys(("serial", "naa", "wwid", "uuid"), ("device",)),
+    "raid": ("raid",),
+    "cache": ("cache",),
+    "allocation": ("vhdx",),
+    "model": ("ramdisk",),
+}
 # Metadata and journal of a file system, at least.
 FILE_SYSTEM_OVERHEAD_PERCENT = 5
 
@@ -63,7 +78,19 @@ def check(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         problems += part(lab, testbed)
     # What the rest says of a testbed that is none would only hide what is wrong.
     if testbed.disks or testbed.layers:
-        for part in (_disks, _names, _targets, _identifiers, _portals, _secrets, _stores, _guests, _measured, _memory):
+        for part in (
+            _disks,
+            _names,
+            _targets,
+            _identifiers,
+            _addresses,
+            _portals,
+            _secrets,
+            _stores,
+            _guests,
+            _measured,
+            _memory,
+        ):
             problems += part(lab, testbed)
     # What is told already would be told again.
     problems += role_values.problems(testbed) if not problems else []
@@ -79,9 +106,11 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     groups, problems = testbed.groups, []
     known = (*GROUPS, *OTHER_GROUPS)
     for name in sorted(groups):
-        meant = near(name, known, 0.7) if name not in known else None
-        if meant and not groups.get(meant) and groups[name]:
-            problems.append(Problem(f"group {name}", None, "is no group of this collection", f"did you mean {meant}?"))
+        near_names = filter(None, [near(name, known, 0.7)])
+        meant = ALSO_CALLED.get(name) or tuple(near_names) if name not in known else ()
+        if meant and groups[name] and not any(groups.get(other) for other in meant):
+            remedy = f"did you mean {' or '.join(meant)}?"
+            problems.append(Problem(f"group {name}", None, "is no group of this collection", remedy))
     if not groups.get("targets") and not _by_hand(testbed):
         problems.append(
             Problem(
@@ -102,6 +131,19 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 )
             )
     return problems
+
+
+def remarks(lab: dict[str, Any], testbed: Testbed) -> list[str]:
+    """What is not wrong, and most likely not meant: hosts that no playbook does anything with."""
+    members = testbed.members(*GROUPS, *OTHER_GROUPS)
+    idle = [name for name in lab["hosts"] if name not in members and name != "localhost"]
+    if not idle or not members:
+        return []
+    names = ", ".join(idle[:MOST_NAMES]) + (f" and {len(idle) - MOST_NAMES} more" if idle[MOST_NAMES:] else "")
+    return [
+        f"{names} {'is' if len(idle) == 1 else 'are'} in no group of this collection, so no playbook does anything there: put what belongs to the testbed into "
+        f"{', '.join(GROUPS[:-1])} or {GROUPS[-1]}."
+    ]
 
 
 def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
@@ -185,8 +227,17 @@ def _testbed_id(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     return problems
 
 
+def _run_id(lab: dict[str, Any]) -> list[Problem]:
+    if not any(own.get("testbed_run_id") == "latest" for own in lab["hosts"].values()):
+        return []
+    return [Problem("testbed_run_id", "'latest'", "which means the newest run", "give the run a name of its own")]
+
+
 def _lab_wide(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
-    problems, hosts = _testbed_id(lab, testbed), [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)]
+    problems, hosts = (
+        _testbed_id(lab, testbed) + _run_id(lab),
+        [lab["hosts"].get(name, {}) for name in testbed.members(*GROUPS)],
+    )
     if not any(own.get("testbed") for own in hosts) and not _by_hand(testbed):
         problems.append(
             Problem(
@@ -215,7 +266,9 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     for index, entry in enumerate(testbed.description["disks"]):
         variable, kind = f"testbed.disks[{index}]", entry["kind"]
         reported = any(problem.variable == f"{variable}.size" for problem in testbed.problems)
-        if kind not in ("device", "raid", "cache") and "size" not in entry and not reported:
+        foreign = _words_of_other_kinds(variable, entry, testbed)
+        problems += foreign
+        if kind not in ("device", "raid", "cache") and "size" not in entry and not reported and not foreign:
             problems.append(
                 Problem(f"{variable}.size", None, "is not set", "write its size with a unit, such as 128MiB")
             )
@@ -255,6 +308,7 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                         f"{variable}.kind", "'vhdx'", f"but {target.name} does not run Windows", "use ramdisk or device"
                     )
                 )
+    problems += _unused(testbed) + _emulated(testbed)
     for disk in testbed.disks:
         carrying = [store.name for store in testbed.stores if store.disk is disk]
         if carrying and disk.purpose == "scratch":
@@ -275,6 +329,63 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     "use it with disks that are measured raw",
                 )
             )
+    return problems
+
+
+def _words_of_other_kinds(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """A disk of this kind would be made without what the user says of it: a RAM disk where a device was meant."""
+    kind = entry["kind"]
+    words = [word for word in OF_KINDS if word in entry and kind not in OF_KINDS[word]]
+    if not words:
+        return []
+    word = words[0]
+    kinds = [other for other in OF_KINDS[word] if other != "vhdx" or _on_windows(entry, testbed)]
+    value = None if isinstance(entry[word], dict) else shown(entry[word])
+    remedy = f"did you mean kind: {' or '.join(kinds or OF_KINDS[word])}?"
+    return [Problem(f"{variable}.{word}", value, f"{'but' if value else 'is set, but'} kind is {kind}", remedy)]
+
+
+def _on_windows(entry: dict[str, Any], testbed: Testbed) -> bool:
+    targets = {disk.target for disk in testbed.disks if disk.entry is entry}
+    return any(testbed.hosts[name].platform == "windows" for name in targets)
+
+
+def _unused(testbed: Testbed) -> list[Problem]:
+    """Devices and files of a target are seen by those who log in alone; the target itself has RAM disks, arrays and cache tiers."""
+    problems = []
+    for disk in testbed.disks:
+        kind, variable = disk.entry["kind"], f"testbed.disks[{disk.index}].kind"
+        own = testbed.hosts[disk.target].because.get("iscsi_target_targets") == OVERRIDDEN
+        if kind not in ("device", "vhdx") or own:
+            continue
+        here = [store.name for store in testbed.stores if store.disk is disk and disk.target in store.hosts]
+        if here:
+            why = f"but the datastore {here[0]} lies on it on {disk.target} itself"
+            problems.append(
+                Problem(variable, shown(kind), why, "use ramdisk, raid or cache, or let another host log in")
+            )
+        elif not disk.hosts and not disk.loopback:
+            why = f"but no host logs in to {disk.target} for it, so nothing would be made or measured of it"
+            problems.append(Problem(variable, shown(kind), why, _who_logs_in(testbed, disk.entry)))
+    return problems
+
+
+def _who_logs_in(testbed: Testbed, entry: dict[str, Any]) -> str:
+    if not testbed.initiators:
+        return "put a host into clients or hypervisors"
+    return "name a host in to" if "to" in entry else "put a datastore on it, or a Linux or Windows host into clients"
+
+
+def _emulated(testbed: Testbed) -> list[Problem]:
+    problems = []
+    for target in testbed.targets:
+        numbers = {disk.index: len(emulated_disks(disk)) for disk in testbed.disks if disk.target == target}
+        total, most = sum(numbers.values()), max(numbers, key=lambda index: numbers[index], default=0)
+        if total > MOST_EMULATED:
+            variable = f"testbed.disks[{most}].raid.emulated.count"
+            why = f"but a machine of the embedded lab has room for {MOST_EMULATED} such disks"
+            why += "" if total == numbers[most] else f", and {target} would have {total}"
+            problems.append(Problem(variable, str(numbers[most]), why, "make it smaller"))
     return problems
 
 
@@ -305,7 +416,7 @@ def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Proble
     if chunk is not None and chunk_kib(chunk) is None:
         problems.append(Problem(f"{where}.chunk", shown(chunk), "", "write a size with KiB or MiB, such as 64KiB"))
     count = len(members or []) or (emulated or {}).get("count", 0)
-    if count:
+    if members or emulated:
         for key, value, why, remedy in faults({**raid, "chunk_kib": chunk_kib(chunk)}, count):
             name = "emulated.count" if key == "members" and emulated else key
             text = f"{value} disks" if key == "members" and not emulated else shown(value)
@@ -512,6 +623,25 @@ def _tgt_target(export: dict[str, Any], variable: str, host: Host) -> list[Probl
                 "show them the same disks, or set iscsi_target_provider: lio",
             )
         )
+    return problems
+
+
+def _addresses(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
+    """Two hosts of one address are one machine, or one of them is never reached."""
+    problems: list[Problem] = []
+    owners: dict[str, tuple[str, str | None]] = {}
+    for name in testbed.members(*GROUPS):
+        own = testbed.hosts[name].own
+        word = "testbed_address" if own.get("testbed_address") else "ansible_host"
+        # Behind one address several machines may answer at ports of their own.
+        port = str(own.get("ansible_port", 22)) if word == "ansible_host" else None
+        for address in dict.fromkeys(address for address, _port in addresses_of(own)):
+            if address in LOCAL or address.startswith("127."):
+                continue
+            other, other_port = owners.setdefault(address, (name, port))
+            if other != name and (port is None or other_port is None or port == other_port):
+                remedy = "give each host its own address in testbed_address"
+                problems.append(Problem(f"{word} of {name}", shown(address), f"which {other} has, too", remedy))
     return problems
 
 

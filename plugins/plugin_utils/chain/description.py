@@ -215,9 +215,18 @@ OLD_WORDS = {
 }
 
 # What else of a host's variables matters here.
-CONNECTION = ("ansible_host", "ansible_connection", "ansible_shell_type")
+CONNECTION = ("ansible_host", "ansible_port", "ansible_connection", "ansible_shell_type")
 
 GROUPS = ("targets", "hypervisors", "clients", "guests")
+# What others call these groups.
+ALSO_CALLED = {
+    "initiators": ("clients", "hypervisors"),
+    "servers": ("targets",),
+    "storage": ("targets",),
+    "storage_servers": ("targets",),
+    "esxi": ("hypervisors",),
+    "vms": ("guests",),
+}
 # Derived, unless the inventory has them.
 OTHER_GROUPS = ("guest_hosts", "controllers", "embedded_controllers", "machines")
 

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import yaml
 
 from ...module_utils.core.iscsi_names import portal_text
 from .expand import Testbed, mappings
+from .shape import SECRET
 
-SECRET = re.compile(r"password|secret")
 MASK = "********"
 
 
@@ -44,7 +43,8 @@ def draw(testbed: Testbed) -> list[str]:
     for root in roots:
         grow(root, "", root is roots[-1])
     if not roots:
-        lines.append("└─ nothing: testbed.disks is empty")
+        why = "nothing is made of testbed.disks" if testbed.disks else "testbed.disks is empty"
+        lines.append(f"└─ nothing: {why}")
     for name, host in testbed.hosts.items():
         if host.depends_on:
             lines.append(f"{name} needs {', '.join(host.depends_on)}")

@@ -906,7 +906,7 @@ class _Expansion:
             machine = self.testbed.hosts[name]
             held = sum(disk.get("size_mib", 0) for disk in mappings(machine.variables.get("ramdisk_disks")))
             disks = [
-                emulated for disk in self.testbed.disks if disk.target == name for emulated in _emulated_disks(disk)
+                emulated for disk in self.testbed.disks if disk.target == name for emulated in emulated_disks(disk)
             ]
             machines.append(
                 {
@@ -1202,7 +1202,7 @@ def _limits(emulated: dict[str, Any]) -> dict[str, Any]:
     return {key: emulated[key] for key in ("iops", "mib_s") if key in emulated}
 
 
-def _emulated_disks(disk: Disk) -> list[dict[str, Any]]:
+def emulated_disks(disk: Disk) -> list[dict[str, Any]]:
     array = disk.entry.get("raid", {}).get("emulated") or {}
     wanted = [(serial, array) for serial in _serials(disk)]
     for end, part in CACHE_PARTS.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import string
 import tempfile
@@ -16,19 +17,25 @@ from typing import Any
 
 import yaml
 from ansible.errors import AnsibleError
+from ansible.parsing.vault import EncryptedString
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.workload.profile import find as find_profile
 from ...module_utils.workload.profile import names as profile_names
 from ...module_utils.workload.wanted import wanted_workloads
 from .description import CONNECTION
-from .shape import Problem
+from .shape import Problem, did_you_mean
 
 ROOT = Path(__file__).resolve().parents[3]
 PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
 # Only whether it is there matters here: it holds a password, which may need a vault that is not open.
 PRESENT_ONLY = ("testbed_esxi", "esxi_network_login")
 SECRETS = {"chap": 16, "mutual_chap": 15, "nbd": 32}
+# What an error of Ansible's says that has to do with its vault.
+VAULT = re.compile(r"vault|decrypt", re.I)
+# The options of the command line, and where Ansible keeps what they say.
+TAGS = {"--tags": "ansible_run_tags", "--skip-tags": "ansible_skip_tags"}
+ALWAYS_TAGS = {"all", "always", "never", "tagged", "untagged"}
 LETTERS = string.ascii_letters + string.digits
 
 
@@ -44,7 +51,8 @@ def role_options() -> dict[str, Any]:
 def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[str, Any]) -> dict[str, Any]:
     """groups, hosts, others and problems of the whole inventory; see expand.py. template(value) works out a variable of the play."""
     prefixes = ("testbed_", *(f"{role}_" for role in roles))
-    hostvars, groups, problems = task_vars["hostvars"], plain(task_vars["groups"]), []
+    hostvars, groups = task_vars["hostvars"], plain(task_vars["groups"])
+    problems: dict[Problem, list[str]] = {}
     others: dict[str, list[str]] = {}
 
     def wanted(name: str) -> bool:
@@ -61,7 +69,7 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
             try:
                 values[name] = {"is": "set"} if name in PRESENT_ONLY else plain(variables[name])
             except AnsibleError as error:
-                problems.append(_unreadable(name, host, error))
+                problems.setdefault(unreadable(name, error), []).append(host)
         hosts[host] = values
     # Without an inventory there is what the command line says, and what the playbook does.
     here = hostvars[task_vars["inventory_hostname"]] if hosts else {}
@@ -81,18 +89,80 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
         "groups": {group: members for group, members in named.items() if group not in ("all", "ungrouped")},
         "hosts": hosts,
         "others": others,
-        "unreadable": problems,
+        # What is wrong on all hosts was most likely said once.
+        "unreadable": [
+            problem
+            if len(where) == len(hosts)
+            else problem._replace(variable=f"{problem.variable} of {', '.join(where)}")
+            for problem, where in problems.items()
+        ],
     }
 
 
-def _unreadable(name: str, host: str, error: Exception) -> Problem:
-    reason = " ".join(str(getattr(error, "_original_message", "") or error).split())
-    return Problem(
-        f"{name} of {host}",
-        None,
-        f"cannot be worked out ({reason[:200].rstrip('.')})",
-        "correct it, or set what it names",
-    )
+def unreadable(name: str, error: BaseException) -> Problem:
+    """Why a variable of the inventory cannot be had. A vault that is closed is named, with the word that it holds."""
+    causes = [error]
+    while causes[-1].__cause__:
+        causes.append(causes[-1].__cause__)
+    # The innermost says what it is; those around it say where they met it.
+    reason = " ".join(str(getattr(causes[-1], "_original_message", "") or causes[-1]).split())
+    if not any(VAULT.search(f"{type(cause).__name__} {cause}") for cause in causes):
+        why = f"cannot be worked out ({reason[:200].rstrip('.')})"
+        return Problem(name, None, why, "correct it, or set what it names")
+    words = next(filter(None, (encrypted(getattr(cause, "obj", None), name) for cause in causes)), name)
+    texts = " ".join(str(cause) for cause in causes)
+    if "no vault secrets found" in texts:
+        remedy = "give --ask-vault-pass or --vault-password-file"
+        return Problem(words, None, "is encrypted with ansible-vault, and no vault password was given", remedy)
+    if "could decrypt" in texts:
+        remedy = "give the password that it was encrypted with, by --ask-vault-pass or --vault-password-file"
+        return Problem(words, None, "is encrypted with ansible-vault, and with another password than was given", remedy)
+    why = "is encrypted with ansible-vault, and what stands there cannot be decrypted"
+    return Problem(words, None, why, "encrypt it anew with ansible-vault encrypt_string")
+
+
+def word(problem: Problem) -> str:
+    """The variable of an inventory that a problem is about."""
+    return re.split(r"[.\[ ]", problem.variable, maxsplit=1)[0]
+
+
+def encrypted(value: Any, words: str) -> str | None:
+    """The words of the first text in a value that a vault holds."""
+    if isinstance(value, EncryptedString):
+        return words
+    if isinstance(value, Mapping):
+        inner = [encrypted(part, f"{words}.{key}") for key, part in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inner = [encrypted(part, f"{words}[{index}]") for index, part in enumerate(value)]
+    else:
+        inner = []
+    return next(filter(None, inner), None)
+
+
+def tags(value: Any) -> set[str]:
+    """The tags of everything in a file of plays or tasks, as YAML reads it."""
+    if isinstance(value, list):
+        return {tag for entry in value for tag in tags(entry)}
+    if not isinstance(value, dict):
+        return set()
+    own = value.get("tags") or []
+    inner = {tag for key, entry in value.items() if key != "tags" for tag in tags(entry)}
+    return inner | ({own} if isinstance(own, str) else {tag for tag in own if isinstance(tag, str)})
+
+
+def strange_tags(task_vars: dict[str, Any], inherited: list[str]) -> list[str]:
+    """A sentence for each tag of the command line that no task has: with it a playbook does nothing, and says that all is well."""
+    given = {option: list(task_vars.get(variable) or []) for option, variable in TAGS.items()}
+    if all(set(names) <= ALWAYS_TAGS for names in given.values()):
+        return []
+    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")]
+    known = {tag for path in files for tag in tags(yaml.safe_load(path.read_text(encoding="utf-8")))}
+    return [
+        f"{option} {name}: no task of this collection has that tag; {did_you_mean(name, sorted(known - ALWAYS_TAGS))}"
+        for option, names in given.items()
+        for name in names
+        if name not in {*known, *inherited, *ALWAYS_TAGS}
+    ]
 
 
 def plain(value: Any) -> Any:

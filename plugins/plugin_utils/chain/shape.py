@@ -10,6 +10,7 @@ A specification is that of Ansible's modules and roles (``type``, ``elements``, 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -27,6 +28,11 @@ KINDS = {
     "size": "a size with its unit, MiB, GiB or TiB, such as 128MiB",
 }
 TRUTHS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+# In the name of a variable: what is never shown, and may be any text.
+SECRET = re.compile(r"password|secret")
+# How people write sizes that are none here: 8G, 1.5 GB, 512m.
+_ALMOST_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([MGT])i?B?\s*", re.I)
+_MIB_OF = {"M": 1, "G": 1 << 10, "T": 1 << 20}
 # A value that does not fit is left out, so that the rest can still be looked at.
 UNFIT = object()
 
@@ -87,11 +93,11 @@ def fit(variable: str, value: Any, option: dict[str, Any], problems: list[Proble
         return [entry for entry in entries if entry is not UNFIT]
     if kind == "list" and option.get("elements") == "str" and isinstance(value, str):
         return [value]
+    choices = option.get("choices")
     fitted = _SCALARS[kind](value) if kind in _SCALARS else None
     if fitted is None:
-        problems.append(Problem(variable, _kept(value, option), "", f"write {KINDS[kind]}"))
+        problems.append(Problem(variable, _kept(value, option), "", _remedy(value, kind, choices)))
         return UNFIT
-    choices = option.get("choices")
     if choices and fitted not in choices:
         problems.append(Problem(variable, shown(value), "", did_you_mean(value, choices)))
         return UNFIT
@@ -122,6 +128,26 @@ def fit_mapping(variable: str, value: dict[str, Any], options: dict[str, Any], p
         elif "default" in option:
             result[name] = option["default"]
     return result if complete else UNFIT
+
+
+def _remedy(value: Any, kind: str, choices: list[Any] | None) -> str:
+    """What to write in the place of a value that is of another type."""
+    if choices:
+        return f"use one of {', '.join(map(str, choices))}"
+    meant = size_meant(value) if kind == "size" else None
+    return f"did you mean {meant}?" if meant else f"write {KINDS[kind]}"
+
+
+def size_meant(value: Any) -> str | None:
+    """The size that was probably meant by a text such as 8G, as it is written here."""
+    match = _ALMOST_SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        return None
+    unit, number = match[2].upper(), float(match[1])
+    mib = int(number * _MIB_OF[unit])
+    if not mib or mib != number * _MIB_OF[unit]:
+        return None
+    return f"{int(number)}{unit}iB" if number == int(number) else f"{mib}MiB"
 
 
 def _kept(value: Any, option: dict[str, Any]) -> str:

@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ...module_utils.core import names
+from ...module_utils.workload import profile
 from .description import CONNECTION, WORDS
 from .inventory import PRESENT_ONLY
-from .shape import Problem
+from .shape import SECRET, Problem
 
 LONGEST = 255
 LONGEST_PATH = 1024
@@ -44,6 +46,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:_%\[\]-]{0,254}")
 # As vSphere shows them: they may have blanks and any letters.
 _LABEL = re.compile(r"\w[\w .()+-]{0,79}")
+# Of a run's folder on the controller and on the hosts.
+_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NAME, ADDRESS, LABEL = (
     (_NAME, "use up to 63 letters, digits, dots, _ and -"),
     (_ADDRESS, "write an IP address or a host name"),
@@ -51,6 +55,9 @@ NAME, ADDRESS, LABEL = (
 )
 # Variables by their words without indices, which become part of paths, names or command lines and are looked at nowhere else before something is done.
 SHAPES = {
+    "testbed_run_id": (_RUN, "use up to 100 letters, digits, dots, _ and -; it names a folder"),
+    "benchmark_profile": (profile.NAME, "use the name of a profile, of small letters, digits and _"),
+    "testbed.disks.name": (names.NAME, names.NAME_REMEDY[:1].lower() + names.NAME_REMEDY[1:-1]),
     "testbed.guests.name": NAME,
     "testbed.guests.taps": (
         re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}"),
@@ -64,6 +71,15 @@ SHAPES = {
     "testbed_address": ADDRESS,
     "testbed_address.address": ADDRESS,
 }
+# The last word of variables that become the name of a file or a folder somewhere, whatever else they are. A testbed's id is looked at by itself.
+IDENTIFIERS = ("name", "id", "netns", "variant")
+IDENTIFIER = (re.compile(r"(?![.-])[^/\\]+"), "write a name without / and \\ that begins with neither a dot nor a dash")
+
+
+def shape_of(words: str) -> tuple[re.Pattern[str], str] | None:
+    """What a text of a variable has to look like, and the remedy; None where any text will do."""
+    last = words.rpartition(".")[2].rpartition("_")[2]
+    return SHAPES.get(words) or (IDENTIFIER if last in IDENTIFIERS and words != "testbed_id" else None)
 
 
 def problems(lab: dict[str, Any]) -> list[Problem]:
@@ -117,11 +133,15 @@ def _value(value: Any, variable: str, words: str, depth: int) -> Iterator[Proble
         for index, part in enumerate(value):
             yield from _value(part, f"{variable}[{index}]", words, depth + 1)
     elif isinstance(value, str):
-        why = _why(value, words)
+        # A secret is any text: one that a vault held is never a template, and any other was worked out by Ansible.
+        secret = SECRET.search(words.rpartition(".")[2])
+        why = _why(_TEMPLATE.sub("", value) if secret else value, words)
         if why:
             yield Problem(variable, None, why, "write it plainly")
-        elif value and words in SHAPES and not SHAPES[words][0].fullmatch(value):
-            yield Problem(variable, None, "holds what cannot be part of it", SHAPES[words][1])
+            return
+        shape = shape_of(words)
+        if shape and value and not shape[0].fullmatch(value):
+            yield Problem(variable, None, "holds what cannot be part of it", shape[1])
 
 
 def _why(text: str, words: str) -> str | None:

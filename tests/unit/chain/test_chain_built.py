@@ -267,7 +267,7 @@ CHANGES = {
         "testbed.guests has lost the guest guest01 on kvm01",
     ),
     "testbed.guests[].host": (
-        LAB.replace("guests: {guest01:", "guests: {guest02: {ansible_host: 192.0.2.31}, guest01:"),
+        LAB.replace("guests: {guest01:", "guests: {guest02: {ansible_host: 192.0.2.32}, guest01:"),
         "host: guest01,",
         "host: guest02,",
         "testbed.guests has changed host of the guest guest01 from 'guest01' to 'guest02' on kvm01",

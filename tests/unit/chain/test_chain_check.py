@@ -98,7 +98,106 @@ WRONG = {
     "unit_that_may_mean_two_things": (
         TWO_LINUX,
         [("size: 1GiB", "size: 128M")],
-        ["testbed.disks[0].size is '128M': write a size with its unit, MiB, GiB or TiB, such as 128MiB."],
+        ["testbed.disks[0].size is '128M': did you mean 128MiB?"],
+    ),
+    "size_as_others_write_it": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 8G"), ("size: 2GiB", "size: 1.5 TB")],
+        [
+            "testbed.disks[0].size is '8G': did you mean 8GiB?",
+            "testbed.disks[1].size is '1.5 TB': did you mean 1572864MiB?",
+        ],
+    ),
+    "size_of_no_whole_mib": (
+        TWO_LINUX,
+        [("size: 1GiB", "size: 0.3M")],
+        ["testbed.disks[0].size is '0.3M': write a size with its unit, MiB, GiB or TiB, such as 128MiB."],
+    ),
+    "chap_is_no_switch": (
+        TWO_LINUX,
+        [("    disks:", "    chap: true\n    disks:")],
+        ["testbed.chap is true: use one of mutual, one_way, none."],
+    ),
+    "device_without_its_kind": (
+        TWO_LINUX,
+        [("{name: bench, size: 1GiB}", "{name: bench, path: /dev/sdb, serial: S1}")],
+        ["testbed.disks[0].path is '/dev/sdb', but kind is ramdisk: did you mean kind: device?"],
+    ),
+    "serial_of_a_ram_disk": (
+        TWO_LINUX,
+        [("name: bench, size: 1GiB", "name: bench, size: 1GiB, serial: S1")],
+        ["testbed.disks[0].serial is 'S1', but kind is ramdisk: did you mean kind: device?"],
+    ),
+    "raid_without_its_kind": (
+        TWO_LINUX,
+        [("name: bench, size: 1GiB", "name: bench, raid: {level: 1, members: [{serial: a1}, {serial: a2}]}")],
+        ["testbed.disks[0].raid is set, but kind is ramdisk: did you mean kind: raid?"],
+    ),
+    "file_without_its_kind": (
+        WINDOWS,
+        [("{name: ds1, size: 6GiB}", "{name: ds1, size: 6GiB, path: 'D:\\ds1.vhdx'}")],
+        ["testbed.disks[0].path is 'D:\\\\ds1.vhdx', but kind is ramdisk: did you mean kind: device or vhdx?"],
+    ),
+    "group_by_another_name": (
+        TWO_LINUX,
+        [("clients:", "initiators:")],
+        ["group initiators is no group of this collection: did you mean clients or hypervisors?"],
+    ),
+    "target_and_client_of_one_address": (
+        TWO_LINUX,
+        [("client01: {ansible_host: 192.0.2.21}", "client01: {ansible_host: 192.0.2.11}")],
+        [
+            "ansible_host of client01 is '192.0.2.11', which store01 has, too: give each host its own address in testbed_address."
+        ],
+    ),
+    "one_of_several_addresses_twice": (
+        TWO_LINUX,
+        [
+            ("{ansible_host: 192.0.2.11}", "{testbed_address: [192.0.2.11, 192.0.2.12]}"),
+            ("{ansible_host: 192.0.2.21}", "{testbed_address: 192.0.2.12, ansible_port: 2222}"),
+        ],
+        [
+            "testbed_address of client01 is '192.0.2.12', which store01 has, too: give each host its own address in testbed_address."
+        ],
+    ),
+    "device_that_nobody_logs_in_to": (
+        TWO_LINUX,
+        [
+            ("{name: bench, size: 1GiB}", "{name: bench, kind: device, path: /dev/sdb, serial: S1}"),
+            ("clients:\n  client01: {ansible_host: 192.0.2.21}", "clients:"),
+        ],
+        [
+            "testbed.disks[0].kind is 'device', but no host logs in to store01 for it, so nothing would be made or measured of it: "
+            "put a host into clients or hypervisors."
+        ],
+    ),
+    "datastore_on_a_device_of_its_target": (
+        TWO_LINUX,
+        [
+            ("{name: ds1, size: 2GiB}", "{name: ds1, kind: device, path: /dev/sdb, serial: S1}"),
+            ("clients:\n  client01: {ansible_host: 192.0.2.21}", "clients:"),
+        ],
+        [
+            "testbed.disks[1].kind is 'device', but the datastore ds1 lies on it on store01 itself: "
+            "use ramdisk, raid or cache, or let another host log in."
+        ],
+    ),
+    "more_disks_than_a_machine_has_places": (
+        EMBEDDED_RAID,
+        [("count: 3", "count: 200")],
+        [
+            "testbed.disks[0].raid.emulated.count is 200, but a machine of the embedded lab has room for 28 such disks: make it smaller."
+        ],
+    ),
+    "no_emulated_disk_at_all": (
+        EMBEDDED_RAID,
+        [("count: 3", "count: 0")],
+        ["testbed.disks[0].raid.emulated.count is 0, but RAID 5 needs at least 3: name more."],
+    ),
+    "run_called_as_the_newest_is": (
+        TWO_LINUX,
+        [("testbed_id: lab", "testbed_id: lab\n  testbed_run_id: latest")],
+        ["testbed_run_id is 'latest', which means the newest run: give the run a name of its own."],
     ),
     "size_without_unit": (
         TWO_LINUX,
@@ -508,7 +607,7 @@ WRONG = {
             ("testbed_id: lab", "testbed_id: lab\n  benchmark_engine: fioo"),
         ],
         [
-            "testbed.disks[0].size is '1gb': write a size with its unit, MiB, GiB or TiB, such as 128MiB.",
+            "testbed.disks[0].size is '1gb': did you mean 1GiB?",
             "benchmark_engine is 'fioo': did you mean fio?",
             "testbed.datastores[0].disk is 'ds2', which is no disk: did you mean ds1?",
         ],
@@ -820,6 +919,57 @@ def test_there_are_thirty_and_each_is_another():
     assert len(WRONG) >= 30
     told = [tuple(expected) for _text, _changes, expected in WRONG.values()]
     assert len(set(told)) == len(told)
+
+
+def test_hosts_behind_one_address_answer_at_ports_of_their_own():
+    text = TWO_LINUX.replace(
+        "{ansible_host: 192.0.2.11}", "{ansible_host: h1, ansible_port: 2201, testbed_address: 192.0.2.11}"
+    )
+    text = text.replace("{disk: ds1,", "{disk: ds1, hosts: client01,")
+    text = text.replace(
+        "{ansible_host: 192.0.2.21}",
+        "{ansible_host: h1, ansible_port: 2202}\n  client02: {ansible_host: h1, ansible_port: %s}",
+    )
+    assert sentences(text % 2203) == []
+    assert sentences(text % 2202) == [
+        "ansible_host of client02 is 'h1', which client01 has, too: give each host its own address in testbed_address."
+    ]
+    # What every machine calls itself is nobody's address.
+    assert sentences(TWO_LINUX.replace("192.0.2.21", "127.0.0.1")) == []
+
+
+def test_places_on_the_bus_are_for_all_disks_of_a_machine():
+    several = EMBEDDED_RAID.replace("count: 3, size: 64MiB", "count: 26, size: 64MiB")
+    assert sentences(several) == []
+    more = several.replace(
+        "{name: ds1, size: 128MiB}",
+        "{name: ds1, size: 128MiB}, {name: tier, kind: raid, raid: {level: 0, emulated: {count: 3, size: 8MiB}}}",
+    )
+    [sentence] = sentences(more)
+    assert (
+        "count is 26, but a machine of the embedded lab has room for 28 such disks, and target01 would have 29"
+        in sentence
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        ({}, []),
+        ({"initiators": ["c9"]}, ["c9 is in no group"]),
+        ({"web": [f"w{place}" for place in range(8)]}, ["w0, w1, w2, w3, w4 and 3 more are in no group"]),
+    ],
+)
+def test_hosts_that_no_playbook_does_anything_with_are_named(more, names):
+    lab = lab_of(TWO_LINUX)
+    lab["groups"] |= more
+    lab["hosts"] |= {name: dict(lab["hosts"]["client01"]) for members in more.values() for name in members}
+    for place, name in enumerate(name for members in more.values() for name in members):
+        lab["hosts"][name]["ansible_host"] = f"198.51.100.{place}"
+    testbed = expand.expand(lab)
+    assert [problem.sentence() for problem in check.check(lab, testbed)] == []
+    remarks = check.remarks(lab, testbed)
+    assert len(remarks) == len(names) and all(name in remark for name, remark in zip(names, remarks))
 
 
 def measured(**workload):

@@ -20,6 +20,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.lab import qemu
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, inventory, texts
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import OPTIONS, WORDS
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.shape import SECRET
 from chain_lab import ROLES, lab_of
 from test_chain_built import ESXI, LAB, WINDOWS
 
@@ -85,6 +86,7 @@ EVERY = sorted(
             ),
             *(one for role in ROLES.values() for one in variables(role, "")),
         ]
+        if words not in inventory.PRESENT_ONLY
     }
 )
 
@@ -104,7 +106,9 @@ def sentences(lab: dict) -> list:
 @pytest.mark.parametrize("text", NEVER, ids=range(len(NEVER)))
 def test_every_variable_refuses_what_no_text_may_hold(text, shape):
     assert len(EVERY) > 250
-    for words in EVERY:
+    # A secret may be any text, also one that looks like a template.
+    any_text = ("{{" in text or "{%" in text) and shape != "as a key"
+    for words in [words for words in EVERY if not (any_text and SECRET.search(words.rpartition(".")[2]))]:
         value = {
             "plain": text,
             "in a list": ["", text],
@@ -120,7 +124,7 @@ def test_every_variable_refuses_what_no_text_may_hold(text, shape):
 
 def test_ordinary_texts_are_none_of_these():
     for words in EVERY:
-        if words not in texts.SHAPES:
+        if not texts.shape_of(words):
             for text in (
                 "",
                 "plain",
@@ -192,6 +196,31 @@ def test_what_becomes_a_name_or_part_of_a_command_is_refused_in_one_sentence(tex
         if words not in WHOLE and hostile not in MEANT.get(words, ()):
             assert problems, (words, hostile)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_secret_is_any_text():
+    secrets = [words for words in EVERY if SECRET.search(words.rpartition(".")[2])]
+    assert "testbed.chap_password" in secrets and len(secrets) > 2
+    for words in secrets:
+        for text in ("a{%b-twelve-xy", "{{twelve-chars", "{#no-comment#}"):
+            assert sentences({"hosts": {"t1": nested(words, text)}}) == []
+        assert len(sentences({"hosts": {"t1": nested(words, "a\nb")}})) == 1
+
+
+@pytest.mark.parametrize("text", ["../../evil", "/etc/evil", "..", ".hidden", "-rf", "a/b", "a\\b"])
+def test_what_becomes_a_path_is_refused_wherever_it_is_said(text):
+    identifiers = [words for words in EVERY if words.rpartition(".")[2].rpartition("_")[2] in texts.IDENTIFIERS]
+    assert {"testbed_run_id", "testbed.disks.name", "embedded_lab_netns", "benchmark_variants.name"} <= {*identifiers}
+    for words in [*identifiers, "benchmark_profile", "testbed.guests.taps"]:
+        if words != "testbed_id":
+            (said,) = sentences({"hosts": {"t1": nested(words, text)}})
+            assert said.startswith(f"{words} holds what cannot be part of it: ") and text not in said
+
+
+def test_names_of_runs_are_what_they_were():
+    for name in ("20260301T101500Z", "latest", "before-1", "a.b_c", "x" * 100):
+        assert sentences({"hosts": {"t1": {"testbed_run_id": name}}}) == []
+    assert len(sentences({"hosts": {"t1": {"testbed_run_id": "x" * 101}}})) == 1
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "..", ".x", "a\nb", "", "x" * 201, "a\x00"])
