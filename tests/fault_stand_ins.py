@@ -293,8 +293,6 @@ class Here(StandIn):
             "benchmark_beat": False,
             "benchmark_networks": [],
             "benchmark_workloads": [{**WORKLOAD, **HERE_RATE}],
-            # Others work on this machine, too.
-            "testbed_verify_ignore": ["^(?!.*{{ testbed_id }})"],
         }
         targets = {"targets": {"hosts": {self.machine: {"testbed_address": self.address}}}}
         super().__init__(folder, here, {**targets, **(groups or {})})

@@ -48,7 +48,6 @@ def inventory(name: str, folder: Path, guest: bool = False) -> dict:
     controller = {
         "ansible_connection": "local",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        "testbed_verify_ignore": ["^(?!.*(/storlab/|storlab-{{ testbed_id }}))"],
     }
     children = {
         "controllers": {"hosts": {"controller01": None}, "vars": controller},

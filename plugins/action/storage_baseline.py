@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from typing import ClassVar
 
 from ..module_utils.core.failure import Failure, bad_value
-from ..module_utils.core.files import write_json
-from ..module_utils.linux.storage_state import strays
+from ..module_utils.core.files import read_json, write_json
+from ..module_utils.linux import leftovers
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.windows.action import refuse_unmarked
 
@@ -27,49 +27,52 @@ class ActionModule(CollectionAction):
     }
 
     def perform(self, params: dict) -> dict:
-        return self._apply(params, self.task_vars)
-
-    def _apply(self, args: dict, task_vars: dict) -> dict:
-        state, host = args["state"], task_vars["inventory_hostname"]
-        if not args["state_dir"]:
-            raise bad_value("state_dir", args["state_dir"], "Name the folder that keeps the testbed's state.")
-        if not args["storage_state"]:
+        host = self.task_vars["inventory_hostname"]
+        if not params["state_dir"]:
+            raise bad_value("state_dir", params["state_dir"], "Name the folder that keeps the testbed's state.")
+        if not params["storage_state"]:
             refuse_unmarked(self._connection, host)
-        path = os.path.join(args["state_dir"], "before", f"{host}.json")
-        kept = None
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as handle:
-                kept = json.load(handle)
-        if state == "captured":
-            if kept is None or kept["verified"]:
-                self._keep(path, {"host": host, "verified": False, "state": self._read(args, task_vars)})
+        path = os.path.join(params["state_dir"], "before", f"{host}.json")
+        made_path = os.path.join(params["state_dir"], "made", f"{host}.json")
+        kept, made = _read_back(path, "state", "verified"), _read_back(made_path, "areas") or {}
+        if params["state"] == "captured":
+            # A proof that failed has been told. The next build starts from what there is, and what is left of the testbed stays a stray whatever was before.
+            if kept is None or kept["verified"] or kept.get("failed"):
+                now = self._read(params, made)
+                state = leftovers.without(now["lines"], now["ours"] or {})
+                self._keep(path, {"host": host, "verified": False, "state": state, "boot_id": now["boot_id"]})
             return {"changed": False, "path": path}
+        now = self._read(params, made)
         if kept is None:
-            raise Failure(
-                "no_baseline",
-                f"No state of {host} before the build is kept in {args['state_dir']}.",
-                "Run build first: it captures the state before it changes anything.",
-                host=host,
-            )
-        differing = strays(kept["state"], self._read(args, task_vars), args["ignore"])
-        if differing:
+            raise _without_baseline(params, host, now)
+        answer = self._verified(params, host, path, kept, made, now)
+        if os.path.exists(made_path) and not self._task.check_mode:
+            os.unlink(made_path)
+        return answer
+
+    def _verified(self, params: dict, host: str, path: str, kept: dict, made: dict, now: dict) -> dict:
+        restarted = kept.get("boot_id", now["boot_id"]) != now["boot_id"]
+        verdict = leftovers.judge(kept["state"], now["lines"], now["ours"], made, restarted, params["ignore"])
+        if verdict.strays:
+            self._keep(path, {**kept, "failed": True})
             raise Failure(
                 "not_clean",
-                f"{host} is not as it was before the build: {'; '.join(differing)}.",
-                "Run teardown again, and remove by hand what is not the testbed's.",
+                f"{host} is not as it was before the build: {'; '.join(verdict.strays)}.",
+                "Run teardown again, remove by hand what it leaves of the testbed, and bring back what is gone. The next build begins from what there is then.",
                 host=host,
-                strays=differing,
+                **verdict._asdict(),
             )
-        self._keep(path, {**kept, "verified": True})
-        return {"changed": False, "path": path, "strays": differing}
+        self._keep(path, {**kept, "verified": True, "failed": False})
+        return {"changed": False, "path": path, **verdict._asdict()}
 
-    def _read(self, args: dict, task_vars: dict) -> dict:
-        if args["storage_state"]:
-            return args["storage_state"]
+    def _read(self, params: dict, made: dict) -> dict:
+        """{lines, ours, boot_id} of the host now; ours is None where the platform does not say whose things are."""
+        if params["storage_state"]:
+            return {"lines": params["storage_state"], "ours": None, "boot_id": ""}
         answer = self._execute_module(
             "storlab.testbed.storage_state",
-            module_args={"testbed_id": args["testbed_id"], "own_names": args["own_names"]},
-            task_vars=task_vars,
+            module_args={"testbed_id": params["testbed_id"], "own_names": params["own_names"], "made": made},
+            task_vars=self.task_vars,
         )
         if answer.get("failed"):
             raise Failure(
@@ -77,10 +80,48 @@ class ActionModule(CollectionAction):
                 f"The storage state could not be read: {answer.get('msg')}.",
                 "Repair the host's connection or Python and run again.",
             )
-        return answer["storage_state"]
+        return {"lines": answer["storage_state"], "ours": answer["ours"], "boot_id": answer["boot_id"]}
 
     def _keep(self, path: str, content: dict) -> None:
         if self._task.check_mode:
             return
         os.makedirs(os.path.dirname(path), exist_ok=True)
         write_json(path, content, indent=1)
+
+
+def _read_back(path: str, *keys: str) -> dict | None:
+    """What this or another task has kept of the host."""
+    remedy = "Restore it from a copy, or remove it: the next build keeps it anew."
+    kept = read_json(path, remedy)
+    whole = isinstance(kept, dict) and all(key in kept for key in keys) and isinstance(kept.get("state", {}), dict)
+    if kept is not None and not whole:
+        raise Failure("record_damaged", f"{path} does not hold what is kept of a host.", remedy, path=path)
+    return kept
+
+
+def _without_baseline(params: dict, host: str, now: dict) -> Failure:
+    """Nothing can be compared, so what carries the name of the testbed is listed."""
+    testbed_id = params["testbed_id"]
+    name = re.compile(rf"storlab[:-]{re.escape(testbed_id)}(?![A-Za-z0-9_.])") if testbed_id else None
+    named = [
+        f"{section.replace('_', ' ')}: {line}"
+        for section, lines in sorted(now["lines"].items())
+        for line in lines
+        if line in (now["ours"] or {}).get(section, ()) or (name and name.search(line))
+    ]
+    what = f"No state of {host} before the build is kept in {params['state_dir']}, so there is nothing to compare with."
+    if not named:
+        return Failure(
+            "no_baseline",
+            f"{what} Nothing on {host} carries the name of the testbed.",
+            "If it was built with another testbed_state_dir, verify it with that one; a host that was never built on needs no proof.",
+            host=host,
+            named=[],
+        )
+    return Failure(
+        "no_baseline",
+        f"{what} The name of the testbed is on: {'; '.join(named)}.",
+        "Run teardown with the testbed_state_dir that it was built with; if that folder is lost, remove these by hand, and first what stands on others.",
+        host=host,
+        named=named,
+    )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,8 +13,9 @@ import shlex
 from typing import ClassVar
 
 from ..module_utils.core.failure import Failure
-from ..module_utils.core.files import write_whole
+from ..module_utils.core.files import read_json, write_json, write_whole
 from ..module_utils.core.names import check_testbed_id
+from ..module_utils.linux import claims
 from ..module_utils.linux.record import RUN_DIR
 from ..plugin_utils.action import CollectionAction
 from ..plugin_utils.store import ledger
@@ -32,26 +34,30 @@ class ActionModule(CollectionAction):
     def perform(self, params: dict) -> dict:
         self.testbed_id = check_testbed_id("testbed_id", params["testbed_id"])
         self.host = self.task_vars["inventory_hostname"]
-        self.path = os.path.join(self._loader.path_dwim(params["state_dir"]), "claims", f"{self.host}.json")
+        self.state_dir = self._loader.path_dwim(params["state_dir"])
+        self.path = os.path.join(self.state_dir, "claims", f"{self.host}.json")
         self.ledger = os.path.join(self._loader.path_dwim(params["results_dir"]), self.testbed_id)
         if params["state"] == "restored":
             return self._restore()
         if self._task.check_mode:
             return {"changed": False}
-        return self._note({"areas": {}} if params["state"] == "forgotten" else self._on_host()["claims"])
+        return self._note({"areas": {}} if params["state"] == "forgotten" else self._read())
 
     def _restore(self) -> dict:
         content = self._copy()
         if content is None:
+            # Of a build that was cut there is no copy, and records nevertheless.
+            if self._has_records():
+                self._read()
             return {"changed": False, "restored": []}
         if not self._believed(content):
             text = f"{self.path} is not what the ledger in {self.ledger} tells of, or the ledger itself was changed"
             remedy = f"Records that {self.host} may have lost are not restored from it."
             return {"changed": False, "restored": [], "warnings": [f"{text}. {remedy}"]}
-        claims = json.loads(content)
-        if self._untouched(claims):
+        copy = json.loads(content)
+        if self._untouched(copy):
             return {"changed": False, "restored": []}
-        answer = self._on_host(claims=claims)
+        answer = self._on_host(claims=copy)
         warnings = [
             f"{self.host}: {', '.join(names)} ({area}) is not what the testbed made there; it stays."
             for area, names in sorted(answer["doubtful"].items())
@@ -59,27 +65,46 @@ class ActionModule(CollectionAction):
         if answer["restored"]:
             lost = ", ".join(answer["restored"])
             warnings.append(f"{self.host}: the testbed's records of {lost} were lost; they are taken from {self.path}.")
+        self._remember(answer["claims"])
         return {"changed": answer["changed"], "restored": answer["restored"], "warnings": warnings}
 
-    def _untouched(self, claims: dict) -> bool:
+    def _untouched(self, copy: dict) -> bool:
         """Whether each record is to the byte what it was. A checksum is there at once, where Python takes seconds to begin on an emulated machine."""
-        names = {f"{RUN_DIR}/{self.testbed_id}/{area}.json": claim["sha256"] for area, claim in claims["areas"].items()}
+        names = {f"{RUN_DIR}/{self.testbed_id}/{area}.json": claim["sha256"] for area, claim in copy["areas"].items()}
         done = self.on_host(f"sha256sum -- {' '.join(map(shlex.quote, names))}")
         lines = [line.split("  ", 1) for line in done["stdout"].splitlines()]
         return {line[1].strip(): line[0] for line in lines if len(line) == 2} == names
 
-    def _note(self, claims: dict) -> dict:
-        content = json.dumps(claims, indent=1, sort_keys=True).encode()
+    def _has_records(self) -> bool:
+        folder = shlex.quote(f"{RUN_DIR}/{self.testbed_id}")
+        return bool(self.on_host(f"ls {folder}/*.json 2>/dev/null")["stdout"].strip())
+
+    def _read(self) -> dict:
+        claimed = self._on_host()["claims"]
+        self._remember(claimed)
+        return claimed
+
+    def _remember(self, claimed: dict) -> None:
+        """What the claims name is kept until a proof that it is gone (storage_baseline)."""
+        path = os.path.join(self.state_dir, "made", f"{self.host}.json")
+        # Where it cannot be written, the copy of the records cannot either, and that is said (_note).
+        with contextlib.suppress(OSError):
+            if not self._task.check_mode:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                write_json(path, claims.made(claimed, _known(path)), mode=0o600, indent=1)
+
+    def _note(self, claimed: dict) -> dict:
+        content = json.dumps(claimed, indent=1, sort_keys=True).encode()
         before = self._copy()
         try:
-            if not claims["areas"]:
+            if not claimed["areas"]:
                 if before is not None:
                     os.unlink(self.path)
                     ledger.append(self.ledger, "claimed", host=self.host, sha256="", areas=[])
             elif not self._believed(content):
                 os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
                 # The line comes first: a copy that it does not tell of is not believed, and the next build makes both again.
-                sha256, areas = hashlib.sha256(content).hexdigest(), sorted(claims["areas"])
+                sha256, areas = hashlib.sha256(content).hexdigest(), sorted(claimed["areas"])
                 ledger.append(self.ledger, "claimed", host=self.host, sha256=sha256, areas=areas)
                 write_whole(self.path, content, mode=0o600)
             elif before != content:
@@ -114,3 +139,12 @@ class ActionModule(CollectionAction):
         if answer.get("failed"):
             raise Failure.of_result(answer)
         return answer
+
+
+def _known(path: str) -> dict:
+    """What was kept before; of a damaged file nothing."""
+    try:
+        known = read_json(path)
+    except Failure:
+        return {}
+    return known if isinstance(known, dict) else {}

@@ -11,8 +11,13 @@ version_added: 0.1.0
 description:
   - O(state=captured) reads the state with M(storlab.testbed.storage_state) and keeps it on the controller,
     in C(before/<host>.json) of O(state_dir). A state that is kept already and was not yet verified stays, so a second build does not
-    take the testbed for the host's own state.
-  - O(state=verified) reads the state again, compares, and fails naming each stray.
+    take the testbed for the host's own state. After a verification that failed the next capture replaces it.
+  - O(state=verified) reads the state again, compares, and fails naming each stray. What the testbed has made is one, by its records
+    (C(made/<host>.json) of O(state_dir)) or by its mark, whatever was there before. So is what was there before and is gone, where the testbed may have
+    taken it. Everything else that differs is of others, and in RV(notes).
+  - A host that was restarted meanwhile has lost by that what does not outlive a restart; that is in RV(notes), too.
+  - Where no state is kept, it fails and lists what carries the testbed's name.
+  - States that another module has read (O(storage_state)) tell no owners, so there every difference is a stray.
   - Runs on the controller and reads on the host. Changes nothing on the host.
 options:
   state:
@@ -74,13 +79,19 @@ path:
   description: File on the controller that keeps the state.
   returned: success
   type: str
-  sample: /srv/testbed/state/baseline/target01.json
+  sample: /srv/testbed/state/before/target01.json
 strays:
-  description: What differs from the state before the build, a sentence fragment each.
+  description: What the testbed has left, or may have taken, a sentence fragment each.
   returned: O(state=verified)
   type: list
   elements: str
   sample: ["kernel modules: brd (was not there before)"]
+notes:
+  description: What others changed meanwhile, a sentence fragment each.
+  returned: O(state=verified)
+  type: list
+  elements: str
+  sample: ["block devices: loop3 10485760 bytes on /srv/disk.img (is gone)"]
 failure:
   description: Machine-readable cause.
   returned: failure

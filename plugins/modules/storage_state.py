@@ -25,6 +25,12 @@ options:
     type: list
     elements: str
     default: []
+  made:
+    description:
+      - Names of what the testbed is known to have made, by kind, as M(storlab.testbed.testbed_claims) keeps them in C(made/<host>.json). What they name is
+        the testbed's, even where its records are gone.
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -58,11 +64,23 @@ storage_state:
     block_devices: [vda 1073741824 bytes]
     iscsi_sessions: []
     kernel_modules: [ext4, virtio_blk]
+ours:
+  description: Those of the lines that the testbed has made, or that carry its mark. Nothing without O(testbed_id).
+  returned: success
+  type: dict
+  sample:
+    mounts: [/dev/sdb on /srv/storlab/ds1 type ext4]
+boot_id:
+  description: Identifies this start of the host.
+  returned: success
+  type: str
+  sample: 4d1f0a54-2f5c-4d51-9c3f-0f3a4f0c7a11
 """
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.linux.storage_state import gather
+from ..module_utils.linux import claims
+from ..module_utils.linux.storage_state import examine
 
 
 def main():
@@ -70,6 +88,7 @@ def main():
         argument_spec={
             "testbed_id": {"type": "str", "default": ""},
             "own_names": {"type": "list", "elements": "str", "default": []},
+            "made": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )
@@ -78,8 +97,9 @@ def main():
     mdadm = module.get_bin_path("mdadm")
     # Superblocks outlive the array that a teardown stopped.
     arrays = module.run_command([mdadm, "--examine", "--scan"])[1] if mdadm else ""
-    state = gather("/", addresses, module.params["testbed_id"], module.params["own_names"], arrays)
-    module.exit_json(changed=False, storage_state=state)
+    testbed_id, own_names = module.params["testbed_id"], module.params["own_names"]
+    state = examine("/", addresses, testbed_id, own_names, arrays, claims.still(module.params["made"]))
+    module.exit_json(changed=False, storage_state=state.lines, ours=state.ours, boot_id=claims.boot_id())
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ description:
     the same name. A record that is there stays. A ledger that was changed is not believed.
   - O(state=forgotten) is for a host whose roles have all ended with nothing left. It does not ask the host.
   - Secrets are not kept, nor anything derived from them.
+  - What records on the host name is kept in C(made/<host>.json) of O(state_dir), too, until M(storlab.testbed.storage_baseline) has proven that it is gone.
 options:
   state:
     description: What to do.

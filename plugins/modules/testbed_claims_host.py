@@ -45,7 +45,7 @@ EXAMPLES = r"""
 RETURN = r"""
 claims:
   description: The records of the testbed on this host without secrets, and what tells the things that they name from later ones of the same name.
-  returned: without O(claims)
+  returned: success; with O(claims) after what is lost was restored
   type: dict
   sample: {boot_id: 4d1f0a54-2f5c-4d51-9c3f-0f3a4f0c7a11, areas: {tgt_target: {record: {modules: []}, witnesses: {}}}}
 restored:
@@ -79,7 +79,7 @@ def main():
             answer = {"changed": False, "claims": claims.kept(testbed_id)}
         else:
             answer = claims.restore(testbed_id, module.params["claims"], module.check_mode)
-            answer["changed"] = bool(answer["restored"])
+            answer.update(changed=bool(answer["restored"]), claims=claims.kept(testbed_id))
     except Failure as failure:
         module.fail_json(**failure.as_result())
     module.exit_json(**answer)

@@ -96,7 +96,7 @@ class Lab:
         if "claims" not in given:
             return {"changed": False, "claims": claims.kept(TESTBED, str(self.run_dir))}
         answer = claims.restore(TESTBED, given["claims"], run_dir=str(self.run_dir))
-        return {**answer, "changed": bool(answer["restored"])}
+        return {**answer, "changed": bool(answer["restored"]), "claims": claims.kept(TESTBED, str(self.run_dir))}
 
     def _command(self, text: str, sudoable: bool) -> dict:
         text = text.replace(record.RUN_DIR, str(self.run_dir))

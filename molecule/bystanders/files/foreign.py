@@ -651,17 +651,25 @@ def tamper(seed: str) -> list:
 
 
 def plant() -> list:
-    """Things that carry the testbed's stamp, as a teardown that failed would leave them. Returns what must be said of each."""
+    """Things that the testbed's records name, or that carry its mark, as a teardown that failed would leave them. Returns what must be said of each."""
     folder, where = f"/run/storlab/{OURS}", "/srv/storlab/left"
     for path in (folder, where):
         os.makedirs(path)
-    Path(folder, "left.json").write_text("{}", encoding="utf-8")
+    boot_id = text("/proc/sys/kernel/random/boot_id")
     run("mount", "-t", "tmpfs", f"storlab-{OURS}", where)
     number = text("/sys/class/zram-control/hot_add")
     Path(f"/sys/block/zram{number}/disksize").write_text(str(MIB), encoding="utf-8")
+    disk = {"provider": "zram", "path": f"/dev/zram{number}", "size_bytes": MIB}
+    records = {
+        "ramdisk": {"disks": {"left": disk}},
+        "datastore": {"datastores": {"left": {"mount_point": where}}},
+        "lio_target": {"core": {f"core/rd_mcp_9/storlab-{OURS}-ds1": []}, "targets": [f"{STEM}:{OURS}:left"]},
+    }
+    for area, record in records.items():
+        Path(folder, f"{area}.json").write_text(json.dumps({**record, "boot_id": boot_id}), encoding="utf-8")
     expected = [
         f"own files: {folder}",
-        f"own files: {folder}/left.json",
+        *(f"own files: {folder}/{area}.json" for area in records),
         f"mounts: storlab-{OURS} on {where} type tmpfs",
         f"block devices: zram{number} {MIB} bytes",
     ]
@@ -675,7 +683,7 @@ def plant() -> list:
             f"configuration files: /etc/iscsi/ifaces/storlab-{OURS} sha256 {digest(f'/etc/iscsi/ifaces/storlab-{OURS}')[:16]}"
         )
     Path("/root/planted").write_text(number, encoding="utf-8")
-    return [f"{line} (was not there before)" for line in sorted(expected)]
+    return [f"{line} (is left of the testbed)" for line in sorted(expected)]
 
 
 def unplant() -> None:

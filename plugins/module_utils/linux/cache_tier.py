@@ -41,8 +41,8 @@ from .cache_bcache import Bcache
 from .cache_lvm import Lvm
 from .cache_provider import CLEANER, POLICY, DmCache, Provider, gave_up, parse_cache_table
 from .host import loaded_modules, run
+from .ownership import MAPPINGS
 from .record import Record
-from .storage_state import MAPPINGS
 
 SECTOR = 512
 TIER, PART = MAPPINGS

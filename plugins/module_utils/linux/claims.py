@@ -20,13 +20,15 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.names import check_name
-from . import block_device
+from . import block_device, ownership
 from .host import read_text
 from .lio import CONFIGFS
 from .record import RUN_DIR, Record
 
 # Salted hashes and digests of secrets. A teardown needs none of them, so the controller keeps none.
 SECRETS = ("accounts", "logins")
+# Kinds of names (ownership.py) of what outlives a restart of the host.
+LASTING = ("arrays", "files")
 
 
 def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def kept(testbed_id: str, run_dir: str = RUN_DIR, configfs: str = CONFIGFS) -> d
             with open(path, "rb") as handle:
                 sha256 = hashlib.sha256(handle.read()).hexdigest()
             areas[area] = {"record": record, "witnesses": witnesses, "sha256": sha256}
-    return {"boot_id": _boot_id(), "areas": areas}
+    return {"boot_id": boot_id(), "areas": areas}
 
 
 def restore(
@@ -58,7 +60,7 @@ def restore(
     """
     restored: list[str] = []
     doubtful: dict[str, list[str]] = {}
-    for area, claim in sorted(claims["areas"].items()) if claims["boot_id"] == _boot_id() else []:
+    for area, claim in sorted(claims["areas"].items()) if claims["boot_id"] == boot_id() else []:
         check_name("area of a claim", area)
         if _read(testbed_id, area, run_dir):
             continue
@@ -74,6 +76,41 @@ def restore(
             record.data = data
             record.save()
     return {"restored": restored, "doubtful": doubtful}
+
+
+def made(claims: dict[str, Any], before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What the claims name, to be looked for once their records are gone: {kind: [name], areas: [area], witnesses: {path: instance}, boot_id}.
+
+    before: what was known earlier. Of an earlier start of the host only what outlives one is kept.
+    """
+    known = before or {}
+    same = known.get("boot_id") == claims["boot_id"]
+    names = ownership.names_of({area: claim["record"] for area, claim in claims["areas"].items()})
+    result: dict[str, Any] = {
+        kind: sorted({*recorded, *(known.get(kind, ()) if same or kind in LASTING else ())})
+        for kind, recorded in names.items()
+    }
+    result["areas"] = sorted({*claims["areas"], *known.get("areas", ())})
+    result["witnesses"] = {
+        **(known.get("witnesses", {}) if same else {}),
+        **{path: seen for claim in claims["areas"].values() for path, seen in claim["witnesses"].items()},
+    }
+    result["boot_id"] = claims["boot_id"]
+    return result
+
+
+def still(names: dict[str, Any]) -> dict[str, Any]:
+    """Of these names (``made``) what they still may mean on this host: no device that came later under the number of one, nothing of an earlier start."""
+    if not names:
+        return {}
+    if names.get("boot_id") != boot_id():
+        return {kind: names.get(kind, []) for kind in LASTING}
+    others = {
+        os.path.basename(path)
+        for path, seen in names.get("witnesses", {}).items()
+        if os.path.exists(path) and _instance(path) != seen
+    }
+    return {**names, **{kind: sorted(set(names.get(kind, ())) - others) for kind in ("devices", "targets")}}
 
 
 def vouched(area: str, claim: dict[str, Any], configfs: str = CONFIGFS) -> tuple[dict[str, Any], list[str]]:
@@ -101,7 +138,8 @@ def _named(area: str, record: dict[str, Any], configfs: str) -> dict[str, str]:
     return {}
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """What identifies this start of the host."""
     return read_text("/proc/sys/kernel/random/boot_id").strip()
 
 

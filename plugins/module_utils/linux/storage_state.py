@@ -16,10 +16,12 @@ import json
 import os
 import re
 import stat
-from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
-from . import cache_stamp, mounts
+from . import cache_stamp, mounts, ownership
+from .ownership import FOLDERS, Names, listed, read, session_interfaces, within
 
 # Mounts that systems make and drop by themselves and that never carry a testbed's data.
 PSEUDO_FILE_SYSTEMS = frozenset(
@@ -92,225 +94,142 @@ DAEMONS = frozenset(
         "tgtd",
     )
 )
-OWN_FOLDERS = ("run/storlab", "var/lib/storlab", "var/tmp/storlab", "var/tmp/storlab-[0-9]*")
+Claim = Callable[[Names], bool]
+Line = tuple[str, Claim]
 
 
-# What UUIDs of cache tiers and of their parts begin with.
-MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
-RECORDS = "run/storlab"
-CLAIMS = ("folders", "ids", "stores", "targets", "mount_points", "devices", "exports", "arrays", "daemons", "modules")
+class State(NamedTuple):
+    """lines: {section: [line]} of what no other testbed's records name. ours: those among them that this testbed has made, or that carry its mark."""
+
+    lines: dict[str, list[str]]
+    ours: dict[str, list[str]]
 
 
-def _others(root: str, own: set[Any]) -> dict[str, Any]:
-    """What the records of the host name as other testbeds': {folders, ids, stores, targets, mount_points, devices, exports, arrays, daemons,
-    modules}.
-
-    own: this testbed's own names of folders. Names are compared exactly; what no record names is nobody's and stays in the state.
-    """
-    claims: dict[str, Any] = {key: set() for key in CLAIMS}
-    for base in OWN_FOLDERS:
-        for path in sorted(glob.glob(os.path.join(root, base, "*"))):
-            name = os.path.basename(path)
-            if name in own | {"nbd"} or not os.path.isdir(path):
-                continue
-            claims["folders"].add("/" + os.path.relpath(path, root))
-            if os.path.dirname(path) == os.path.join(root, RECORDS):
-                _claim_records(path, name, claims)
-    for session, iface in _session_interfaces(root).items():
-        if iface in {f"storlab-{name}" for name in claims["ids"]}:
-            claims["devices"].update(
-                os.path.basename(disk)
-                for disk in glob.glob(os.path.join(root, f"sys/class/iscsi_session/{session}/device/target*/*/block/*"))
-            )
-    claims["devices"].update(
-        os.path.basename(os.path.dirname(os.path.dirname(path)))
-        for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/uuid"))
-        if _testbed_of_mapping(_read(path)) in claims["ids"]
-    )
-    # A device that multipathd, LVM or bcache makes of another testbed's devices goes with them, and what stands on it.
-    made = [path for kind in ("dm-*", "bcache*") for path in glob.glob(os.path.join(root, "sys/block", kind))]
-    for _height in made:
-        for path in made:
-            disks = set(_list(os.path.join(path, "slaves")))
-            if disks and disks <= claims["devices"]:
-                claims["devices"].add(os.path.basename(path))
-    return claims
-
-
-def _claim_records(folder: str, testbed_id: str, claims: dict[str, Any]) -> None:
-    records = {}
-    for path in glob.glob(os.path.join(folder, "*.json")):
-        try:
-            record = json.loads(_read(path) or "{}")
-        except ValueError:  # being written, or damaged: it names nothing
-            continue
-        if isinstance(record, dict):
-            records[os.path.basename(path)[: -len(".json")]] = record
-    if records:
-        claims["ids"].add(testbed_id)
-    lio, stores = records.get("lio_target", {}), records.get("datastore", {}).get("datastores", {})
-    # What a testbed that went before left to it because it still uses it, too.
-    claims["modules"] |= {module for record in records.values() for module in record.get("modules", [])}
-    claims["stores"] |= {path.split("/")[2] for path in lio.get("core", {}) if path.count("/") == 2}
-    claims["targets"] |= set(lio.get("targets", []))
-    claims["mount_points"] |= {store["mount_point"] for store in stores.values()}
-    over_nfs = records.get("nfs_export", {})
-    claims["daemons"] |= {"nfsd"} if over_nfs.get("server") else set()
-    claims["mount_points"] |= {"/proc/fs/nfsd"} if over_nfs.get("mounted") else set()
-    for array in records.get("raid", {}).get("arrays", {}).values():
-        claims["arrays"].add(array["uuid"])
-        claims["devices"].add(os.path.basename(array.get("device", "")))
-    for disk in records.get("ramdisk", {}).get("disks", {}).values():
-        claims["devices"] |= {os.path.basename(disk[key]) for key in ("path", "whole") if disk.get(key)}
-
-
-def _raid_superblocks(scan: str, others: dict[str, Any]) -> list[str]:
+def _raid_superblocks(scan: str) -> Iterator[Line]:
     """Arrays whose superblocks are on disks of the host, assembled or not."""
-    lines = []
     for line in scan.splitlines():
         words = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
-        if line.startswith("ARRAY ") and words.get("UUID") not in others["arrays"]:
-            lines.append(
-                f"superblocks of {words.get('name', 'an array without a name')}, UUID {words.get('UUID', 'none')}"
-            )
-    return lines
+        if line.startswith("ARRAY "):
+            uuid, name = words.get("UUID", "none"), words.get("name", "an array without a name")
+            yield f"superblocks of {name}, UUID {uuid}", partial(_is_array, uuid, name)
 
 
-def _testbed_of_mapping(mapped: str) -> str | None:
-    """The testbed that a device mapper device says it is of (cache_tier)."""
-    words = mapped.split(":")
-    return words[1] if words[0] in MAPPINGS and len(words) > 1 else None
+def _is_array(uuid: str, name: str, names: Names) -> bool:
+    return uuid in names["arrays"] or name.partition(":")[0] in {f"storlab-{testbed_id}" for testbed_id in names["ids"]}
 
 
-def _cache_stamps(root: str, others: dict[str, Any]) -> list[str]:
+def _cache_stamps(root: str) -> Iterator[Line]:
     """Caches whose stamps are on disks of the host, put in or not."""
-    lines = []
-    for name in _list(os.path.join(root, "sys/block")):
-        if name.startswith("dm-") or int(_read(os.path.join(root, "sys/block", name, "size")) or 0) == 0:
+    for name in listed(os.path.join(root, "sys/block")):
+        if name.startswith("dm-") or int(read(os.path.join(root, "sys/block", name, "size")) or 0) == 0:
             continue
         try:
             with open(os.path.join(root, "dev", name), "rb", buffering=0) as handle:
                 stamp = cache_stamp.unpack(handle.read(cache_stamp.BYTES))
         except OSError:
             continue
-        if stamp is not None and stamp.get("testbed_id") not in others["ids"]:
-            lines.append(f"stamp of cache {stamp.get('testbed_id', '?')}/{stamp.get('name', '?')} on {name}")
-    return lines
+        if stamp is not None:
+            testbed_id = str(stamp.get("testbed_id", "?"))
+            yield f"stamp of cache {testbed_id}/{stamp.get('name', '?')} on {name}", partial(_has, "ids", testbed_id)
 
 
-def _within(path: str, folders: Any) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+def _has(kind: str, name: str, names: Names) -> bool:
+    return name in names[kind]
 
 
-def _session_interfaces(root: str) -> dict[str, Any]:
-    """{session: its interface record}"""
-    base = os.path.join(root, "sys/class/iscsi_session")
-    return {name: _read(os.path.join(base, name, "ifacename")) for name in _list(base)}
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
-            return handle.read().strip()
-    except OSError:
-        # Devices and processes may go between being listed and being read.
-        return ""
-
-
-def _list(path: str) -> list[str]:
-    try:
-        return sorted(os.listdir(path))
-    except OSError:
-        return []
-
-
-def _block_devices(root: str, others: dict[str, Any]) -> list[str]:
-    lines = []
-    for name in _list(os.path.join(root, "sys/block")):
+def _block_devices(root: str) -> Iterator[Line]:
+    for name in listed(os.path.join(root, "sys/block")):
         base = os.path.join(root, "sys/block", name)
-        sectors = _read(os.path.join(base, "size")) or "0"
-        backing = _read(os.path.join(base, "loop/backing_file"))
+        sectors = read(os.path.join(base, "size")) or "0"
+        backing = read(os.path.join(base, "loop/backing_file"))
         if re.fullmatch(r"loop\d+", name) and not backing:
             continue
-        if name in others["devices"] or (backing and _within(backing, others["folders"])):
-            continue
-        lines.append(f"{name} {int(sectors) * 512} bytes" + (f" on {backing}" if backing else ""))
-        for part in _list(base):
+        claim = partial(_is_device, name, backing)
+        yield f"{name} {int(sectors) * 512} bytes" + (f" on {backing}" if backing else ""), claim
+        for part in listed(base):
             if os.path.exists(os.path.join(base, part, "partition")):
-                lines.append(f"{part} {int(_read(os.path.join(base, part, 'size')) or 0) * 512} bytes")
-    return lines
+                yield f"{part} {int(read(os.path.join(base, part, 'size')) or 0) * 512} bytes", claim
 
 
-def _mounts(root: str, others: dict[str, Any]) -> list[str]:
-    lines = []
+def _is_device(name: str, backing: str, names: Names) -> bool:
+    return name in names["devices"] or (bool(backing) and within(backing, names["folders"]))
+
+
+def _mounts(root: str) -> Iterator[Line]:
     for mount in mounts.read(os.path.join(root, "proc/self/mountinfo")):
         where, kind, source = mount["mount_point"], mount["filesystem"], mount["source"]
-        if kind in PSEUDO_FILE_SYSTEMS or (where + "/").startswith(OTHERS_MOUNTS):
-            continue
-        if where not in others["mount_points"] and not _within(where, others["folders"]):
-            lines.append(f"{source} on {where} type {kind}")
-    return lines
+        if kind not in PSEUDO_FILE_SYSTEMS and not (where + "/").startswith(OTHERS_MOUNTS):
+            yield f"{source} on {where} type {kind}", partial(_is_mount, where)
 
 
-def _iscsi_sessions(root: str, others: dict[str, Any]) -> list[str]:
-    lines, ifaces = [], {f"storlab-{testbed_id}" for testbed_id in others["ids"]}
-    for name, iface in _session_interfaces(root).items():
+def _is_mount(where: str, names: Names) -> bool:
+    return where in names["mount_points"] or within(where, names["folders"])
+
+
+def _device_mapper(root: str) -> Iterator[Line]:
+    for path in sorted(glob.glob(os.path.join(root, "sys/block/dm-*/dm/name"))):
+        yield read(path), partial(_has, "devices", path.split("/")[-3])
+
+
+def _iscsi_sessions(root: str) -> Iterator[Line]:
+    for name, iface in session_interfaces(root).items():
         base, number = os.path.join(root, "sys/class/iscsi_session", name), name[len("session") :]
         connection = os.path.join(root, f"sys/class/iscsi_connection/connection{number}:0")
-        address, port = (_read(os.path.join(connection, f"persistent_{part}")) for part in ("address", "port"))
-        if iface not in ifaces:
-            lines.append(f"{_read(os.path.join(base, 'targetname'))} at {address}:{port}, session {number}")
-    return lines
+        address, port = (read(os.path.join(connection, f"persistent_{part}")) for part in ("address", "port"))
+        line = f"{read(os.path.join(base, 'targetname'))} at {address}:{port}, session {number}"
+        yield line, partial(_is_interface, iface)
 
 
-def _targets(root: str, others: dict[str, Any]) -> list[str]:
+def _is_interface(iface: str, names: Names) -> bool:
+    return iface in {f"storlab-{testbed_id}" for testbed_id in names["ids"]}
+
+
+def _targets(root: str) -> Iterator[Line]:
     core = os.path.join(root, "sys/kernel/config/target")
-    stores = [
-        os.path.basename(os.path.dirname(path))
-        for path in glob.glob(os.path.join(core, "core", "*_*", "*", "udev_path"))
-    ]
-    targets = [
-        os.path.basename(path)
-        for kind in ("iqn", "naa", "eui")
-        for path in glob.glob(os.path.join(core, "iscsi", f"{kind}.*"))
-    ]
-    return [f"LIO backstore {name}" for name in stores if name not in others["stores"]] + [
-        f"LIO target {name}" for name in targets if name not in others["targets"]
-    ]
+    for path in glob.glob(os.path.join(core, "core", "*_*", "*", "udev_path")):
+        name = os.path.basename(os.path.dirname(path))
+        yield f"LIO backstore {name}", partial(_has, "stores", name)
+    for kind in ("iqn", "naa", "eui"):
+        for name in (os.path.basename(path) for path in glob.glob(os.path.join(core, "iscsi", f"{kind}.*"))):
+            yield f"LIO target {name}", partial(_has, "targets", name)
 
 
-def _files(root: str, patterns: Any, others: dict[str, Any]) -> list[str]:
-    # open-iscsi keeps a file of the interface's name for the interface and for each of its records; exports have one file.
-    lines, names = [], {f"storlab-{testbed_id}{end}" for testbed_id in others["ids"] for end in ("", ".exports")}
+def _files(root: str, patterns: Iterable[str]) -> Iterator[Line]:
     for pattern in patterns:
         for path in glob.glob(os.path.join(root, pattern), recursive=True):
             shown = "/" + os.path.relpath(path, root)
-            # Of a record that was added by hand it keeps a link, too: target,address,port,tag,interface.
-            if os.path.basename(path) in names or (os.path.islink(path) and path.rpartition(",")[2] in names):
-                continue
-            if os.path.islink(path):
-                lines.append(f"{shown} -> {os.readlink(path)}")
+            link = os.path.islink(path)
+            claim = partial(_is_file, shown, link)
+            if link:
+                yield f"{shown} -> {os.readlink(path)}", claim
             elif os.path.isfile(path):
                 try:
                     with open(path, "rb") as handle:
                         digest = hashlib.sha256(handle.read()).hexdigest()[:16]
                 except OSError:
                     digest = "unreadable"
-                lines.append(f"{shown} sha256 {digest}")
-    return lines
+                yield f"{shown} sha256 {digest}", claim
 
 
-def _own_files(root: str, others: dict[str, Any]) -> list[str]:
-    lines = []
-    for top in [path for folder in OWN_FOLDERS for path in sorted(glob.glob(os.path.join(root, folder)))]:
+def _is_file(shown: str, link: bool, names: Names) -> bool:
+    # open-iscsi keeps a file of the interface's name for the interface and for each of its records; exports have one file. Of a record that was
+    # added by hand it keeps a link, too: target,address,port,tag,interface.
+    own = {f"storlab-{testbed_id}{end}" for testbed_id in names["ids"] for end in ("", ".exports", ".exports.new")}
+    return shown in names["files"] or os.path.basename(shown) in own or (link and shown.rpartition(",")[2] in own)
+
+
+def _own_files(root: str) -> Iterator[Line]:
+    for top in [path for folder in FOLDERS for path in sorted(glob.glob(os.path.join(root, folder)))]:
         for base, folders, files in os.walk(top):
             for path in (os.path.join(base, name) for name in folders + files):
-                shown = "/" + os.path.relpath(path, root)
-                of_others = _within(shown, others["folders"] | others["exports"])
                 # A socket comes and goes with its process, and processes are listed.
-                if not of_others and not _is_socket(path):
-                    lines.append(shown)
-    return lines
+                if not _is_socket(path):
+                    shown = "/" + os.path.relpath(path, root)
+                    yield shown, partial(_is_own_file, shown)
+
+
+def _is_own_file(shown: str, names: Names) -> bool:
+    return within(shown, names["folders"] | names["exports"])
 
 
 def _is_socket(path: str) -> bool:
@@ -320,28 +239,37 @@ def _is_socket(path: str) -> bool:
         return False
 
 
-def _processes(root: str, testbed_id: str, own: set[Any], others: dict[str, Any]) -> list[str]:
-    """Storage daemons with how often each runs; one whose command line names a folder of another testbed is that one's."""
-    counts: dict[str, Any] = {}
-    ours = {f"/{base}/{name}" for base in OWN_FOLDERS for name in own}
-    for pid in _list(os.path.join(root, "proc")):
-        name = _read(os.path.join(root, "proc", pid, "comm")) if pid.isdigit() else ""
-        if name not in DAEMONS or name in others["daemons"]:
-            continue
-        words = _read(os.path.join(root, "proc", pid, "cmdline")).split("\0")
-        # Such as --pid-file /run/x and file=/run/x,readonly=on.
-        paths = [part for word in words for part in re.split(r"[=,:]", word) if part.startswith("/")]
-        if any(_within(path, others["folders"] | others["mount_points"]) for path in paths):
-            others["exports"] |= {path for path in paths if _within(path, {"/run/storlab/nbd"})}
-            continue
-        of_ours = any(_within(path, ours) for path in paths)
-        line = f"{name} of storlab {testbed_id}" if of_ours else name
-        counts[line] = counts.get(line, 0) + 1
-    return [f"{line} running {count} times" if count > 1 else f"{line} running" for line, count in counts.items()]
+def _modules(text: str) -> Iterator[Line]:
+    for line in text.splitlines():
+        yield line.split()[0], partial(_has, "modules", line.split()[0])
 
 
-def _network(root: str, addresses_json: str) -> list[str]:
-    lines = [f"network namespace {name}" for name in _list(os.path.join(root, "run/netns"))]
+class Process(NamedTuple):
+    """A storage daemon and the paths that its command line names."""
+
+    name: str
+    paths: list[str]
+
+    def of(self, names: Names) -> bool:
+        if self.name in names["daemons"]:
+            return True
+        return any(within(path, names["folders"] | names["mount_points"]) for path in self.paths)
+
+
+def _processes(root: str) -> list[Process]:
+    processes = []
+    for pid in listed(os.path.join(root, "proc")):
+        name = read(os.path.join(root, "proc", pid, "comm")) if pid.isdigit() else ""
+        if name in DAEMONS:
+            words = read(os.path.join(root, "proc", pid, "cmdline")).split("\0")
+            # Such as --pid-file /run/x and file=/run/x,readonly=on.
+            paths = [part for word in words for part in re.split(r"[=,:]", word) if part.startswith("/")]
+            processes.append(Process(name, paths))
+    return processes
+
+
+def _network(root: str, addresses_json: str) -> Iterator[Line]:
+    lines = [f"network namespace {name}" for name in listed(os.path.join(root, "run/netns"))]
     for link in json.loads(addresses_json or "[]"):
         # Containers come and go by themselves, with an interface each.
         if re.fullmatch(r"veth([0-9]+|[0-9A-Za-z]{6,8})", link.get("ifname", "")):
@@ -352,81 +280,87 @@ def _network(root: str, addresses_json: str) -> list[str]:
             for item in link.get("addr_info", [])
             if item.get("scope") != "link"
         )
-    return lines
+    # None of a testbed's: its interfaces are in a namespace of its own, below its folder.
+    return ((line, _nobodys) for line in lines)
 
 
-def gather(
-    root: str = "/", addresses_json: str = "", testbed_id: str = "", own_names: Any = (), raid_scan: str = ""
-) -> dict[str, Any]:
-    """The storage state of the system under ``root``.
+def _nobodys(_names: Names) -> bool:
+    return False
 
-    testbed_id: what the records of other testbeds of this collection name is left out. Without it everything is listed.
+
+def examine(
+    root: str = "/",
+    addresses_json: str = "",
+    testbed_id: str = "",
+    own_names: Iterable[str] = (),
+    raid_scan: str = "",
+    made: dict[str, Any] | None = None,
+) -> State:
+    """The storage state of the system under ``root``, and what of it is this testbed's.
+
+    testbed_id: what the records of other testbeds of this collection name is left out. Without it everything is listed, and nothing is ours.
     own_names: further names under which this testbed keeps folders below /run/storlab, such as its lab's.
     addresses_json: output of ``ip -json address show``; without it interfaces are left out.
     raid_scan: output of ``mdadm --examine --scan``.
+    made: names (ownership.py) of what this testbed is known to have made, whose records may be gone with it.
     """
     own = {testbed_id, *own_names} - {""}
     if testbed_id and not own_names:
         # Nobody said which lab is the testbed's: every lab of its name may be.
         lab = re.compile(rf"storlab-{re.escape(testbed_id)}-[0-9a-f]{{6}}")
-        own |= {name for name in _list(os.path.join(root, RECORDS)) if lab.fullmatch(name)}
-    others = _others(root, own) if testbed_id else {key: set() for key in CLAIMS}
-    processes = _processes(root, testbed_id, own, others)
-    state = {
-        "block_devices": _block_devices(root, others),
-        "mounts": _mounts(root, others),
-        "swaps": [line.split()[0] for line in _read(os.path.join(root, "proc/swaps")).splitlines()[1:]],
-        "device_mapper": [
-            _read(path)
-            for path in glob.glob(os.path.join(root, "sys/block/dm-*/dm/name"))
-            if path.split("/")[-3] not in others["devices"]
-        ],
-        "raid": _raid_superblocks(raid_scan, others),
-        "cache_stamps": _cache_stamps(root, others),
-        "iscsi_sessions": _iscsi_sessions(root, others),
-        "targets": _targets(root, others),
-        "configuration_files": _files(root, CONFIGURATION, others),
-        "own_files": _own_files(root, others),
-        "kernel_modules": [
-            module
-            for module in (line.split()[0] for line in _read(os.path.join(root, "proc/modules")).splitlines())
-            if module not in others["modules"]
-        ],
-        "processes": processes,
+        own |= {name for name in listed(os.path.join(root, ownership.RECORDS)) if lab.fullmatch(name)}
+    others, ours = ownership.nothing(), ownership.nothing()
+    if testbed_id:
+        others, ours = _whose(root, testbed_id, own, made or {})
+    processes = _processes(root)
+    for names in (others, ours):
+        names["exports"] |= {
+            path for item in processes if item.of(names) for path in item.paths if within(path, {"/run/storlab/nbd"})
+        }
+    modules = read(os.path.join(root, "proc/modules"))
+    ours["modules"] -= ownership.held_modules(modules, ours["modules"])
+    sections: dict[str, Iterable[Line]] = {
+        "block_devices": _block_devices(root),
+        "mounts": _mounts(root),
+        "swaps": [(line.split()[0], _nobodys) for line in read(os.path.join(root, "proc/swaps")).splitlines()[1:]],
+        "device_mapper": _device_mapper(root),
+        "raid": _raid_superblocks(raid_scan),
+        "cache_stamps": _cache_stamps(root),
+        "iscsi_sessions": _iscsi_sessions(root),
+        "targets": _targets(root),
+        "configuration_files": _files(root, CONFIGURATION),
+        "own_files": _own_files(root),
+        "kernel_modules": _modules(modules),
+        "processes": _process_lines(processes, testbed_id, ours),
         "network": _network(root, addresses_json),
     }
-    # Two lines that read alike are two things.
-    return {section: sorted(lines) for section, lines in state.items()}
+    state = State({}, {})
+    for section, lines in sections.items():
+        kept = [(line, claim(ours)) for line, claim in lines if not claim(others)]
+        # Two lines that read alike are two things.
+        state.lines[section] = sorted(line for line, _mine in kept)
+        state.ours[section] = sorted(line for line, mine in kept if mine)
+    return state
 
 
-def strays(before: dict[str, Any], after: dict[str, Any], ignore: Any = ()) -> list[str]:
-    """What differs, one sentence fragment each; empty when the states are equal.
-
-    ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.
-
-    What came is no stray where nobody here can have made it: a loop device on a file outside of this collection's folders, and what is mounted from it.
-    What is gone always is one, because a teardown may have taken it.
-    """
-    lines, foreign = [], _foreign_loops(after)
-    for section in sorted(set(before) | set(after)):
-        old, new = Counter(before.get(section, ())), Counter(after.get(section, ()))
-        title = section.replace("_", " ")
-        came = [line for line in sorted((new - old).elements()) if not _of_loop(section, line, foreign)]
-        lines += [f"{title}: {line} (was not there before)" for line in came]
-        lines += [f"{title}: {line} (is gone)" for line in sorted((old - new).elements())]
-    return [line for line in lines if not any(re.search(pattern, line) for pattern in ignore)]
+def _process_lines(processes: list[Process], testbed_id: str, ours: Names) -> Iterator[Line]:
+    folders = {**ownership.nothing(), "folders": ours["folders"]}
+    for process in processes:
+        mark = f" of storlab {testbed_id}" if process.of(folders) else ""
+        yield f"{process.name}{mark} running", process.of
 
 
-def _foreign_loops(state: dict[str, Any]) -> set[str]:
-    """The loop devices on files in none of the folders that this collection makes: the only ones it makes are RAM disks, with files in these."""
-    loops = [re.fullmatch(r"(loop\d+) \d+ bytes on (/.*)", line) for line in state.get("block_devices", ())]
-    ours = [re.compile(f"/{base.replace('[0-9]*', '[0-9].*')}(/.*)?") for base in OWN_FOLDERS]
-    return {loop[1] for loop in loops if loop and not any(folder.fullmatch(loop[2]) for folder in ours)}
-
-
-def _of_loop(section: str, line: str, loops: set[str]) -> bool:
-    """Whether the line is one of these loop devices, a partition of one, or a mount of either."""
-    name = (
-        re.match(r"(loop\d+)(p\d+)? ", line.removeprefix("/dev/")) if section in ("block_devices", "mounts") else None
-    )
-    return name is not None and name[1] in loops
+def _whose(root: str, testbed_id: str, own: set[str], made: dict[str, Any]) -> tuple[Names, Names]:
+    """(names of other testbeds, names of this one)"""
+    foreign = [path for path in ownership.folders_on_host(root) if os.path.basename(path) not in own]
+    records = os.path.join(root, ownership.RECORDS)
+    others = ownership.on_host(root, {os.path.basename(path) for path in foreign if os.path.dirname(path) == records})
+    others["folders"] |= {"/" + os.path.relpath(path, root) for path in foreign}
+    ours = ownership.union(ownership.on_host(root, own), {kind: set(made.get(kind, ())) for kind in ownership.KINDS})
+    ours["ids"] |= {testbed_id}
+    ours["folders"] |= ownership.places_of(root, own)
+    ours = ownership.with_devices(root, ours)
+    if glob.glob(os.path.join(root, "sys/class/iscsi_session/session*")):
+        # Somebody's session needs it, so it stays for him.
+        ours["daemons"] -= {"iscsid"}
+    return others, ours

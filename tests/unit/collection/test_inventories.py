@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 import show_testbed
-import small_lab
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import strays
 from places import ROOT
 
 INVENTORIES = sorted(path for path in (ROOT / "inventories").iterdir() if path.is_dir())
@@ -81,37 +78,3 @@ def test_what_a_testbed_keeps_is_not_read_as_inventory(tmp_path, inventory):
     # What is kept is no news to the description either, and not shown.
     again = show_testbed.expansion(copy)
     assert again["layers"] == result["layers"] and "a-secret-of-mine" not in json.dumps(again)
-
-
-# Other work on the controller, the tests of this collection among it, comes and goes while a testbed is up.
-OF_OTHERS = {
-    "block_devices": ["loop0 671088640 bytes on /var/tmp/storlab-database-nihrk_p2/disk.img"],
-    "mounts": ["/dev/loop0 on /var/tmp/storlab-database-nihrk_p2/mnt type ext4"],
-    "targets": ["LIO backstore storlab-other-bench"],
-}
-ITS_OWN = {
-    "folders": ["/run/storlab/mine/guest_vm.json"],
-    "mounts": ["nsfs on /run/storlab/storlab-mine-1f2e3d/net type nsfs"],
-    "targets": ["LIO backstore storlab-mine-bench"],
-}
-
-
-def written(pattern: str, file: Path) -> set:
-    return set(re.findall(pattern, file.read_text(encoding="utf-8")))
-
-
-def test_only_its_own_is_a_stray_on_the_computer_that_runs_the_machines():
-    files = [
-        *(ROOT / "inventories" / "embedded").rglob("*.yml"),
-        *(ROOT / "molecule").glob("*/inventory/group_vars/controllers.yml"),
-        *(ROOT / "docs").rglob("hosts.yml"),
-        ROOT / "docs" / "molecule.md",
-    ]
-    patterns = set.union(*(written(r"testbed_verify_ignore: \['(.*)'\]", file) for file in files))
-    patterns |= set(
-        small_lab.inventory("mine", ROOT)["all"]["children"]["controllers"]["vars"]["testbed_verify_ignore"]
-    )
-    [pattern] = patterns
-    ignore = [pattern.replace("{{ testbed_id }}", "mine")]
-    assert strays({}, OF_OTHERS, ignore) == strays(OF_OTHERS, {}, ignore) == []
-    assert len(strays({}, ITS_OWN, ignore)) == len(strays(ITS_OWN, {}, ignore)) == 3

@@ -10,19 +10,25 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core import luns
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, lio, open_iscsi, ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import (
+    block_device,
+    lio,
+    open_iscsi,
+    ownership,
+    ramdisk,
+)
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.leftovers import judge
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import Record
-from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import gather, strays
+from ansible_collections.storlab.testbed.plugins.module_utils.linux.storage_state import examine
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_storage_state import host, mounted, session, write
+from test_storage_state import gather, host, mounted, session, strays, write
 
 OURS = "id"
 CASES = settings(max_examples=500, deadline=None)
@@ -174,38 +180,55 @@ def record(root: Path, thing: str, testbed: str, number: int) -> None:
         add("raid", "arrays", f"a{number}", {"uuid": f"0:0:0:{number}", "device": f"/dev/md{number}", "members": []})
 
 
-SOME = st.lists(st.tuples(st.sampled_from(THINGS), NAMES), max_size=7)
+SOME = st.lists(st.tuples(st.sampled_from(THINGS), NAMES, st.booleans()), max_size=7)
+# What each kind of thing is called in a state, and the area of the records that may have taken it from somebody else.
+TAKEN_BY = {"targets": "lio_target", "iscsi sessions": "iscsi_session", "raid": "raid"}
 
 
 @CASES
-@given(there=SOME, came=SOME, left=st.lists(st.sampled_from(THINGS), max_size=5))
-def test_strays(folders, there, came, left):
-    """there: foreign before the build. came: other testbeds' while ours was up, named by their records. left: ours that the teardown missed."""
-    root = root_in(folders)
-    host(root)
-    for number, (thing, testbed) in enumerate(there):
-        put(root, thing, testbed, number)
-    before = gather(str(root), testbed_id=OURS)
-    for number, (thing, testbed) in enumerate(came, start=30):
-        # Whoever keeps no record (a file of somebody's) is told of, and may be ours.
-        if thing != "file" and not (thing == "session" and ("session", testbed) in there):
-            record(root, thing, testbed, number)
+@given(
+    there=SOME,
+    came=SOME,
+    left=st.lists(st.sampled_from([thing for thing in THINGS if thing != "file"]), max_size=5),
+    gone_too=st.sets(st.sampled_from([thing for thing in THINGS if thing != "file"])),
+)
+def test_strays(folders, there, came, left, gone_too):
+    """there: foreign before the build; those with True go meanwhile. came: foreign while ours was up, with True named by the records of a testbed.
+    left: ours that the teardown missed. gone_too: kinds of ours that it did not miss."""
+    earlier, root = root_in(folders), root_in(folders)
+    for place in (earlier, root):
+        host(place)
+    for number, (thing, testbed, goes) in enumerate(there):
+        put(earlier, thing, testbed, number)
+        if not goes:
             put(root, thing, testbed, number)
-    # Names of the testbeds that came are theirs from then on, so what was there under their names goes with them.
+    before = gather(str(earlier), testbed_id=OURS)
+    for number, (thing, testbed, recorded) in enumerate(came, start=30):
+        put(root, thing, testbed, number)
+        if recorded:
+            record(root, thing, testbed, number)
     expected = sorted(
         put(root, thing, OURS, number, images="/run/storlab") for number, thing in enumerate(left, start=60)
     )
-    found = strays(before, gather(str(root), testbed_id=OURS))
-    lines = sorted(
-        line.partition(": ")[2].removesuffix(" (was not there before)")
-        for line in found
-        if line.endswith("(was not there before)")
-    )
-    assert [re.sub(r"(sha256) \w+$", r"\1", line) for line in lines] == expected
-    gone = [line for line in found if line.endswith("(is gone)")]
-    known = {testbed for _thing, testbed in came}
-    theirs = [name for testbed in known for name in (f"iqn.2026-01.t:{testbed} ", f"/storlab-{testbed} ")]
-    assert all(any(name in line for name in theirs) for line in gone), gone
+    for number, thing in enumerate([*left, *sorted(gone_too)], start=60):
+        record(root, thing, OURS, number)
+    records = {path.stem: json.loads(path.read_text()) for path in (root / f"run/storlab/{OURS}").glob("*.json")}
+    shutil.rmtree(root / f"run/storlab/{OURS}", ignore_errors=True)
+    made = {**ownership.names_of(records), "areas": list(records)}
+    after = examine(str(root), testbed_id=OURS, made=made)
+    verdict = judge(before, after.lines, after.ours, made)
+    ends = (" (is left of the testbed)", " (is gone)")
+    lines = sorted(line.partition(": ")[2].removesuffix(ends[0]) for line in verdict.strays if line.endswith(ends[0]))
+    assert lines == expected
+    # What was there and may have been taken is a stray; whatever else differs is told.
+    gone = [line for line in verdict.strays if line.endswith(ends[1])]
+    assert all(TAKEN_BY.get(line.partition(": ")[0]) in records for line in gone)
+    assert all(TAKEN_BY.get(line.partition(": ")[0]) not in records for line in verdict.notes if line.endswith(ends[1]))
+    everything = [
+        line.replace("was not there before", "is left of the testbed") for line in strays(before, after.lines)
+    ]
+    judged = [line.replace("was not there before", "is left of the testbed") for line in verdict.strays + verdict.notes]
+    assert sorted(judged) == sorted(everything)
 
 
 PORTALS = st.sampled_from(("10.0.0.1", "10.0.0.11", "10.0.0.1."))

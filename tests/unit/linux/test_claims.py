@@ -16,7 +16,7 @@ import actions
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, ownership
 from ansible_collections.storlab.testbed.plugins.module_utils.linux.record import RUN_DIR, Record
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger
 from hypothesis import given, settings
@@ -97,7 +97,7 @@ class Host:
             answer = claims.restore(testbed_id, given["claims"], check, **places)
         except Failure as failure:
             return {"failed": True, **failure.as_result()}
-        return {**answer, "changed": bool(answer["restored"])}
+        return {**answer, "changed": bool(answer["restored"]), "claims": claims.kept(testbed_id, **places)}
 
 
 @pytest.fixture
@@ -213,7 +213,10 @@ def test_a_host_that_has_all_its_records_is_not_asked_further(host):
     host.play("kept")
     seen, host._module = (
         [],
-        lambda *given, **named: seen.append(named) or {"restored": [], "doubtful": {}, "changed": False},
+        lambda *given, **named: (
+            seen.append(named)
+            or {"restored": [], "doubtful": {}, "changed": False, "claims": {"boot_id": "b", "areas": {}}}
+        ),
     )
     assert host.play("restored") == {"changed": False, "restored": []} and seen == []
     host.record("raid", arrays={"r": {"uuid": "u-2"}})
@@ -335,3 +338,59 @@ def test_a_results_folder_that_cannot_be_written_stops_nothing_and_is_told(host)
     assert not answer.get("failed") and "on record there only" in warned(answer)
     host.lose()
     assert not host.play("restored").get("failed") and host.files() == {}
+
+
+def named(host: Host, name: str = "t1") -> dict:
+    return json.loads((host.state / "made" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def test_what_records_name_is_kept_until_it_is_proven_gone(host):
+    """Of a build that was cut there is no copy of the records; a later record adds, and forgetting the copy takes nothing away."""
+    host.make(host.device("zram3"))
+    host.record("ramdisk", provider="zram", order=["bench"], disks={"bench": disk(host, "zram3")}, modules=["zram"])
+    host.play("restored", check=True)
+    assert not (host.state / "made").exists()
+    host.play("restored")
+    assert named(host)["devices"] == ["zram3"] and named(host)["modules"] == ["zram"]
+    host.record("raid", arrays={"r": {"uuid": "u-1", "device": "/dev/md7"}})
+    host.play("kept")
+    host.lose()
+    host.play("forgotten")
+    kept = named(host)
+    assert kept["devices"] == ["md7", "zram3"] and kept["arrays"] == ["u-1"] and kept["areas"] == ["raid", "ramdisk"]
+    assert kept["boot_id"] == BOOT_ID and list(kept["witnesses"]) == [str(host.device("zram3"))]
+    # A damaged one is written anew.
+    (host.state / "made" / "t1.json").write_text("[7", encoding="utf-8")
+    host.record("raid", arrays={"s": {"uuid": "u-2"}})
+    host.play("kept")
+    assert named(host)["arrays"] == ["u-2"] and named(host)["devices"] == []
+
+
+def test_a_host_without_records_and_without_a_copy_is_not_asked(host):
+    host._module = None
+    assert host.play("restored") == {"changed": False, "restored": []}
+
+
+def test_names_mean_nothing_that_came_later(host):
+    """After a restart only what outlives one is looked for, and a device that came later under the number of ours is not ours."""
+    host.make(host.device("zram3"))
+    host.make(host.device("zram4"))
+    disks = {name: disk(host, name) for name in ("zram3", "zram4")}
+    host.record("ramdisk", provider="zram", order=list(disks), disks=disks)
+    host.record("raid", arrays={"r": {"uuid": "u-1"}})
+    made = claims.made(claims.kept(OURS, host.run, host.configfs))
+    assert claims.still(made) == made and claims.still({}) == {}
+    host.make(host.device("zram3"))
+    assert claims.still(made)["devices"] == ["zram4"]
+    assert claims.still({**made, "boot_id": "another"}) == {"arrays": ["u-1"], "files": []}
+    later = claims.made({"boot_id": "another", "areas": {}}, made)
+    assert (later["arrays"], later["devices"], later["witnesses"]) == (["u-1"], [], {})
+
+
+@pytest.mark.parametrize(
+    "shape", [7, "text", [1], {"disks": 5}, {"disks": {"a": 3}}, {"modules": 4, "core": "x", "targets": [7]}]
+)
+def test_a_record_of_another_shape_names_nothing(shape):
+    areas = ("ramdisk", "raid", "datastore", "lio_target", "nfs_export", "iscsi_session")
+    names = ownership.names_of(dict.fromkeys(areas, shape))
+    assert {kind: sorted(several) for kind, several in names.items() if several} == {}
