@@ -148,6 +148,7 @@ class ActionModule(CollectionAction):
         "results_dir": {"type": "path"},
         "testbed_id": {"type": "str", "default": "imported"},
         "run_id": {"type": "str"},
+        "layer": {"type": "str"},
     }
     UNWRITABLE = ("run_unwritable", "The run")
 
@@ -157,10 +158,12 @@ class ActionModule(CollectionAction):
             raise bad_value("path", args["path"], "Give a folder of results or a file that is there.")
         root = os.path.splitext(os.path.basename(path))[0] if os.path.isfile(path) else os.path.basename(path) or "root"
         testbed_id, run_id, run_dir = self._run(args, root)
+        if args["layer"] is not None and importer.file_name(args["layer"]) != args["layer"]:
+            raise bad_value("layer", args["layer"], "Use up to 90 letters, digits, _ and - only; it names a folder.")
         if _same(path, run_dir) or os.path.realpath(path).startswith(os.path.realpath(run_dir) + os.sep):
             raise bad_value("path", path, f"It lies in the run's own folder {run_dir}; import into another.")
         entries, unread, seen = collect(path, run_dir)
-        results, unusable = importer.points(entries, testbed_id, run_id, root)
+        results, unusable = importer.points(entries, testbed_id, run_id, args["layer"] or root)
         unread = sorted(unread + unusable, key=lambda row: importer.natural(row["file"]))
         if not results:
             first = "; ".join(f"{row['file']}: {row['reason']}" for row in unread[:3])

@@ -39,6 +39,11 @@ options:
   run_id:
     description: Name of the run. By default the name of O(path), as far as it is fit to name a folder.
     type: str
+  layer:
+    description:
+      - Name of the layer where no folder below O(path) names one. By default the name of O(path).
+      - Imports of the same thing that are to be compared, such as one before and one after a change, have the same layer.
+    type: str
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller

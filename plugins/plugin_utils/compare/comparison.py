@@ -10,6 +10,7 @@ sentences. docs/comparison.md explains them.
 
 from __future__ import annotations
 
+import glob
 import math
 import statistics
 from dataclasses import dataclass
@@ -110,12 +111,23 @@ def matched(
             "nothing_to_compare",
             f"Baseline and {names[1]} have no measured point in common: the baseline has {points.some_of(groups['baseline'])}, "
             f"the candidate {points.some_of(groups['candidate'])}.",
-            "Compare runs of the same layers and workloads, or name a layer or variant on both sides.",
+            _advice(list(groups.values()), matched_by),
             unmatched=unmatched,
             failed=failed,
         )
     pairs = [(groups["baseline"][key], groups["candidate"][key]) for key in both]
     return Match(pairs, timeline.design_of(pairs), unmatched, failed)
+
+
+def _advice(groups: list[dict[tuple[str, ...], dict[Any, Any]]], matched_by: list[str]) -> str:
+    """What to do where the sides have no point in common: where each has but one layer, these two are probably meant."""
+    firsts = [[next(iter(group.values())) for group in side.values()] for side in groups]
+    layers = [{field_of(result, "layer") for result in side} for side in firsts]
+    workloads = [{field_of(result, "workload_id") for result in side} for side in firsts]
+    if "layer" in matched_by and all(len(names) == 1 for names in layers) and workloads[0] & workloads[1]:
+        ours, theirs = (next(iter(names)) for names in layers)
+        return f"Name the layers that are set against each other: layer: {ours} for the baseline, layer: {theirs} for the candidate."
+    return "Compare runs of the same layers and workloads, or name a layer or variant on both sides."
 
 
 def figures(
@@ -442,6 +454,10 @@ def choose(
             for field, pattern in (("layer", "layers.compared.*"), ("workload_id", "workloads.compared.*"))
             if field in compared
         ]
+        if "layer" in compared:
+            # Named on both sides, the two layers themselves are what is under test; what lies below them and their hosts are not.
+            named = [glob.escape(str(selector["layer"])) for selector in selectors]
+            automatic += [f"{place}.{name}.*" for name in named for place in ("layers", "hosts.*.devices")]
         facts_of = [
             [facts(run, results, layers, compared) for run, results in zip(side["runs"], of)]
             for side, of in zip(sides, common)

@@ -765,6 +765,36 @@ def test_two_layers_of_one_run_are_the_thing_under_test():
     assert "engine.compared.ioengine (null → libaio)" in str(caught.value)
 
 
+def of_one_layer(results: list, layer: str, **host) -> dict:
+    """A side of a run that knows this layer alone."""
+    mine = [result for result in results if result["layer"] == layer]
+    environment, layers = make_runs.environment(), make_runs.layers()
+    environment.update(host)
+    environment["devices"] = {layer: {"size_bytes": 1 << 27, "queue": {"scheduler": f"of {layer}"}}}
+    return side(run(mine, environment, {layer: layers[layer]}), layer=layer)
+
+
+def test_two_layers_of_two_runs_that_are_named_are_the_thing_under_test():
+    before, after = pair()
+    sides = of_one_layer(before, "backing-a"), of_one_layer(after, "backing-b")
+    compared = comparison.compare_runs(*sides, [], metrics=["iops"])
+    assert [row["layer"] for row in compared["rows"]] == ["backing-a → backing-b"] * 2
+    status = {entry["fact"]: entry["status"] for entry in compared["environment"] if entry["status"] != "ignored"}
+    assert set(status.values()) == {"under_test"}
+    assert {"layers.backing-a.kind", "layers.backing-b.identity.stamp", "layers.compared.name"} <= set(status)
+    assert "hosts.target01.devices.backing-b.queue.scheduler" in status
+    # Of their hosts nothing may be another.
+    kernel = {**make_runs.environment()["kernel"], "release": "6.99"}
+    with pytest.raises(Failure, match=r"differ in 1 thing .*hosts\.target01\.kernel\.release"):
+        comparison.compare_runs(sides[0], of_one_layer(after, "backing-b", kernel=kernel), [])
+    # A name of one side alone says nothing of the other's.
+    unnamed = [{**mine, "selector": {**mine["selector"], "layer": None}} for mine in sides]
+    with pytest.raises(Failure) as caught:
+        comparison.compare_runs(*unnamed, [])
+    assert caught.value.code == "nothing_to_compare"
+    assert "layer: backing-a for the baseline, layer: backing-b for the candidate" in str(caught.value)
+
+
 def test_two_workloads_are_compared_when_both_are_named():
     one = run(pair()[0])
     found = comparison.compare_runs(side(one, workload=SMALL), side(one, workload=LARGE), [], metrics=["iops"])
