@@ -28,6 +28,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "tests" / "esxsim"
 PATIENCE_S = 60.0
+# The LUNs of most tests are smaller than a VMFS may be.
+SMALL_LUNS = "least-vmfs-size"
 
 
 def build() -> Path:
@@ -48,11 +50,20 @@ def build() -> Path:
 
 
 def start(
-    home: Path, password: str, model: str = "esx", netns: str | None = None, lenient: tuple = (), lab: tuple = ()
+    home: Path,
+    password: str,
+    model: str = "esx",
+    netns: str | None = None,
+    lenient: tuple = (),
+    lab: tuple = (),
+    volumes: Path | None = None,
+    small_luns: bool = True,
 ) -> dict:
     """Start it and wait until it serves. Returns {address, control, certificate, thumbprint, pid}.
 
-    lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on. lab: the peculiarities of a lab to have.
+    lenient: the ways of being strict (tests/esxsim/strict.go) to do without; by default all are on but for the least size of a VMFS.
+    lab: the peculiarities of a lab to have.
+    volumes: folder for the files of volumes, which hosts on their own have in common where they share a LUN.
     """
     binary = build()
     home.mkdir(parents=True, exist_ok=True)
@@ -74,9 +85,10 @@ def start(
         "-control",
         f"fd:{descriptors[1]}",
         "-lenient",
-        ",".join(lenient),
+        ",".join([*lenient, *([SMALL_LUNS] if small_luns else [])]),
         "-lab",
         ",".join(lab),
+        *(["-volumes", str(volumes)] if volumes else []),
     ]
     if netns:
         argv = ["nsenter", f"--net={netns}", *argv]
@@ -131,9 +143,9 @@ def changes(ready: dict) -> Callable[[], dict]:
 
 
 @contextlib.contextmanager
-def running(home: Path, password: str, model: str = "esx", lenient: tuple = (), lab: tuple = ()):
+def running(home: Path, password: str, model: str = "esx", lenient: tuple = (), **more):
     try:
-        yield start(home, password, model, lenient=lenient, lab=lab)
+        yield start(home, password, model, lenient=lenient, **more)
     finally:
         stop(home)
 

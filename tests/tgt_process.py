@@ -116,5 +116,10 @@ class Array:
                 handle.seek(sector * 512)
                 handle.write(content)
 
+    def write(self, lun: int, offset: int, content: bytes) -> None:
+        with open(self.file(lun), "r+b") as handle:
+            handle.seek(offset)
+            handle.write(content)
+
     def contents(self, lun: int) -> bytes:
         return self.file(lun).read_bytes()

@@ -205,6 +205,9 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.mu.Unlock()
 		return "slow", nil
 	})
+	// A file, as [datastore] path, is open from now on, or no longer.
+	handle("/open", func(asked order) (any, error) { return "open", world.hold(asked.Name, true) })
+	handle("/close", func(asked order) (any, error) { return "closed", world.hold(asked.Name, false) })
 	// The counter that is named as the method goes on counting so much in each sample of the device.
 	handle("/trouble", func(asked order) (any, error) {
 		if !slices.Contains(troubles, asked.Method) {
@@ -237,6 +240,20 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 	handle("/calls", func(order) (any, error) { return world.takeCalls(), nil })
 	go func() { _ = http.Serve(listener, nil) }()
 	return listener.Addr().String(), nil
+}
+
+func (w *world) hold(path string, open bool) error {
+	if !strings.HasPrefix(path, "[") || !strings.Contains(path, "] ") {
+		return fmt.Errorf("%q is not [datastore] path", path)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if open {
+		w.opened[path] = true
+	} else {
+		delete(w.opened, path)
+	}
+	return nil
 }
 
 // makeCertificate is self-signed for the address that clients use; its PEM file is what they trust.

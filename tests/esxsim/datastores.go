@@ -27,7 +27,8 @@ import (
 const (
 	markBlock    = 2048 // where the partition of a whole-disk VMFS starts
 	markHead     = "ESXSIM VMFS\n"
-	leastBytes   = 64 << 20 // ESXi wants 1.3 GiB; the test's RAM disks are small, so this is smaller
+	leastBytes   = 1395864371 // 1.3 GiB, see leastSize
+	fewestBytes  = 64 << 20   // without it; the LUNs of most tests are small
 	gptLastBytes = 33 * 512
 )
 
@@ -38,6 +39,9 @@ type mark struct {
 	Version int32  `json:"version"`
 	Device  string `json:"device"` // the name of the device it was made on
 }
+
+// systemFiles are what VMFS keeps in the root of every volume, by the vendor's article 316585 on the overhead of its system files.
+var systemFiles = []string{".fbb.sf", ".fdc.sf", ".pb2.sf", ".pbc.sf", ".sbc.sf", ".sdd.sf", ".vh.sf"}
 
 // volume is a VMFS or NFS volume with its files.
 type volume struct {
@@ -131,7 +135,11 @@ func (d *datastoreSystem) device(path string) *disk {
 
 // free is whether a VMFS on all of the disk is offered: on every disk that is large enough and not mounted here, which proves nothing about its contents.
 func (d *datastoreSystem) free(found *disk) bool {
-	if found.BlockBytes*found.Blocks < leastBytes || d.host.onDisk(found.name) {
+	least := int64(fewestBytes)
+	if d.host.world.strict[leastSize] {
+		least = leastBytes
+	}
+	if found.BlockBytes*found.Blocks < least || d.host.onDisk(found.name) {
 		return false
 	}
 	return d.host.world.strict[usedDisksOffered] || (found.mark == nil && len(found.partitions) == 0)
@@ -249,6 +257,21 @@ func (d *datastoreSystem) CreateVmfsDatastore(ctx *simulator.Context, req *types
 	return body
 }
 
+// held is whether a file on the datastore is open, as a test has said.
+func (w *world) held(store *simulator.Datastore) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.strict[busyFiles] {
+		return false
+	}
+	for path := range w.opened {
+		if strings.HasPrefix(path, "["+store.Name+"] ") {
+			return true
+		}
+	}
+	return false
+}
+
 func (d *datastoreSystem) named(ctx *simulator.Context, name string) *simulator.Datastore {
 	if entity := ctx.Map.FindByName(name, d.Datastore); entity != nil {
 		return entity.(*simulator.Datastore)
@@ -259,8 +282,8 @@ func (d *datastoreSystem) named(ctx *simulator.Context, name string) *simulator.
 // mount makes a volume a datastore of this host; the stock part keeps its files in a folder.
 func (d *datastoreSystem) mount(ctx *simulator.Context, vol *volume) *soap.Fault {
 	if vol.folder == "" {
-		vol.folder = filepath.Join(d.host.world.home, "volumes", vol.UUID)
-		if err := os.MkdirAll(vol.folder, 0o700); err != nil {
+		vol.folder = filepath.Join(d.host.world.volumesHome, vol.UUID)
+		if err := makeRoot(vol); err != nil {
 			return fault(err.Error(), &types.HostConfigFault{})
 		}
 	}
@@ -283,6 +306,21 @@ func (d *datastoreSystem) mount(ctx *simulator.Context, vol *volume) *soap.Fault
 		Volume: d.host.fileSystem(vol)}
 	d.host.mounts = append(d.host.mounts, entry)
 	d.host.changed()
+	return nil
+}
+
+// makeRoot makes the folder that the files of a volume lie in; another simulation that shares the LUN may have done so.
+func makeRoot(vol *volume) error {
+	if err := os.MkdirAll(vol.folder, 0o700); err != nil || vol.naa == "" {
+		return err
+	}
+	for _, name := range systemFiles {
+		file, err := os.OpenFile(filepath.Join(vol.folder, name), os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		file.Close()
+	}
 	return nil
 }
 
@@ -321,7 +359,7 @@ func (d *datastoreSystem) CreateNasDatastore(ctx *simulator.Context, req *types.
 		}
 	}
 	if vol.folder == "" {
-		vol.folder = filepath.Join(d.host.world.home, "volumes", uuid.NewString())
+		vol.folder = filepath.Join(d.host.world.volumesHome, uuid.NewString())
 		if err := os.MkdirAll(vol.folder, 0o700); err != nil {
 			body.Fault_ = fault(err.Error(), &types.HostConfigFault{})
 			return body
@@ -351,6 +389,10 @@ func (d *datastoreSystem) RemoveDatastore(ctx *simulator.Context, req *types.Rem
 		return body
 	}
 	world := d.host.world
+	if world.held(store) {
+		body.Fault_ = fault("a file on it is open", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
+		return body
+	}
 	if world.strict[deviceLoss] && store.Summary.Type == "VMFS" && !store.Summary.Accessible {
 		body.Fault_ = fault("the datastore is not accessible", &types.HostConfigFault{})
 		return body
@@ -460,6 +502,10 @@ func (s *storageSystem) UnmountVmfsVolume(ctx *simulator.Context, req *types.Unm
 			return body
 		}
 	}
+	if s.host.world.held(store) {
+		body.Fault_ = fault("a file on it is open", &types.ResourceInUse{Type: "Datastore", Name: store.Name})
+		return body
+	}
 	s.host.setMounted(ctx, entry, false, "")
 	body.Res = &types.UnmountVmfsVolumeResponse{}
 	return body
@@ -504,6 +550,11 @@ func (h *host) rescanVolumes(ctx *simulator.Context) {
 	for _, name := range h.names() {
 		found := h.disks[name]
 		vol := h.world.volumes[name]
+		if found.mark != nil && !found.lost && (vol == nil || vol.UUID != found.mark.UUID) {
+			// A host on its own has made it, with another simulation as its world.
+			vol = &volume{mark: *found.mark, naa: name, capacity: found.BlockBytes * (found.Blocks - markBlock)}
+			h.world.volumes[name] = vol
+		}
 		if found.mark != nil && vol != nil && vol.UUID == found.mark.UUID && !found.lost && !h.copied(found) && !h.knowsVolume(found.mark.UUID) {
 			_ = h.stores.mount(ctx, vol)
 		}

@@ -21,6 +21,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -37,13 +38,17 @@ func main() {
 	lenient := flag.String("lenient", "", "ways of being strict to do without, separated by commas: "+strings.Join(everyStrictness, ", "))
 	lab := flag.String("lab", "", "peculiarities of the lab, separated by commas: "+strings.Join(everyLab, ", "))
 	home := flag.String("home", "", "folder for datastores, the certificate and the ready file; must exist")
+	volumes := flag.String("volumes", "", "folder for the files of volumes, by default in -home; hosts on their own that share a LUN share it, too")
 	flag.Parse()
-	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *lenient, *lab); err != nil {
+	if *volumes == "" {
+		*volumes = filepath.Join(*home, "volumes")
+	}
+	if err := run(*model, *listen, *control, *user, *passwordFile, *home, *volumes, *lenient, *lab); err != nil {
 		log.Fatalf("esxsim: %v", err)
 	}
 }
 
-func run(kind, listen, control, user, passwordFile, home, lenient, lab string) error {
+func run(kind, listen, control, user, passwordFile, home, volumes, lenient, lab string) error {
 	strict, err := strictness(lenient, lab)
 	if err != nil {
 		return err
@@ -82,7 +87,7 @@ func run(kind, listen, control, user, passwordFile, home, lenient, lab string) e
 	m.Service.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	m.Service.Listen = &url.URL{Host: "127.0.0.1:0", User: url.UserPassword(user, strings.TrimSpace(string(password)))}
 	m.Service.RegisterEndpoints = kind == "vpx"
-	world := newWorld(m, home, strict)
+	world := newWorld(m, volumes, strict)
 	world.thumbprint = fmt.Sprintf("%X", sha1.Sum(certificate.Certificate[0]))
 	server := m.Service.NewServer()
 	defer server.Close()

@@ -35,6 +35,10 @@ const (
 	ownRescanOnly = "own-rescan-only"
 	// Every portal tells of one more address of each target, which asks for CHAP as well.
 	severalPortals = "several-portals"
+	// belief: a datastore on which a file is open is neither unmounted nor destroyed. The API says ResourceInUse without saying of what.
+	busyFiles = "busy-files"
+	// belief: a VMFS wants 1.3 GiB. It is often written, and no page of the vendor that says so was at hand.
+	leastSize = "least-vmfs-size"
 	// Latencies in whole milliseconds are 0, as those of a fast disk are.
 	shortLatencies = "short-latencies"
 	// The host's certificate carries names and no address.
@@ -42,7 +46,7 @@ const (
 )
 
 var everyStrictness = []string{usedDisksOffered, registeredBlockUnmount, unresolvedVolumes, deviceLoss, eventPages, lateInventory, slowDiscovery, optionsNeedRestart,
-	adapterSurvives, ownRescanOnly, severalPortals, shortLatencies, namesOnly}
+	adapterSurvives, ownRescanOnly, severalPortals, busyFiles, leastSize, shortLatencies, namesOnly}
 
 // everyLab are peculiarities of a lab that are off by default; -lab switches some on.
 var everyLab []string

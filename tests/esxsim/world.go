@@ -22,7 +22,6 @@ import (
 // world is what all hosts share: the VMFS volumes that were ever seen, by the NAA of their LUN, and the log of calls.
 type world struct {
 	model      *simulator.Model
-	home       string
 	thumbprint string          // SHA-1 of the certificate, as a vCenter tells it
 	strict     map[string]bool // see strict.go
 	mu         sync.Mutex
@@ -38,6 +37,9 @@ type world struct {
 	down       sync.Map         // portals that no host reaches
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
+
+	volumesHome string          // where the files of volumes lie
+	opened      map[string]bool // files that are open, as [datastore] path
 }
 
 // host is what one simulated ESXi knows of its storage.
@@ -60,9 +62,10 @@ type host struct {
 	disks   map[string]*disk // by canonical name
 }
 
-func newWorld(model *simulator.Model, home string, strict map[string]bool) *world {
-	w := &world{model: model, home: home, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
+func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool) *world {
+	w := &world{model: model, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
 		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, troubled: map[string]int64{}, destroyed: map[string]bool{}, answered: make(chan struct{})}
+	w.volumesHome, w.opened = volumesHome, map[string]bool{}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
