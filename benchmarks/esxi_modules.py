@@ -99,6 +99,7 @@ def ours(ready: dict, folder: Path) -> dict:
         "testbed_id": "bench",
         "layers": {"initiator-ds1": {"identity": {"naa": NAA}}},
         "datastores": [{"name": "bench-ds1", "layer": "initiator-ds1"}],
+        "allow_device": [NAA],
     }
     present = [{"storlab.testbed.esxi_iscsi": iscsi}, {"storlab.testbed.esxi_datastore": stores}]
     absent = [

@@ -13,7 +13,9 @@ description:
   - It is made on a blank LUN only. The host must name the device as available, its partition table must be empty, and no copy of a VMFS may be on it.
     That the host offers a VMFS on all of a device is no proof, because it does so for devices that hold data.
   - Several hosts share a VMFS datastore. Each rescans before anything is planned, and finds what another one has made.
-  - Unmounting and destroying are different states. Destroying needs the testbed's stamp, a file in the datastore's root, and no virtual machine on it.
+  - Unmounting and destroying are different states. Destroying needs the testbed's stamp, a file in the datastore's root; no virtual machine on it; no host
+    besides O(hosts) that mounts it; and nothing else in its root, unless O(discard_contents) is true. A login to the host itself shows neither the machines
+    that are registered with other hosts nor which other hosts mount a datastore, but the files of those machines.
   - A datastore that cannot be reached is not a lost one. Only when its device is lost for good, is another one now, or is provably blank, and when the
     record in O(state_dir) says that this testbed made it and no virtual machine is registered on it, the host is made to forget it, so that
     V(present) can make it anew. Otherwise the task fails and says what to do.
@@ -30,14 +32,26 @@ options:
     default: present
   state_dir:
     description:
-      - Folder on the controller that keeps, among other things, which volumes this testbed has made on this host.
-      - Without one a datastore that is lost with its device is never forgotten, because nothing proves whose it was.
+      - Folder on the controller that keeps, among other things, which volumes this testbed has made on this host, and which it was about to make.
+      - Without one a datastore that is lost with its device is never forgotten, because nothing proves whose it was; what a call has made that was cut
+        is taken for somebody else's, because it has no stamp; and an NFS datastore that was there before is let go of like one of the testbed's own.
     type: path
     version_added: 0.4.0
   allow_device:
     description:
       - Devices that may be overwritten whatever is on them, by identifier or path, such as C(naa.600140512345678). What was overwritten is in the steps.
       - A device that carries a datastore of this host, or that is mapped to a virtual machine, is refused nevertheless.
+    type: list
+    elements: str
+    default: []
+    version_added: 0.4.0
+  discard_contents:
+    description: Destroy a datastore with all that lies on it, too. Machines that are registered on it, and hosts that mount it, still keep it.
+    type: bool
+    default: false
+    version_added: 0.4.0
+  hosts:
+    description: Names of the hosts that may mount the datastores besides this one, as the vCenter calls them.
     type: list
     elements: str
     default: []
@@ -150,6 +164,12 @@ steps:
       returned: always
       type: raw
       sample: 64 MiB
+kept:
+  description: Datastores that were to go and stay, because they were there before the testbed. Only NFS is found so, where O(state_dir) is given.
+  returned: always
+  type: list
+  elements: str
+  sample: []
 layers:
   description: The datastores as layers to publish, without their host.
   returned: when O(state=present)

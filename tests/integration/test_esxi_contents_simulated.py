@@ -12,8 +12,10 @@ import contextlib
 import hashlib
 import io
 import json
+import shutil
 import ssl
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -31,13 +33,17 @@ from unchanged import Watch, unchanged
 PASSWORD, IN, OUT = "sl-esxsim-pw-1101", "secret-in-1102", "secret-out-1103"
 IQN = "iqn.2026-11.test.storlab:contents"
 NAA, NEXT = "600000000000000000c0ffee00110101", "600000000000000000c0ffee00110102"
+LARGE = "600000000000000000c0ffee00110103"
+PLACE = {"target_iqn": IQN, "lun": 1}
+# As if this testbed had exported the LUN.
+EXPORT = {"target-big": {"kind": "target", "identity": PLACE}}
 
 
 class Lab:
     """A simulated ESXi (or vCenter), and a real target with one LUN."""
 
     def __init__(self, home: Path, ready: dict, array: tgt_process.Array, esxi_host: str | None = None):
-        self.home, self.ready, self.array = home, ready, array
+        self.home, self.ready, self.array, self.shared = home, ready, array, None
         self.naa = NAA
         address, port = ready["address"].split(":")
         self.login = {
@@ -100,8 +106,9 @@ class Lab:
             **{
                 "testbed_id": "tb-co",
                 "state_dir": str(self.home / "state"),
-                "layers": {"initiator-big": {"identity": {"naa": naa}}},
+                "layers": {"initiator-big": {"parent": "target-big", "identity": {"naa": naa, **PLACE}}, **EXPORT},
                 "datastores": [{"name": "tb-ds", "layer": "initiator-big"}],
+                "hosts": ["DC0_H0", "DC0_H1"],
                 **changes,
             },
         )
@@ -111,6 +118,16 @@ class Lab:
         done = self.datastore(*arguments, **changes)
         assert not done.get("failed"), done
         return [step["op"] for step in done["steps"]]
+
+    def put(self, path: str, content: bytes = b"theirs") -> None:
+        """A file of somebody else on the datastore, in a folder of its own where the path says so."""
+        (self.root() / path).parent.mkdir(exist_ok=True)
+        (self.root() / path).write_bytes(content)
+
+    def root(self) -> Path:
+        """Where the files of the only volume lie."""
+        (uuid,) = self.volumes()
+        return (self.shared or self.home / "esxsim" / "volumes") / uuid
 
     def refused(self, *arguments, **changes) -> dict:
         """The failure, the same in check mode, after which host and LUN are as they were."""
@@ -126,7 +143,9 @@ class Lab:
         self.order("settle")
         content = hashlib.sha256(self.array.contents(1)).hexdigest()
         machines = sorted(vm.name for vm in self.host.vm)
-        return self.call(esxi_state)["storage_state"], content, self.volumes(), machines
+        folders = [self.home / "esxsim" / "volumes", *([self.shared] if self.shared else [])]
+        files = {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
+        return self.call(esxi_state)["storage_state"], content, self.volumes(), machines, files
 
     def volumes(self) -> dict:
         """{uuid: (name, device, mounted, accessible, reason)} of all VMFS."""
@@ -445,7 +464,143 @@ def test_a_task_that_has_not_begun_is_waited_for(lab):
         assert lab.datastore(state="unmounted")["failure"]["code"] == "datastore_in_use"
 
 
+# ---------------------------------------------------------------- what others have on it
+
+
+def test_a_folder_that_no_machine_is_registered_in_keeps_the_datastore(lab):
+    lab.connect()
+    lab.built()
+    lab.put("web01/web01.vmx")
+    lab.put("golden.vmdk")
+    for state in ("present", "unmounted"):
+        assert lab.built(state=state) == ([] if state == "present" else ["unmount"])
+    # Nobody can look into what is not mounted, so it is mounted, looked into, and unmounted again.
+    with unchanged(lab.everything):
+        found = lab.datastore(state="absent")
+    assert (found["failure"]["code"], found["failure"]["details"]["entries"]) == (
+        "datastore_not_empty",
+        ["golden.vmdk", "web01"],
+    )
+    assert lab.built() == ["mount"]
+    assert lab.refused(state="absent")["code"] == "datastore_not_empty"
+    # An open file keeps it whatever may be discarded.
+    lab.order("open", name="[tb-ds] golden.vmdk")
+    with unchanged(lab.everything):
+        assert lab.datastore(state="absent", discard_contents=True)["failure"]["code"] == "in_use"
+    lab.order("close", name="[tb-ds] golden.vmdk")
+    done = lab.datastore(state="absent", discard_contents=True)
+    assert [(step["op"], step["was"]) for step in done["steps"]] == [
+        ("destroy", f"VMFS on {NAA} with golden.vmdk, web01")
+    ]
+    assert lab.volumes() == {}
+
+
+def test_two_hosts_on_their_own_do_not_see_each_others_machines_but_their_files(tmp_path, array):
+    """Each has a login of its own and knows of no vCenter; they share the LUN and so the volume."""
+    shared = tmp_path / "shared"
+    with (
+        esxsim_process.running(tmp_path / "one" / "esxsim", PASSWORD, volumes=shared) as one,
+        esxsim_process.running(tmp_path / "two" / "esxsim", PASSWORD, volumes=shared) as two,
+    ):
+        first, second = (Lab(tmp_path / name, ready, array) for name, ready in (("one", one), ("two", two)))
+        first.shared = second.shared = shared
+        first.connect()
+        assert first.built() == ["create_vmfs"]
+        second.connect()
+        assert second.built() == []
+        second.machine(name="theirs")
+        assert [vm.name for vm in second.host.vm] == ["theirs"]
+        assert [vm.name for vm in first.host.vm] == []
+        found = first.refused(state="absent")
+        assert (found["code"], found["details"]["entries"]) == ("datastore_not_empty", ["theirs"])
+        second.machine(name="theirs", state="absent")
+        assert first.built(state="absent") == ["destroy"]
+        for lab in (first, second):
+            Disconnect(lab.instance)
+
+
+def test_a_datastore_that_another_host_mounts_is_destroyed_only_when_the_testbed_names_that_host(vcenter):
+    second = vcenter.on("DC0_H1")
+    vcenter.connect()
+    vcenter.built()
+    second.connect()
+    assert second.built() == []
+    found = vcenter.refused(state="absent", hosts=["DC0_H0", "DC0_H10"])
+    assert (found["code"], found["details"]["hosts"]) == ("datastore_shared", ["DC0_H1"])
+    assert vcenter.refused(state="absent", hosts=[], discard_contents=True)["code"] == "datastore_shared"
+    assert second.built(state="unmounted") == ["unmount"]
+    assert vcenter.built(state="absent", hosts=[]) == ["destroy"]
+
+
+# ---------------------------------------------------------------- a call that was cut
+
+
+def cut(lab: Lab) -> None:
+    """A build whose call takes longer than the time limit: the host makes the volume a while after nobody waits for it any more."""
+    lab.connect()
+    lab.order("slow", method="CreateVmfsDatastore", seconds=5)
+    done = lab.datastore(long_timeout_s=1)
+    assert done["failure"]["code"] == "connection_lost", done
+    lab.order("slow", method="CreateVmfsDatastore", seconds=0)
+
+
+def test_what_a_cut_call_has_made_is_taken_by_the_next_build(lab):
+    cut(lab)
+    kept = json.loads(next(lab.home.glob("state/esxi/datastore-*")).read_text())["intended"]["tb-ds"]
+    assert (kept["naa"], kept["name"], kept["host"]) == (NAA, "tb-ds", lab.host.name) and kept["time_s"] > 0
+    assert lab.built() == ["stamp"]
+    assert (lab.root() / ".storlab.json").read_text() == '{"storlab.testbed": "tb-co"}'
+    assert lab.built() == []
+    assert "intended" not in next(lab.home.glob("state/esxi/datastore-*")).read_text()
+    assert lab.built(state="absent") == ["destroy"]
+
+
+def test_what_a_cut_call_has_made_is_taken_down_and_only_while_it_is_empty_and_ours(lab, tmp_path):
+    cut(lab)
+    deadline = time.monotonic() + 60
+    while not lab.volumes():
+        assert time.monotonic() < deadline, "the host does not make it"
+        time.sleep(0.1)
+    for another in ({"testbed_id": "other"}, {"state_dir": str(tmp_path / "another")}):
+        assert lab.refused(state="absent", **another)["code"] == "datastore_foreign"
+    lab.put("web01/web01.vmx")
+    for state in ("present", "absent"):
+        found = lab.refused(state=state, discard_contents=True)
+        assert (found["code"], found["details"]["users"]) == ("datastore_foreign", ["web01"])
+    shutil.rmtree(lab.root() / "web01")
+    assert lab.built(state="absent") == ["destroy"]
+    assert lab.volumes() == {}
+    assert not list(lab.home.glob("state/esxi/datastore-*"))
+
+
+# ---------------------------------------------------------------- a LUN of others
+
+
+def test_a_file_system_without_a_partition_table_is_not_formatted_on_a_lun_of_others(lab):
+    lab.array.write(1, 0, b"XFSB" + bytes(508))
+    lab.connect()
+    others = {"layers": {"initiator-big": {"parent": None, "identity": {"naa": NAA, **PLACE}}}}
+    found = lab.refused(**others)
+    assert found["code"] == "device_unproven" and f"datastore_allow_device: [naa.{NAA}]" in found["msg"]
+    assert lab.array.contents(1)[:4] == b"XFSB"
+    done = lab.datastore(allow_device=[f"naa.{NAA}"], **others)
+    assert [step["was"] for step in done["steps"]] == ["whatever lies on it without a partition table"]
+    assert lab.built(**others) == []
+
+
 # ---------------------------------------------------------------- the simulation itself
+
+
+def test_a_lun_below_the_least_size_of_a_vmfs_is_refused(tmp_path, array):
+    array.add(2, 1300, NEXT, "SN1101B")
+    array.add(3, 1400, LARGE, "SN1101C")
+    with esxsim_process.running(tmp_path / "esxsim", PASSWORD, small_luns=False) as ready:
+        lab = Lab(tmp_path, ready, array)
+        lab.connect()
+        found = lab.datastore(NEXT)
+        assert found["failure"]["code"] == "device_unfit" and lab.volumes() == {}
+        assert lab.built(LARGE) == ["create_vmfs"]
+        Disconnect(lab.instance)
 
 
 def test_each_way_of_being_strict_can_be_switched_off(tmp_path, array):

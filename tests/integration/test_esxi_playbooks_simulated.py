@@ -67,6 +67,8 @@ class Lab:
             "datastore_layer_suffix": "-{{ inventory_hostname }}",
             "iscsi_initiator_targets": [session],
             "datastore_datastores": [{"name": "tb-shared", "layer": "initiator-big-{{ inventory_hostname }}"}],
+            # No target of the testbed exports it.
+            "datastore_allow_device": [f"naa.{NAA}"],
             "iscsi_initiator_esxi_port_binding": ["vmk0"],
             "iscsi_initiator_esxi_host_options": {"ISCSI.MaxIoSizeKB": "512"},
             "iscsi_initiator_esxi_options": {"LoginTimeout": "17"},

@@ -119,6 +119,8 @@ def store(**changes) -> dict:
         "testbed_id": "tb-st",
         "layers": {"initiator-big": {"identity": {"naa": BIG}}, "initiator-small": {"identity": {"naa": SMALL}}},
         "datastores": [{"name": "tb-ds", "layer": "initiator-big"}],
+        # No target of the testbed exports them.
+        "allow_device": [BIG, SMALL],
         **changes,
     }
 

@@ -3,37 +3,44 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """VMFS and NFS datastores of an ESXi host: their state as plain data, a plan for each, and the calls that carry it out.
 
-A datastore belongs to a testbed when a file in its root says so; unmounting keeps it, destroying needs that file. Where it cannot be read the controller's
-record of the volume's UUID stands in for it, and then nothing is destroyed: the host only forgets what it has lost.
+A datastore belongs to a testbed when a file in its root says so; unmounting keeps it, destroying needs that file, and that nothing of others is there: no
+machine, no other file, no host that is not of the testbed. Where the file cannot be read the controller's record of the volume's UUID stands in for it, and
+then nothing is destroyed: the host only forgets what it has lost. What a call has left that was cut carries no stamp yet: there the intention stands in for it
+(intentions.py), as long as nothing is on the volume.
 
 A disk is blank when three things say so: the host names it as available, its partition table is empty, and it carries no copy of a VMFS. That the host offers a
-VMFS on the whole of it says nothing: it does so for disks that hold data, which would be overwritten.
+VMFS on the whole of it says nothing: it does so for disks that hold data, which would be overwritten. None of the three sees a file system that lies on the
+disk without a partition table. Where this testbed's own target has exported the LUN, that has looked; else the user must name the device.
 
 State::
 
-    {volumes: [{name, type: VMFS|NFS, uuid, naa: [..], remote, mounted, accessible, reason: why it is not accessible, version,
-                vms: [names of all registered machines], vms_here: [those of this host]}],
+    {volumes: [{name, type: VMFS|NFS, uuid: of NFS one of our own making, naa: [..], remote, mounted, accessible, reason: why it is not accessible, version,
+                vms: [names of all registered machines], vms_here: [those of this host], hosts: [names of the other hosts that mount it]}],
      disks: {naa: {device, size_bytes, state, and where they matter: available: bool, partitions: ['1 vmfs'] | None = unreadable,
                    unresolved: name of the VMFS of which it has a copy | None}}}
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import device_name, plain_naa
+from ..core.times import utc
 from . import scsi
+from .datastore_contents import HA_FOLDER, STAMP_FILE, Contents, datastore, listed, refuse_left, stores_of
 from .session import STAMP_KEY, Session
 
-STAMP_FILE = ".storlab.json"
 VMFS_VERSIONS = (5, 6)
+# What is said of a LUN of others that the user has named.
+UNSEEN = "whatever lies on it without a partition table"
 # HostMountInfo's reason for a datastore whose device its array has declared lost; every other reason may pass.
 PERMANENT = "PermanentDeviceLoss"
 RELEASE_PATIENCE_S, RELEASE_POLL_S = 120.0, 1.0
-HA_FOLDER = ".vSphere-HA"
 
 
 # ---------------------------------------------------------------- reading
@@ -48,10 +55,9 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
             vm: (values["name"], values.get("runtime.host") == host)
             for vm, values in session.all(session.vim.VirtualMachine, "name", "runtime.host")
         }
-        vms = {
-            values["name"]: [machines[vm] for vm in values.get("vm", []) if vm in machines]
-            for _store, values in _stores(session, host, "name", "vm")
-        }
+        stores = {values["name"]: values for _store, values in stores_of(session, host, "name", "vm", "host")}
+        vms = {name: [machines[vm] for vm in values.get("vm", []) if vm in machines] for name, values in stores.items()}
+        hosts = {each: values["name"] for each, values in session.all(session.vim.HostSystem, "name")}
         described = []
         for entry in volumes.mountInfo or []:
             volume = entry.volume
@@ -62,7 +68,7 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
                 {
                     "name": volume.name,
                     "type": "VMFS" if vmfs else "NFS",
-                    "uuid": volume.uuid if vmfs else None,
+                    "uuid": volume.uuid if vmfs else f"nfs {volume.remoteHost}:{volume.remotePath}",
                     "naa": [plain_naa(extent.diskName) for extent in volume.extent] if vmfs else [],
                     "remote": None if vmfs else f"{volume.remoteHost}:{volume.remotePath}",
                     "version": volume.majorVersion if vmfs else None,
@@ -72,6 +78,7 @@ def read(session: Session, host: Any, names: Any = (), naas: Any = ()) -> dict[s
                     "reason": entry.mountInfo.inaccessibleReason or "",
                     "vms": sorted(name for name, _here in vms.get(volume.name, [])),
                     "vms_here": sorted(name for name, here in vms.get(volume.name, []) if here),
+                    "hosts": mounting(stores.get(volume.name, {}).get("host", []), hosts, host),
                 }
             )
         disks = {
@@ -127,44 +134,35 @@ def _partitions(session: Session, storage: Any, path: str) -> list[Any] | None:
     return [f"{number} {kind}" for number, kind in sorted(listed | laid_out)]
 
 
-def datastore(session: Session, host: Any, name: str) -> Any:
-    with session.doing(f"find the datastore {name}"):
-        return next((store for store, values in _stores(session, host, "name") if values["name"] == name), None)
-
-
-def _stores(session: Session, host: Any, *names: Any) -> list[Any]:
-    """[(datastore, {property: value})] of the host, in one request: one that goes away meanwhile is left out."""
-    own = set(host.datastore)
-    return [(store, values) for store, values in session.all(session.vim.Datastore, *names) if store in own]
-
-
-def stamp_of(session: Session, host: Any, name: str) -> str | None:
-    """The testbed whose file lies in the datastore's root; None when there is no such file."""
-    store = datastore(session, host, name)
-    content = session.file("GET", store, STAMP_FILE) if store is not None else None
-    if content is None:
-        return None
-    try:
-        testbed_id: str | None = json.loads(content)[STAMP_KEY]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return testbed_id
+def mounting(mounts: list[Any], names: dict[Any, str], host: Any) -> list[str]:
+    """The other hosts that mount a datastore. mounts: what it says of its hosts. names: of hosts, by object; of one that is not shown, its own word for it."""
+    return sorted(
+        names.get(mount.key) or str(mount.key).strip("'")
+        for mount in mounts
+        if mount.key != host and mount.mountInfo.mounted is not False
+    )
 
 
 # ---------------------------------------------------------------- planning
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], stamp: Any, recorded: dict[str, Any]) -> list[Any]:
+def plan(
+    state: dict[str, Any],
+    want: dict[str, Any],
+    look: Any,
+    recorded: dict[str, Any],
+    intended: Any = lambda _volume: None,
+) -> list[Any]:
     """Steps for one datastore: [{op, target, was, will}].
 
-    want: see check(). stamp: a function of the datastore's name that says which testbed's it is; asked only when that matters.
+    want: see check(). look: what is on a datastore (see Contents); asked only when that matters.
     recorded: what the controller knows of the volumes that this testbed has made here, {uuid: {name, naa: [..], layer}}. It stands in for the stamp
-    where that cannot be read.
+    where that cannot be read. intended: a function of a volume, the intention that it may have come of.
     """
     volume = next((volume for volume in state["volumes"] if volume["name"] == want["name"]), None)
     if want["state"] == "present":
         return (
-            _present_vmfs(state, want, volume, stamp, recorded)
+            _present_vmfs(state, want, volume, look, recorded, intended)
             if want["type"] == "vmfs"
             else _present_nfs(want, volume)
         )
@@ -180,9 +178,12 @@ def plan(state: dict[str, Any], want: dict[str, Any], stamp: Any, recorded: dict
             name=want["name"],
         )
     if volume["type"] == "NFS":
+        if want["remembers"] and volume["uuid"] not in recorded and not intended(volume):
+            # It was there before the testbed, which only used it.
+            return []
         refuse_used(volume["vms_here"], want)
         return [{"op": "release_nfs", "target": want["name"], "was": "mounted", "will": None}]
-    return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, stamp, recorded)
+    return (_unmount if want["state"] == "unmounted" else _destroy)(state, want, volume, look, recorded, intended)
 
 
 def behind(state: dict[str, Any], want: dict[str, Any]) -> bool:
@@ -266,7 +267,17 @@ def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
             naa=want["naa"],
             contents=reasons,
         )
-    return reasons
+    if want["exported"]:
+        return reasons
+    if not want["allowed"]:
+        raise Failure(
+            "device_unproven",
+            f"The device {want['naa']} for the datastore {want['name']} is not exported by this testbed, "
+            "and a host does not see a file system that lies on a device without a partition table.",
+            f"If nobody needs what is on it, name it: datastore_allow_device: [{device_name(want['naa'])}].",
+            naa=want["naa"],
+        )
+    return [*reasons, UNSEEN]
 
 
 def refuse_taken(disk: dict[str, Any], want: dict[str, Any]) -> None:
@@ -294,6 +305,19 @@ def refuse_used(vms: list[Any], want: dict[str, Any]) -> None:
         name=want["name"],
         vms=sorted(vms),
     )
+
+
+def refuse_shared(hosts: list[str], want: dict[str, Any]) -> None:
+    """Refuse to destroy what a host mounts that is not of the testbed: whatever it has there would be gone."""
+    strangers = sorted(set(hosts) - set(want["hosts"]))
+    if strangers:
+        raise Failure(
+            "datastore_shared",
+            f"The datastore {want['name']} is mounted on hosts that this testbed does not name: {', '.join(strangers)}.",
+            "Unmount it there. A host that is the testbed's belongs in the inventory, or in datastore_esxi_hosts.",
+            name=want["name"],
+            hosts=strangers,
+        )
 
 
 def foreign(name: str, owner: str | None) -> Failure:
@@ -375,7 +399,12 @@ def _present_nfs(want: dict[str, Any], volume: dict[str, Any] | None) -> list[An
 
 
 def _present_vmfs(
-    state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any] | None, stamp: Any, recorded: dict[str, Any]
+    state: dict[str, Any],
+    want: dict[str, Any],
+    volume: dict[str, Any] | None,
+    look: Any,
+    recorded: dict[str, Any],
+    intended: Any,
 ) -> list[Any]:
     disk = state["disks"].get(want["naa"])
     if disk is None and want["check_mode"]:
@@ -417,10 +446,28 @@ def _present_vmfs(
             raise inaccessible(volume, f"its device {want['naa']} has {' and '.join(contents(disk))}")
         _own_lost(volume, want, recorded)
         return [_release(want, volume), _create(disk, want)]
-    owner = stamp(want["name"])
-    if owner != want["testbed_id"]:
+    return _unstamped(want, volume, look, intended)
+
+
+def _unstamped(want: dict[str, Any], volume: dict[str, Any], look: Any, intended: Any) -> list[Any]:
+    """The step that gives a datastore of this testbed its stamp; none where it has it. Raises datastore_foreign for one that is somebody else's."""
+    owner = look.stamp(want["name"])
+    if owner == want["testbed_id"]:
+        return []
+    intention = intended(volume) if owner is None else None
+    if not intention:
         raise foreign(want["name"], owner)
-    return []
+    begun = utc(intention["time_s"])
+    users = [*look.entries(want["name"]), *volume["vms"], *sorted(set(volume["hosts"]) - set(want["hosts"]))]
+    if users:
+        raise Failure(
+            "datastore_foreign",
+            f"The datastore {want['name']}, which this testbed was about to make at {begun}, does not carry its stamp and is in use: {listed(users)}.",
+            "It stays as it is; choose another name, or destroy it by hand if nobody needs it.",
+            name=want["name"],
+            users=users,
+        )
+    return [{"op": "stamp", "target": want["name"], "was": f"begun at {begun} and cut off", "will": "this testbed's"}]
 
 
 def _create(disk: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
@@ -440,33 +487,42 @@ def _own_lost(volume: dict[str, Any], want: dict[str, Any], recorded: dict[str, 
 
 
 def _unmount(
-    _state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], stamp: Any, recorded: dict[str, Any]
+    _state: dict[str, Any],
+    want: dict[str, Any],
+    volume: dict[str, Any],
+    look: Any,
+    recorded: dict[str, Any],
+    intended: Any,
 ) -> list[Any]:
+    steps: list[Any] = []
     if not volume["mounted"]:
-        return []
+        return steps
     if volume["accessible"]:
-        owner = stamp(want["name"])
-        if owner != want["testbed_id"]:
-            raise foreign(want["name"], owner)
+        steps = _unstamped(want, volume, look, intended)
     elif volume["uuid"] not in recorded:
         raise inaccessible(volume, "nothing proves that it is this testbed's")
     refuse_used(volume["vms_here"], want)
-    return [{"op": "unmount", "target": want["name"], "was": "mounted", "will": "unmounted", "uuid": volume["uuid"]}]
+    unmount = {"op": "unmount", "target": want["name"], "was": "mounted", "will": "unmounted", "uuid": volume["uuid"]}
+    return [*steps, unmount]
 
 
 def _destroy(
-    state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any], stamp: Any, recorded: dict[str, Any]
+    state: dict[str, Any],
+    want: dict[str, Any],
+    volume: dict[str, Any],
+    look: Any,
+    recorded: dict[str, Any],
+    intended: Any,
 ) -> list[Any]:
-    steps = []
+    steps, discard = [], want["discard"]
     if not volume["mounted"]:
-        # Mounting reads the stamp, and takes the mount back when it is not ours.
+        # Mounting looks into it, and takes the mount back when it is not ours, or not empty.
         steps.append(
             {"op": "mount", "target": want["name"], "was": "unmounted", "will": "mounted", "uuid": volume["uuid"]}
         )
     elif volume["accessible"]:
-        owner = stamp(want["name"])
-        if owner != want["testbed_id"]:
-            raise foreign(want["name"], owner)
+        # What only an intention says to be ours is taken while it is empty, whatever else may be discarded.
+        discard = not _unstamped(want, volume, look, intended) and discard
     else:
         _own_lost(volume, want, recorded)
         disks = [state["disks"].get(naa) for naa in volume["naa"]]
@@ -474,7 +530,15 @@ def _destroy(
             return [_release(want, volume)]
         raise inaccessible(volume, "what is on its device may come back")
     refuse_used(volume["vms"], want)
-    return [*steps, {"op": "destroy", "target": want["name"], "was": where(volume), "will": None}]
+    refuse_shared(volume["hosts"], want)
+    was = where(volume)
+    if not steps:
+        entries = look.entries(want["name"])
+        if not discard:
+            refuse_left(entries, want["name"])
+        elif entries:
+            was += f" with {listed(entries)}"
+    return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None, "discard": discard}]
 
 
 # ---------------------------------------------------------------- doing
@@ -483,16 +547,18 @@ def _destroy(
 class Datastores:
     """Carries steps out, one call each."""
 
-    def __init__(self, session: Session, host: Any) -> None:
-        self.session, self.host = session, host
+    def __init__(self, session: Session, host: Any, intentions: Any) -> None:
+        self.session, self.host, self.look = session, host, Contents(session, host)
+        self.intentions = intentions
         self.system, self.storage = host.configManager.datastoreSystem, host.configManager.storageSystem
         self.calls = {
             "create_vmfs": self._create_vmfs,
             "create_nfs": self._create_nfs,
+            "stamp": self._stamp,
             "mount": self._mount,
             "unmount": self._unmount,
             "release": self._release,
-            "destroy": self._remove,
+            "destroy": self._destroy,
             "release_nfs": self._remove,
         }
 
@@ -511,15 +577,8 @@ class Datastores:
             raise
 
     def _used_by_ha(self, name: str) -> bool:
-        what = f"look at the datastore {name}"
-        store = datastore(self.session, self.host, name)
-        if store is None:
-            return False
         try:
-            with self.session.doing(what):
-                spec = self.session.vim.host.DatastoreBrowser.SearchSpec(matchPattern=[HA_FOLDER])
-                task = store.browser.SearchDatastore_Task(datastorePath=f"[{name}]", searchSpec=spec)
-            return any(file.path == HA_FOLDER for file in self.session.wait(task, what).file or [])
+            return self.look.has(name, HA_FOLDER)
         except Failure:
             return False
 
@@ -549,17 +608,31 @@ class Datastores:
         refuse_contents(disk, want)
         spec = self.offer(step, want)
         spec.vmfs.volumeName = want["name"]
-        with self.session.patient():
+        with self._intended(want), self.session.patient():
             store = self.system.CreateVmfsDatastore(spec)
-        self.write_stamp(store, want)
-
-    def write_stamp(self, store: Any, want: dict[str, Any]) -> None:
         try:
-            self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
+            self._write_stamp(store, want)
         except Failure:
             # Without its stamp nobody could remove it again.
             self.system.RemoveDatastore(store)
+            self.intentions.drop(want["name"])
             raise
+
+    @contextlib.contextmanager
+    def _intended(self, want: dict[str, Any]) -> Iterator[None]:
+        """Around a call that makes something. When the host refuses it nothing comes of it; when its answer does not come, something may."""
+        self.intentions.keep(want)
+        try:
+            yield
+        except self.session.vmodl.MethodFault:
+            self.intentions.drop(want["name"])
+            raise
+
+    def _write_stamp(self, store: Any, want: dict[str, Any]) -> None:
+        self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
+
+    def _stamp(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
+        self._write_stamp(datastore(self.session, self.host, want["name"]), want)
 
     def _create_nfs(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
         spec = self.session.vim.host.NasVolume.Specification(
@@ -569,14 +642,20 @@ class Datastores:
             accessMode="readWrite",
             type="NFS",
         )
-        self.system.CreateNasDatastore(spec)
+        with self._intended(want):
+            self.system.CreateNasDatastore(spec)
 
     def _mount(self, step: dict[str, Any], want: dict[str, Any]) -> None:
         self.storage.MountVmfsVolume(step["uuid"])
-        owner = stamp_of(self.session, self.host, want["name"])
-        if owner != want["testbed_id"]:
+        try:
+            owner = self.look.stamp(want["name"])
+            if owner != want["testbed_id"]:
+                raise foreign(want["name"], owner)
+            if want["state"] == "absent" and not want["discard"]:
+                refuse_left(self.look.entries(want["name"]), want["name"])
+        except Failure:
             self.storage.UnmountVmfsVolume(step["uuid"])
-            raise foreign(want["name"], owner)
+            raise
 
     def _unmount(self, step: dict[str, Any], _want: dict[str, Any]) -> None:
         self.storage.UnmountVmfsVolume(step["uuid"])
@@ -602,6 +681,12 @@ class Datastores:
                 )
             time.sleep(RELEASE_POLL_S)
 
+    def _destroy(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+        # Looked at once more: between plan and now somebody may have put something there.
+        if not step["discard"]:
+            refuse_left(self.look.entries(want["name"]), want["name"])
+        self._remove(step, want)
+
     def _remove(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
         store = datastore(self.session, self.host, want["name"])
         if store is not None:
@@ -612,7 +697,8 @@ class Datastores:
 def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | None) -> dict[str, Any]:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
     volume = volume or {}
-    identity = {"naa": want["naa"], "uuid": volume.get("uuid"), "datastore": want["name"]}
+    uuid = volume.get("uuid") if want["type"] == "vmfs" else None
+    identity = {"naa": want["naa"], "uuid": uuid, "datastore": want["name"]}
     detail = {
         "provider": want["type"],
         "generation": want.get("generation"),
@@ -632,14 +718,22 @@ def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | 
     }
 
 
-def remembered(recorded: dict[str, Any], wanted: list[Any], state: dict[str, Any]) -> dict[str, Any]:
-    """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were."""
-    wants = {want["name"]: want for want in wanted if want["type"] == "vmfs"}
+def remembered(
+    recorded: dict[str, Any], wanted: list[Any], state: dict[str, Any], made: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """The record after a run, {uuid: {name, naa, layer}}: what is there now of the datastores that are wanted, and the others as they were.
+
+    made: names of those that this run has made. An NFS datastore carries no stamp, so that it is ours only when we made it.
+    """
+    wants = {want["name"]: want for want in wanted if want["type"] != "rdm"}
     kept = {uuid: known for uuid, known in recorded.items() if known["name"] not in wants}
     for volume in state["volumes"]:
         want, known = wants.get(volume["name"]), recorded.get(volume["uuid"])
+        if not want or (volume["type"] == "NFS") != (want["type"] == "nfs"):
+            continue
         # That a datastore is this testbed's was proven only where it was to be present.
-        if want and volume["type"] == "VMFS" and (known or want["state"] == "present"):
+        proven = want["state"] == "present" and (want["type"] == "vmfs" or want["name"] in made)
+        if known or proven:
             layer = want["layer"] or (known or {}).get("layer")
             kept[volume["uuid"]] = {"name": volume["name"], "naa": volume["naa"], "layer": layer}
     return kept
@@ -653,10 +747,14 @@ def check(
     state: str,
     check_mode: bool = False,
     allow_device: list[Any] | tuple[Any, ...] = (),
+    discard_contents: bool = False,
+    hosts: list[Any] | tuple[Any, ...] = (),
+    remembers: bool = False,
 ) -> dict[str, Any]:
     """What is wanted of one datastore; raises bad_value. In check mode the layer may not be published yet.
 
-    allow_device: devices that may be overwritten whatever is on them, by identifier or path.
+    allow_device: devices that may be overwritten whatever is on them, by identifier or path. hosts: names of those that may mount it besides this one.
+    remembers: whether there is a record of what this testbed has made.
     """
     kind = entry["type"]
     want = {
@@ -671,6 +769,10 @@ def check(
         "state": state,
         "layer": entry["layer"],
         "allowed": False,
+        "exported": False,
+        "discard": discard_contents,
+        "hosts": list(hosts),
+        "remembers": remembers,
         "check_mode": check_mode,
     }
     if not entry["name"] or len(entry["name"]) > 42 or set(entry["name"]) & set("/\\%"):
@@ -696,5 +798,15 @@ def check(
             + ".",
         )
     want["naa"] = naa
+    want["exported"] = _exported(layer, layers)
     want["allowed"] = naa is not None and naa in {plain_naa(name.rsplit("/", 1)[-1]) for name in allow_device}
     return want
+
+
+def _exported(layer: dict[str, Any] | None, layers: dict[str, Any]) -> bool:
+    """Whether a LUN is what this testbed's own target has published: the one beneath its layer, with the same place at the same target."""
+    beneath = layers.get((layer or {}).get("parent") or "")
+    if not layer or not beneath or beneath.get("kind") != "target":
+        return False
+    place, own = ((each["identity"].get("target_iqn"), each["identity"].get("lun")) for each in (layer, beneath))
+    return place == own and None not in place

@@ -10,13 +10,16 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.memory import Memory
 from ..core.steps import shown
-from .datastore import Datastores, behind, check, layer_of, plan, read, remembered, stamp_of, visible
+from .datastore import Datastores, behind, check, fits, layer_of, plan, read, remembered, visible
+from .intentions import AREA, Intentions
 
 SPEC: dict[str, Any] = {
     "testbed_id": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "unmounted", "absent"], "default": "present"},
     "state_dir": {"type": "path"},
     "allow_device": {"type": "list", "elements": "str", "default": []},
+    "discard_contents": {"type": "bool", "default": False},
+    "hosts": {"type": "list", "elements": "str", "default": []},
     "wait_s": {"type": "int", "default": 60},
     "layers": {"type": "dict", "default": {}},
     "datastores": {
@@ -41,6 +44,7 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
     with session.doing("read the host's name"):
         area = f"datastore-{params['testbed_id']}"
         memory = Memory(params["state_dir"], area, host.name) if params["state_dir"] else None
+        intentions = Intentions(memory, host.name)
     wanted = [
         (
             entry,
@@ -52,23 +56,30 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
                 params["state"],
                 check_mode,
                 params["allow_device"],
+                params["discard_contents"],
+                params["hosts"],
+                memory is not None,
             ),
         )
         for entry in params["datastores"]
     ]
     names, naas = [want["name"] for _entry, want in wanted], [want["naa"] for _entry, want in wanted if want["naa"]]
     recorded = memory.data.get("datastores", {}) if memory else {}
-    stores = Datastores(session, host)
+    stores = Datastores(session, host, intentions)
     if not check_mode and any(want["type"] == "vmfs" for _entry, want in wanted):
         # What another host has made of a shared LUN shows only after a rescan of this one, and then a while later.
         stores.rescan()
+
+    def awaited(seen: dict[str, Any], want: dict[str, Any]) -> bool:
+        return behind(seen, want) or intentions.awaited(seen, want, params["long_timeout_s"])
+
     state = session.until(
         lambda: read(session, host, names, naas),
-        lambda seen: check_mode or not any(behind(seen, want) for _entry, want in wanted),
+        lambda seen: check_mode or not any(awaited(seen, want) for _entry, want in wanted),
         params["wait_s"],
     )
     plans = [
-        (want, plan(state, want, lambda name: stamp_of(session, host, name), recorded))
+        (want, plan(state, want, stores.look, recorded, intentions.matching))
         for _entry, want in wanted
         if want["type"] != "rdm"
     ]
@@ -84,14 +95,26 @@ def ensure(session: Any, params: dict[str, Any], check_mode: bool) -> dict[str, 
         if taken:
             state = settle(session, host, taken, params["wait_s"])
         if memory:
-            remember(memory, [want for _entry, want in wanted], state)
+            made = tuple(volume["name"] for volume in state["volumes"] if intentions.matching(volume))
+            remember(memory, [want for _entry, want in wanted], state, made)
+            intentions.settle(state, plans, params["long_timeout_s"])
+            if not any(memory.data.get(key) for key in ("datastores", AREA)):
+                memory.forget()
     result = shown([step for _want, its_steps in plans for step in its_steps])
+    result["kept"] = kept_for_others(state, plans)
     if params["state"] == "present":
         volumes = {volume["name"]: volume for volume in state["volumes"]}
         result["layers"] = [layer_of(want, volumes.get(want["name"]), entry["layer"]) for entry, want in wanted]
         for layer, (_entry, want) in zip(result["layers"], wanted):
             layer["size_bytes"] = layer["size_bytes"] or (state["disks"].get(want["naa"]) or {}).get("size_bytes")
     return result
+
+
+def kept_for_others(state: dict[str, Any], plans: list[Any]) -> list[str]:
+    """The datastores that are to go and stay: shares that were there before the testbed."""
+    going = [want for want, steps in plans if want["state"] != "present" and want["type"] == "nfs" and not steps]
+    there = {volume["name"]: volume for volume in state["volumes"]}
+    return sorted(want["name"] for want in going if want["name"] in there and fits(there[want["name"]], want))
 
 
 def settle(session: Any, host: Any, wanted: list[Any], wait_s: float) -> dict[str, Any]:
@@ -110,8 +133,8 @@ def settle(session: Any, host: Any, wanted: list[Any], wait_s: float) -> dict[st
     return state
 
 
-def remember(memory: Memory, wanted: list[Any], state: dict[str, Any]) -> None:
-    kept = remembered(memory.data.get("datastores", {}), wanted, state)
+def remember(memory: Memory, wanted: list[Any], state: dict[str, Any], made: tuple[str, ...]) -> None:
+    kept = remembered(memory.data.get("datastores", {}), wanted, state, made)
     if kept != memory.data.get("datastores", {}):
         memory.data["datastores"] = kept
-        memory.save() if kept else memory.forget()
+        memory.save()

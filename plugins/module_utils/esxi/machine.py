@@ -11,7 +11,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.names import plain_naa
 from . import scsi
-from .datastore import datastore as find_datastore
+from .datastore_contents import datastore as find_datastore
 from .machine_plan import BUILDING_KEY, DISK_KEY, UUID_KEY
 from .session import POLL_S, STAMP_KEY, Session
 

@@ -22,7 +22,7 @@ import urllib.parse
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from .datastore import datastore as find_datastore
+from .datastore_contents import datastore as find_datastore
 from .machine_plan import iso_of
 from .session import POLL_S, STAMP_KEY, Session, error_text
 

@@ -685,6 +685,17 @@ class _Expansion:
             for place, store in enumerate(stores)
         ]
         self.derive(host, "datastore_datastores", described, "testbed.datastores")
+        self.derive(
+            host,
+            "datastore_esxi_hosts",
+            self._esxi_names() if host.platform == "esxi" else [],
+            "the ESXi hosts of the testbed",
+        )
+
+    def _esxi_names(self) -> list[str]:
+        """What the testbed's ESXi hosts are called where they are reached: they alone may mount its datastores."""
+        hosts = [host for host in self.testbed.hosts.values() if host.platform == "esxi"]
+        return sorted({host.own["testbed_esxi"]["host"] for host in hosts if host.own["testbed_esxi"].get("host")})
 
     def _store_over_nfs(self, store: Store, base: Store) -> dict[str, Any]:
         """The benchmark files are those that the target has made. base: the datastore that this one is over NFS."""

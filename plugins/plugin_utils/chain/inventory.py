@@ -28,7 +28,7 @@ from .shape import Problem, did_you_mean
 
 ROOT = Path(__file__).resolve().parents[3]
 PROFILES = str(ROOT / "roles" / "benchmark" / "files" / "profiles")
-# Only whether it is there matters here: it holds a password, which may need a vault that is not open.
+# Only whether it is there matters here, and which host it names: it holds a password, which may need a vault that is not open.
 PRESENT_ONLY = ("testbed_esxi", "esxi_network_login")
 SECRETS = {"chap": 16, "mutual_chap": 15, "nbd": 32}
 # What an error of Ansible's says that has to do with its vault.
@@ -67,7 +67,7 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
                     others.setdefault(name, []).append(host)
                 continue
             try:
-                values[name] = {"is": "set"} if name in PRESENT_ONLY else plain(variables[name])
+                values[name] = _login(variables, name) if name in PRESENT_ONLY else plain(variables[name])
             except AnsibleError as error:
                 problems.setdefault(unreadable(name, error), []).append(host)
         hosts[host] = values
@@ -97,6 +97,16 @@ def read(task_vars: dict[str, Any], template: Callable[[Any], Any], roles: dict[
             for problem, where in problems.items()
         ],
     }
+
+
+def _login(variables: Mapping[str, Any], name: str) -> dict[str, str]:
+    """That a login is there, and the name that its host goes by: in a vCenter, else at the address."""
+    try:
+        login = variables[name]
+        named = (login.get("esxi_host") or login.get("hostname")) if isinstance(login, Mapping) else None
+        return {"is": "set", **({"host": str(named)} if named else {})}
+    except AnsibleError:
+        return {"is": "set"}
 
 
 def unreadable(name: str, error: BaseException) -> Problem:

@@ -726,6 +726,19 @@ def test_the_network_of_an_esxi_host_is_said_once_and_bound():
     assert "esxi_network" in stages["esxi02"] and "esxi_network" not in stages["store01"]
 
 
+def test_the_esxi_hosts_of_the_testbed_may_mount_its_datastores():
+    text = ESXI_NETWORK.replace(
+        "esxi02: {testbed_esxi: {is: set}}", "esxi02: {testbed_esxi: {is: set, host: esx2.lab}}"
+    )
+    named = text.replace("testbed_esxi: {is: set}\n", "testbed_esxi: {is: set, host: 192.0.2.31}\n")
+    hosts = expanded(named).hosts
+    assert hosts["esxi01"].variables["datastore_esxi_hosts"] == ["192.0.2.31", "esx2.lab"]
+    assert hosts["esxi02"].variables["datastore_esxi_hosts"] == ["192.0.2.31", "esx2.lab"]
+    assert hosts["store01"].variables["datastore_esxi_hosts"] == []
+    # A login that nobody may read here names no host.
+    assert expanded(text).hosts["esxi01"].variables["datastore_esxi_hosts"] == ["esx2.lab"]
+
+
 def test_a_switch_that_is_there_is_not_made():
     text = ESXI_NETWORK.replace("vlan: 7", "switch: vSwitch7")
     values = expanded(text).hosts["esxi01"].variables

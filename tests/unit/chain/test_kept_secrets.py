@@ -1,12 +1,14 @@
 # Copyright (c) 2026 The storlab.testbed developers
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Secrets are made once, whoever asks for them at the same time."""
+"""Secrets are made once, whoever asks for them at the same time, and those of a login are not read."""
 
 from __future__ import annotations
 
 import threading
 
+import pytest
+from ansible.errors import AnsibleError
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import inventory
 
 
@@ -53,3 +55,24 @@ def test_a_file_whose_writer_was_killed_is_written_anew(tmp_path):
     (tmp_path / "secrets/chap").touch()
     made = inventory.kept_secrets(str(tmp_path), make=True)["chap"]
     assert len(made) == 16 and (tmp_path / "secrets/chap").read_text(encoding="utf-8") == f"{made}\n"
+
+
+class Unreadable(dict):
+    """Variables of a host whose login needs a vault that is not open."""
+
+    def __getitem__(self, name):
+        raise AnsibleError("no vault secrets were found that could decrypt")
+
+
+@pytest.mark.parametrize(
+    "login, seen",
+    [
+        ({"hostname": "192.0.2.9", "password": "hidden-2301"}, {"is": "set", "host": "192.0.2.9"}),
+        ({"hostname": "vc.lab", "esxi_host": "esx1.lab"}, {"is": "set", "host": "esx1.lab"}),
+        ({}, {"is": "set"}),
+        ("a text", {"is": "set"}),
+    ],
+)
+def test_of_a_login_only_the_hosts_name_is_read(login, seen):
+    assert inventory._login({"testbed_esxi": login}, "testbed_esxi") == seen
+    assert inventory._login(Unreadable(), "testbed_esxi") == {"is": "set"}

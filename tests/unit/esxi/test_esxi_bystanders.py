@@ -7,6 +7,7 @@ of machines. All of ours goes, and what is not ours is never in a plan of remova
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
@@ -168,6 +169,8 @@ VOLUMES = st.fixed_dictionaries(
         "accessible": st.booleans(),
         "vms": st.sampled_from(([], ["vm1"])),
         "reason": st.sampled_from(("", datastore.PERMANENT)),
+        "entries": st.sampled_from(([], ["golden.vmdk"])),
+        "hosts": st.sampled_from(([], ["esx2"], ["esx9"])),
         "owner": st.sampled_from(("mine", "mine-2", "min", "MINE", None)),
     }
 )
@@ -181,8 +184,9 @@ VOLUMES = st.fixed_dictionaries(
     recorded=st.sets(st.sampled_from(("u-1", "u-10", "u"))),
     answering=st.sets(st.sampled_from(NAAS)),
     layered=st.booleans(),
+    discard=st.booleans(),
 )
-def test_datastores(there, kind, state, recorded, answering, layered):
+def test_datastores(there, kind, state, recorded, answering, layered, discard):
     volumes = [
         {
             **volume,
@@ -217,16 +221,21 @@ def test_datastores(there, kind, state, recorded, answering, layered):
         "testbed_id": "mine",
         "layer": "initiator-ds1",
         "allowed": False,
+        "discard": discard,
+        "hosts": ["esx1", "esx2"],
+        "remembers": True,
         "check_mode": False,
     }
     owners = {volume["name"]: volume["owner"] for volume in there}
     known = {uuid: {"name": "ds1", "naa": [NAAS[0]], "layer": "initiator-ds1"} for uuid in recorded}
     asked: list = []
     before = copy.deepcopy(volumes)
+    look = SimpleNamespace(
+        stamp=lambda name: asked.append(name) or owners[name],
+        entries=lambda name: next(volume["entries"] for volume in there if volume["name"] == name),
+    )
     try:
-        steps = datastore.plan(
-            {"volumes": volumes, "disks": disks}, want, lambda name: asked.append(name) or owners[name], known
-        )
+        steps = datastore.plan({"volumes": volumes, "disks": disks}, want, look, known)
     except Failure:
         steps = []
     assert volumes == before and set(asked) <= {"ds1"}
@@ -236,7 +245,7 @@ def test_datastores(there, kind, state, recorded, answering, layered):
         assert named and step["target"] == "ds1" and step.get("uuid", named["uuid"]) == named["uuid"]
         assert not named["vms"]
         if named["type"] == "NFS":
-            assert (kind, named["remote"]) == ("nfs", "10.0.0.5:/srv/ds1")
+            assert (kind, named["remote"]) == ("nfs", "10.0.0.5:/srv/ds1") and named["uuid"] in recorded
         elif named["mounted"] and named["accessible"]:
             assert owners["ds1"] == "mine"
         elif step["op"] == "destroy":
@@ -244,10 +253,18 @@ def test_datastores(there, kind, state, recorded, answering, layered):
             assert steps[0]["op"] == "mount"
         elif step["op"] != "mount":
             assert named["uuid"] in recorded and not named["accessible"]
-        assert step["op"] != "destroy" or named["type"] == "VMFS"
+        if step["op"] == "destroy":
+            assert named["type"] == "VMFS" and named["hosts"] != ["esx9"]
+            # What is unmounted is looked into when it is mounted.
+            assert discard or not named["entries"] or steps[0]["op"] == "mount"
     mine = named and named["type"] == "VMFS" and kind == "vmfs" and owners["ds1"] == "mine"
     mine = mine and (not layered or NAAS[0] in named["naa"])
-    if mine and named["mounted"] and named["accessible"] and not named["vms"]:
+    bare = (
+        mine
+        and not named["vms"]
+        and (state == "unmounted" or (named["hosts"] != ["esx9"] and (discard or not named["entries"])))
+    )
+    if bare and named["mounted"] and named["accessible"]:
         assert [step["op"] for step in steps] == (["destroy"] if state == "absent" else ["unmount"])
 
 
@@ -319,5 +336,5 @@ def test_a_share_of_others_that_has_the_name_of_a_datastore_stays():
     }
     want = {"name": "ds1", "type": "vmfs", "naa": None, "state": "absent", "testbed_id": "mine", "layer": None}
     with pytest.raises(Failure) as caught:
-        datastore.plan({"volumes": [share], "disks": {}}, want, lambda _name: None, {})
+        datastore.plan({"volumes": [share], "disks": {}}, want, None, {})
     assert caught.value.code == "datastore_foreign" and "10.0.0.9:/home" in str(caught.value)

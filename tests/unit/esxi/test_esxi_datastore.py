@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore import (
@@ -12,9 +14,11 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore imp
     check,
     fits,
     layer_of,
+    mounting,
     plan,
     remembered,
 )
+from ansible_collections.storlab.testbed.plugins.module_utils.esxi.datastore_contents import others
 
 NAA, OTHER = "6001405aa", "6001405bb"
 BLANK = {"available": True, "partitions": [], "unresolved": None}
@@ -38,6 +42,10 @@ def want(**changes) -> dict:
         "testbed_id": "mine",
         "layer": "initiator-ds1",
         "allowed": False,
+        "exported": True,
+        "discard": False,
+        "hosts": [],
+        "remembers": True,
         "check_mode": False,
         **changes,
     }
@@ -55,15 +63,17 @@ def volume(**changes) -> dict:
         "version": 6,
         "vms": [],
         "vms_here": [],
+        "hosts": [],
         "reason": "",
         "size_bytes": 1 << 30,
         **changes,
     }
 
 
-def steps_of(volumes, wanted, owner="mine", disks=None, recorded=()) -> list:
+def steps_of(volumes, wanted, owner="mine", disks=None, recorded=(), entries=(), intention=None) -> list:
     state = {"volumes": volumes, "disks": DISKS if disks is None else disks}
-    return plan(state, wanted, lambda _name: owner, dict(recorded))
+    look = SimpleNamespace(stamp=lambda _name: owner, entries=lambda _name: list(entries))
+    return plan(state, wanted, look, dict(recorded), lambda _volume: intention)
 
 
 def ops(*arguments, **changes) -> list:
@@ -112,7 +122,7 @@ def disks(naa: str = NAA, **changes) -> dict:
         ),
         pytest.param(
             [volume(type="NFS", naa=[], remote="10.0.0.5:/x")],
-            want(type="nfs", naa=None, server="10.0.0.5", path="/x", state="absent"),
+            want(type="nfs", naa=None, server="10.0.0.5", path="/x", state="absent", remembers=False),
             ["release_nfs"],
             id="let go of NFS",
         ),
@@ -326,7 +336,8 @@ def test_registered_machines_of_this_host_hold_a_datastore_mounted():
 def test_machines_of_any_host_keep_a_datastore_from_being_destroyed():
     assert failure([volume(vms=["elsewhere"])], want(state="absent")).details["vms"] == ["elsewhere"]
     nfs = volume(type="NFS", naa=[], remote="h:/x", vms=["a"], vms_here=["a"])
-    assert refused([nfs], want(type="nfs", naa=None, server="h", path="/x", state="absent")) == "datastore_in_use"
+    gone = want(type="nfs", naa=None, server="h", path="/x", state="absent")
+    assert refused([nfs], gone, recorded=OURS) == "datastore_in_use"
 
 
 def test_machines_that_vcenter_runs_for_itself_get_their_own_remedy():
@@ -441,3 +452,165 @@ def test_a_host_is_waited_for_only_when_it_shows_something_else_than_the_device(
     # A teardown may know the name only.
     assert behind(state, {**want, "naa": None}) is (late and bool(volumes))
     assert not behind(state, {**want, "naa": None, "name": "other"})
+
+
+# ---------------------------------------------------------------- what others have on it
+
+
+def test_what_others_have_in_the_root_keeps_a_datastore_from_being_destroyed():
+    gone = want(state="absent")
+    refusal = failure([volume()], gone, entries=["web01", "thesis.vmdk"])
+    assert (refusal.code, refusal.details["entries"]) == ("datastore_not_empty", ["web01", "thesis.vmdk"])
+    assert "web01, thesis.vmdk" in str(refusal) and "datastore_discard_contents" in str(refusal)
+    (step,) = steps_of([volume()], want(state="absent", discard=True), entries=["web01", "thesis.vmdk"])
+    assert (step["op"], step["was"]) == ("destroy", f"VMFS on {NAA} with web01, thesis.vmdk")
+    # It is looked at only where something would be destroyed.
+    for kept in (want(), want(state="unmounted")):
+        assert "destroy" not in ops([volume()], kept, entries=["web01"])
+
+
+def test_discarding_what_lies_on_it_discards_no_machine_no_stranger_and_no_foreign_datastore():
+    gone = want(state="absent", discard=True)
+    assert refused([volume(vms=["a"])], gone) == "datastore_in_use"
+    assert refused([volume(hosts=["esx9"])], gone) == "datastore_shared"
+    assert refused([volume()], gone, owner="theirs") == "datastore_foreign"
+
+
+def test_only_hosts_of_the_testbed_may_mount_what_is_destroyed():
+    shared = volume(hosts=["esx2", "esx9"])
+    refusal = failure([shared], want(state="absent", hosts=["esx1", "esx2"]))
+    assert (refusal.code, refusal.details["hosts"]) == ("datastore_shared", ["esx9"])
+    assert ops([shared], want(state="absent", hosts=["esx9", "esx2"])) == ["destroy"]
+    # Unmounted here it may still be mounted there.
+    unmounted = {**shared, "mounted": False, "accessible": False}
+    assert refused([unmounted], want(state="absent")) == "datastore_shared"
+    # Who else mounts it keeps nobody from using it, nor from unmounting it here.
+    assert ops([shared], want()) == []
+    assert ops([shared], want(state="unmounted")) == ["unmount"]
+
+
+def test_a_complete_teardown_leaves_the_stamp_and_what_vmfs_keeps_for_itself():
+    own = [".fbb.sf", ".fdc.sf", ".pb2.sf", ".sdd.sf", ".vh.sf", ".iormstats.sf", ".storlab.json"]
+    assert others(own) == []
+    foreign = ["web01", ".dvsData", ".vSphere-HA", "notes.sf", ".sf", "golden.vmdk", ".storlab.json.old", ".hidden"]
+    assert others(own + foreign) == sorted(foreign)
+
+
+def test_files_of_high_availability_have_their_own_remedy():
+    plain = str(failure([volume()], want(state="absent"), entries=["web01"]))
+    own = str(failure([volume()], want(state="absent"), entries=[".vSphere-HA"]))
+    assert "heartbeat" in own and "heartbeat" not in plain
+
+
+def test_hosts_that_mount_it_are_named_by_what_is_known_of_them():
+    here, there, unseen, off = "host-1", "host-2", "'vim.HostSystem:host-3'", "host-4"
+
+    def mount(key, mounted):
+        return SimpleNamespace(key=key, mountInfo=SimpleNamespace(mounted=mounted))
+
+    mounts = [mount(here, True), mount(there, None), mount(unseen, True), mount(off, False)]
+    assert mounting(mounts, {here: "esx1", there: "esx2", off: "esx4"}, here) == ["esx2", "vim.HostSystem:host-3"]
+
+
+# ---------------------------------------------------------------- what was there before, and what a cut call has left
+
+
+def test_a_share_that_was_there_before_the_testbed_stays_when_it_goes():
+    share = volume(type="NFS", naa=[], remote="h:/x", uuid="nfs h:/x")
+    gone = want(type="nfs", naa=None, server="h", path="/x", state="absent")
+    assert ops([share], gone) == []
+    assert ops([share], gone, recorded={"nfs h:/x": {"name": "ds1", "naa": [], "layer": None}}) == ["release_nfs"]
+    assert ops([share], gone, intention={"time_s": 7}) == ["release_nfs"]
+    # Where nothing is kept nobody can say.
+    assert ops([share], {**gone, "remembers": False}) == ["release_nfs"]
+
+
+def test_a_share_is_remembered_only_when_it_was_made():
+    share = volume(type="NFS", naa=[], remote="h:/x", uuid="nfs h:/x")
+    wanted = want(type="nfs", naa=None, server="h", path="/x", layer=None)
+    made = {"nfs h:/x": {"name": "ds1", "naa": [], "layer": None}}
+    assert remembered({}, [wanted], {"volumes": [share]}) == {}
+    assert remembered({}, [wanted], {"volumes": [share]}, made=("ds1",)) == made
+    assert remembered(made, [wanted], {"volumes": [share]}) == made
+    assert remembered(made, [{**wanted, "state": "absent"}], {"volumes": []}) == {}
+    # A VMFS of that name is none.
+    assert remembered({}, [wanted], {"volumes": [volume()]}, made=("ds1",)) == {}
+
+
+CUT = {"name": "ds1", "naa": NAA, "remote": None, "host": "esx1", "time_s": 1_700_000_000}
+
+
+def test_what_a_cut_call_has_left_is_taken_when_it_is_empty():
+    (step,) = steps_of([volume()], want(), owner=None, intention=CUT)
+    assert (step["op"], step["was"]) == ("stamp", "begun at 2023-11-14T22:13:20.000Z and cut off")
+    assert ops([volume()], want(state="unmounted"), owner=None, intention=CUT) == ["stamp", "unmount"]
+    assert ops([volume()], want(state="absent"), owner=None, intention=CUT) == ["destroy"]
+    # Its stamp was written, and the record was not.
+    assert ops([volume()], want(), owner="mine", intention=CUT) == []
+
+
+@pytest.mark.parametrize("state", ["present", "unmounted", "absent"])
+@pytest.mark.parametrize(
+    "there, owner, entries, intention",
+    [
+        pytest.param({}, None, [], None, id="no intention"),
+        pytest.param({}, "theirs", [], CUT, id="another's stamp"),
+        pytest.param({}, None, ["web01"], CUT, id="files"),
+        pytest.param({"vms": ["a"]}, None, [], CUT, id="a machine"),
+        pytest.param({"hosts": ["esx9"]}, None, [], CUT, id="another host"),
+    ],
+)
+def test_what_is_not_empty_or_not_intended_is_somebody_elses(state, there, owner, entries, intention):
+    wanted = want(state=state, discard=True)
+    assert refused([volume(**there)], wanted, owner=owner, entries=entries, intention=intention) == "datastore_foreign"
+
+
+# ---------------------------------------------------------------- a LUN that this testbed did not export
+
+
+def test_a_lun_of_others_is_formatted_only_when_it_is_named():
+    refusal = failure([], want(exported=False))
+    assert refusal.code == "device_unproven" and f"datastore_allow_device: [naa.{NAA}]" in str(refusal)
+    (step,) = steps_of([], want(exported=False, allowed=True))
+    assert (step["op"], step["was"]) == ("create_vmfs", "whatever lies on it without a partition table")
+    # What is seen on it is said first, and besides.
+    there = disks(partitions=["1 ntfs"])
+    assert refused([], want(exported=False), disks=there) == "device_not_blank"
+    (step,) = steps_of([], want(exported=False, allowed=True), disks=there)
+    assert step["was"] == "partitions (1 ntfs) and whatever lies on it without a partition table"
+    # Naming it does not help against a datastore on it, and a datastore that is there needs no name.
+    assert refused([], want(exported=False, allowed=True), disks=disks(available=False)) == "device_in_use"
+    assert ops([volume()], want(exported=False)) == []
+
+
+PLACE = {"target_iqn": "iqn.t:a", "lun": 3}
+
+
+@pytest.mark.parametrize(
+    "beneath, exported",
+    [
+        pytest.param({"kind": "target", "identity": PLACE}, True, id="its own export"),
+        pytest.param(None, False, id="not published"),
+        pytest.param({"kind": "backing", "identity": PLACE}, False, id="no export"),
+        pytest.param({"kind": "target", "identity": {**PLACE, "lun": 4}}, False, id="another LUN"),
+        pytest.param({"kind": "target", "identity": {**PLACE, "target_iqn": "iqn.t:ab"}}, False, id="another target"),
+        pytest.param({"kind": "target", "identity": {}}, False, id="an export that says nothing"),
+    ],
+)
+def test_only_what_the_testbeds_own_target_has_published_counts_as_its_export(beneath, exported):
+    layers = {"initiator-ds1": {"parent": "target-ds1", "identity": {"naa": NAA, **PLACE}}}
+    if beneath:
+        layers["target-ds1"] = beneath
+    assert check(ENTRY, layers, "datastore_datastores", "mine", "present")["exported"] is exported
+
+
+def test_a_layer_that_names_no_place_or_no_export_is_not_exported():
+    nowhere = {"kind": "target", "identity": {}}
+    for layer in (
+        {"parent": "target-ds1", "identity": {"naa": NAA}},
+        {"parent": None, "identity": {"naa": NAA, **PLACE}},
+    ):
+        wanted = check(
+            ENTRY, {"initiator-ds1": layer, "target-ds1": nowhere}, "datastore_datastores", "mine", "present"
+        )
+        assert wanted["exported"] is False
