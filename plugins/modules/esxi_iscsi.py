@@ -16,6 +16,10 @@ description:
     whether it has changed.
   - What fails is undone; nothing half built is left.
   - The adapter's alias is the testbed's stamp, C(storlab-<testbed_id>). What was there before is kept in O(state_dir).
+  - Others may use the adapter, too. Only targets that this testbed configured, or that one of its own send targets reported, are removed; while targets
+    are configured that others have added since, the adapter keeps its name, alias, CHAP, options and bound interfaces, see RV(kept_for_others). Two testbeds
+    can share a host when O(initiator_name) is the same; a second one of another name is refused.
+  - A target is not removed while a mounted datastore lies on one of its LUNs, or a LUN is mapped to a machine.
 options:
   testbed_id:
     description: The testbed the connection belongs to.
@@ -337,6 +341,27 @@ adapter:
   returned: when O(state=present) and it is enabled
   type: str
   sample: vmhba65
+kept_for_others:
+  description: What stays as the testbed has set it, because targets of others are configured on the adapter. A later O(state=absent) gives it back.
+  returned: when O(state=absent)
+  type: list
+  elements: dict
+  contains:
+    setting:
+      description: What it is, such as V(name), V(alias), V(CHAP), V(option DelayedAck), V(bound vmk1), V(adapter).
+      returned: always
+      type: str
+      sample: name
+    value:
+      description: What it is now.
+      returned: always
+      type: raw
+      sample: "iqn.2026-01.lab.example:esx1"
+    before:
+      description: What it was before the testbed; null where there was none.
+      returned: always
+      type: raw
+      sample: "iqn.1998-01.com.vmware:esx1-4c1fe29e"
 reboot_required:
   description: Whether options are configured that hold only once the host has been restarted; said by every run until then.
   returned: always

@@ -346,7 +346,7 @@ func (s *storageSystem) RemoveInternetScsiStaticTargets(_ *simulator.Context, re
 			continue
 		}
 		for _, found := range s.host.disks {
-			if found.mark != nil && s.host.mountedVolume(found.mark.UUID) && found.on(own.IScsiName) {
+			if !s.host.world.strict[staticRemoveNeverRefuses] && found.mark != nil && s.host.mountedVolume(found.mark.UUID) && found.on(own.IScsiName) {
 				body.Fault_ = fault("the target is in use", &types.ResourceInUse{Type: "HostInternetScsiHbaStaticTarget", Name: own.IScsiName})
 				return body
 			}
@@ -457,6 +457,7 @@ func (h *host) rescan() {
 	}
 	h.keepDead(found)
 	h.disks = found
+	h.carry()
 	h.changed()
 }
 
@@ -656,6 +657,9 @@ func (m *iscsiManager) UnbindVnic(_ *simulator.Context, req *types.UnbindVnic) s
 	}
 	for index, name := range m.host.bound {
 		if name == req.VnicDevice {
+			if body.Fault_ = m.host.unbindFault(name, req.Force); body.Fault_ != nil {
+				return body
+			}
 			m.host.bound = append(m.host.bound[:index], m.host.bound[index+1:]...)
 			body.Res = &types.UnbindVnicResponse{}
 			return body

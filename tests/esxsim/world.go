@@ -55,6 +55,8 @@ type host struct {
 	enabled bool
 	listed  bool // whether the adapter shows
 	bound   []string
+	// The interfaces that sessions go through.
+	carrying []string
 	mounts  []types.HostFileSystemMountInfo
 	modules *kernelModules
 	holding map[string]string // the options as of the last start

@@ -529,3 +529,91 @@ def test_a_lun_with_one_of_two_portals_down_is_used_and_its_layer_says_so(host, 
         control(host, "path", name=f"{address}:{portal['port']}", method="down")
     with unchanged(lambda: host.state()["iscsi targets"]):
         assert broken(host.call(esxi_iscsi, **iscsi(host, portal, wait_s=2))) == "lun_missing"
+
+
+def add_array(host: Host, portal: dict) -> None:
+    """What an administrator does for an array of his."""
+    storage, adapter = host.host.configManager.storageSystem, software_adapter(host)
+    made = vim.host.InternetScsiHba.SendTarget(address=portal["address"], port=portal["port"])
+    storage.AddInternetScsiSendTargets(adapter.device, [made])
+    chap = vim.host.InternetScsiHba.AuthenticationProperties(
+        chapAuthEnabled=True, chapInherited=False, chapAuthenticationType="chapRequired", chapName="esx", chapSecret=IN,
+        mutualChapInherited=False, mutualChapAuthenticationType="chapRequired", mutualChapName="array", mutualChapSecret=OUT,
+    )  # fmt: skip
+    storage.RescanHba(adapter.device)
+    deadline = time.monotonic() + 30
+    parent = f"{portal['address']}:{portal['port']}"
+    while not (found := [each for each in software_adapter(host).configuredStaticTarget if each.parent == parent]):
+        assert time.monotonic() < deadline, "the array's targets do not show"
+        time.sleep(0.1)
+    names = [vim.host.InternetScsiHba.StaticTarget(address=each.address, port=each.port, iScsiName=each.iScsiName) for each in found]  # fmt: skip
+    targets = vim.host.InternetScsiHba.TargetSet(staticTargets=names)
+    storage.UpdateInternetScsiAuthenticationProperties(adapter.device, chap, targets)
+    storage.RescanHba(adapter.device)
+
+
+def test_an_array_that_an_administrator_added_after_the_build_keeps_its_targets_luns_and_name(host, portal, tmp_path):
+    (tmp_path / "theirs").mkdir()
+    with tgt_process.Array(tmp_path / "theirs", "iqn.2010-06.test.array:theirs", IN, OUT) as theirs:
+        naa = "600000000000000000c0ffee00081703"
+        theirs.add(1, 16, naa, "SN0817C")
+        before = host.state()
+        wanted = iscsi(host, portal, options={"LoginTimeout": 17}, port_binding=["vmk0"])
+        host.call(esxi_iscsi, **wanted)
+        add_array(host, theirs.portal)
+        gone = host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+        kept = {item["setting"]: item["value"] for item in gone["kept_for_others"]}
+        assert set(kept) == {"option LoginTimeout", "name", "alias", "bound vmk0", "adapter"}
+        adapter = software_adapter(host)
+        assert (adapter.iScsiName, adapter.iScsiAlias) == ("iqn.2026-11.test.storlab:esx-st", "storlab-tb-st")
+        assert {each.iScsiName for each in adapter.configuredStaticTarget} == {"iqn.2010-06.test.array:theirs"}
+        assert [each.port for each in adapter.configuredSendTarget] == [theirs.portal["port"]]
+        devices = [lun.canonicalName for lun in host.host.configManager.storageSystem.storageDeviceInfo.scsiLun]
+        assert f"naa.{naa}" in devices and f"naa.{BIG}" not in devices
+        # They go, and the next teardown gives back what was there before.
+        storage = host.host.configManager.storageSystem
+        sends, statics = list(adapter.configuredSendTarget), list(adapter.configuredStaticTarget)
+        storage.RemoveInternetScsiStaticTargets(adapter.device, statics)
+        storage.RemoveInternetScsiSendTargets(adapter.device, sends)
+        deadline = time.monotonic() + 30
+        while host.state()["iscsi targets"]:
+            assert time.monotonic() < deadline, "the targets are still shown"
+        last = host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+        assert last["kept_for_others"] == []
+        assert host.state() == before
+
+
+def test_two_testbeds_with_names_of_their_own_do_not_share_a_host(host, portal):
+    host.call(esxi_iscsi, **iscsi(host, portal))
+    second = {"iqn": f"{IQN}-2", "portal": {**portal, "port": 3999}, "discovery": "static"}
+    other = iscsi(host, portal, testbed_id="tb-2", initiator_name="iqn.2026-11.test.storlab:esx-2", target=second)
+    for check in (True, False):
+        assert refused(host, esxi_iscsi, check=check, **other) == "adapter_in_use"
+    said = host.call(esxi_iscsi, **other)["msg"]
+    assert "testbed tb-st" in said and "testbed tb-2" in said
+
+
+def test_an_interface_is_unbound_after_its_sessions_have_ended(host, portal):
+    wanted = iscsi(host, portal, port_binding=["vmk0"])
+    host.call(esxi_iscsi, **wanted)
+    manager, adapter = host.host.configManager.iscsiManager, software_adapter(host)
+    with pytest.raises(vim.fault.IscsiFaultVnicHasActivePaths):
+        manager.UnbindVnic(adapter.device, "vmk0", False)
+    # A build without it cannot end the sessions, and takes nothing back by half.
+    with unchanged(host.state):
+        assert broken(host.call(esxi_iscsi, **iscsi(host, portal, wait_s=2))) == "paths_active"
+    gone = host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=wanted["state_dir"])
+    assert gone["changed"] is True, gone
+    assert [port.vnicDevice for port in manager.QueryBoundVnics(adapter.device)] == []
+
+
+def test_a_target_is_not_removed_beneath_a_datastore(host, portal):
+    wanted = iscsi(host, portal)
+    host.call(esxi_iscsi, **wanted)
+    host.call(esxi_datastore, **store())
+    gone = {"state": "absent", "testbed_id": "tb-st", "state_dir": wanted["state_dir"]}
+    assert refused(host, esxi_iscsi, **gone) == "in_use"
+    assert "tb-ds" in host.call(esxi_iscsi, **gone)["msg"]
+    assert refused(host, esxi_iscsi, **{**wanted, "targets": []}) == "in_use"
+    assert host.call(esxi_datastore, **store(state="absent"))["changed"] is True
+    assert host.call(esxi_iscsi, **gone)["changed"] is True

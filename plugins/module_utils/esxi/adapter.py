@@ -10,9 +10,12 @@ it has changed.
 State::
 
     {boot_time: str, enabled, device, iqn, alias, chap: {name, mutual_name} | None, options: {key: value}, bound: [vmk],
-     targets: [{method: send|static, address, port, iqn (static), discovered: bool, chap: {name, mutual_name} | None}],
-     luns: [{iqn, lun, naa, serial, size_bytes, device, state}],
+     targets: [{method: send|static, address, port, iqn (static), discovered: bool, parent: str | None, chap: {name, mutual_name} | None}],
+     luns: [{iqn, lun, naa, serial, size_bytes, device, state, uuid, datastores: [names of the mounted ones on it]}],
      host_options: {key: value}, module_options: str}
+
+A host has one software adapter, and others may use it, too. What they put there is theirs: a discovered target's ``parent`` names the send target
+that reported it, and only what one of this testbed's send targets has reported is this testbed's.
 
 A host that was told to disable its adapter goes on listing it until it is restarted: ``enabled`` is then false, and the rest is there.
 """
@@ -43,8 +46,9 @@ ORDER = (
     "host_option",
     "queue_depth",
     "bind",
-    "unbind",
     "remove_target",
+    "end_sessions",
+    "unbind",
     "add_target",
     "chap",
     "discover",
@@ -52,7 +56,7 @@ ORDER = (
     "rescan",
 )
 # Steps that only look.
-LOOKING = ("discover", "rescan")
+LOOKING = ("discover", "end_sessions", "rescan")
 SECRETS = ("chap_password", "mutual_chap_password")
 CHAP = ("chap_user", "chap_password", "mutual_chap_user", "mutual_chap_password")
 ADAPTER = "adapter"
@@ -77,7 +81,7 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
             "options": {},
             "bound": [],
             "targets": [],
-            "luns": luns(session, info),
+            "luns": luns(session, info, storage.fileSystemVolumeInfo),
             "host_options": {},
             "module_options": "",
         }
@@ -135,6 +139,7 @@ def _target(method: str, target: Any) -> dict[str, Any]:
         "chap": _chap_names(target.authenticationProperties),
         "iqn": None,
         "discovered": False,
+        "parent": target.parent or None,
     }
     if method == "static":
         entry.update(iqn=target.iScsiName, discovered=target.discoveryMethod not in (None, "", "staticMethod"))
@@ -151,10 +156,14 @@ def host_option(session: Session, host: Any, key: str) -> Any:
     return next((option.value for option in options if option.key == key), None)
 
 
-def luns(session: Session, info: Any) -> list[dict[str, Any]]:
+def luns(session: Session, info: Any, volumes: Any = None) -> list[dict[str, Any]]:
     """Every LUN behind an iSCSI target, with what identifies it. LUNs are found by target and number, never by an order of devices."""
     disks = {lun.key: lun for lun in info.scsiLun or []}
     units = {unit.lun: unit for unit in (info.multipathInfo.lun if info.multipathInfo else None) or []}
+    mounted: dict[str, list[str]] = {}
+    for entry in (volumes.mountInfo if volumes else None) or []:
+        for extent in getattr(entry.volume, "extent", None) or [] if entry.mountInfo.mounted else []:
+            mounted.setdefault(extent.diskName, []).append(entry.volume.name)
     luns: dict[tuple[str, int, str], dict[str, Any]] = {}
     for face in (info.scsiTopology.adapter if info.scsiTopology else None) or []:
         for target in face.target or []:
@@ -175,6 +184,8 @@ def luns(session: Session, info: Any) -> list[dict[str, Any]]:
                     "serial": serial(device.serialNumber),
                     "size_bytes": device.capacity.block * device.capacity.blockSize,
                     "device": device.devicePath,
+                    "uuid": device.uuid,
+                    "datastores": mounted.get(name, []),
                     "adapter": face.key.rpartition("-")[2],
                     "state": scsi.state_of(device),
                     "ways": scsi.ways(units.get(device.key)),
@@ -225,6 +236,74 @@ def entry_key(entry: dict[str, Any]) -> str:
     )
 
 
+def reported_by(target: dict[str, Any], senders: Any) -> bool:
+    """Whether one of these send targets, given by their keys, has reported a discovered target. Hosts write no brackets around an address of IPv6, or do."""
+    if not target["discovered"] or not target.get("parent"):
+        return False
+    names = {_plain_parent(f"send {target['parent']}{port}") for port in ("", ":3260")}
+    return bool(names & {_plain_parent(key) for key in senders})
+
+
+def _plain_parent(key: str) -> str:
+    return key.replace("[", "").replace("]", "")
+
+
+def is_ours(target: dict[str, Any], memory: dict[str, Any]) -> bool:
+    """Whether a configured target is this testbed's: configured by it, or reported by one of its send targets.
+
+    One that others' send target reports is theirs, whatever its name is. memory: the testbed's record of this host.
+    """
+    recorded = memory.get("targets", [])
+    if target["discovered"] and target.get("parent"):
+        senders = [key for key in recorded if key.startswith("send ")]
+        # The adapter's own name as the parent says nothing of who reported it.
+        if reported_by(target, senders) or ":" in target["parent"]:
+            return reported_by(target, senders)
+    return entry_key(target) in recorded
+
+
+def others_of(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+    """The targets on the adapter that this testbed has not put there."""
+    return [target for target in state["targets"] if not is_ours(target, memory)]
+
+
+def came_later(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+    """The targets of others that were not there before the testbed: they know the adapter only as the testbed has set it."""
+    before = memory["before"]["targets"]
+    senders = [key for key in before if key.startswith("send ")]
+    return [
+        target
+        for target in others_of(state, memory)
+        if entry_key(target) not in before and not reported_by(target, senders)
+    ]
+
+
+def held_by(state: dict[str, Any], testbed_id: str) -> str | None:
+    """The other testbed whose stamp the adapter carries."""
+    prefix = stamp("")
+    holder = str(state["alias"])[len(prefix) :] if str(state["alias"]).startswith(prefix) else ""
+    return holder if holder and holder != testbed_id else None
+
+
+def name_of_others(state: dict[str, Any], want: dict[str, Any], others: list[Any], holder: str | None) -> Failure:
+    targets = [entry_key(target) for target in others]
+    if holder:
+        return Failure(
+            "adapter_in_use",
+            f"The adapter {state['device']} is that of testbed {holder}, by the name {state['iqn']}; testbed {want['testbed_id']} "
+            f"wants the name {want['name']}, and a host has one software adapter.",
+            f"Set iscsi_initiator_name to {state['iqn']}, so that both share it, or tear testbed {holder} down first.",
+            targets=targets,
+            testbeds=[holder, want["testbed_id"]],
+        )
+    return Failure(
+        "adapter_in_use",
+        f"The adapter {state['device']} has the name {state['iqn']} and targets of others.",
+        f"Set iscsi_initiator_name to {state['iqn']}, or remove those targets.",
+        targets=targets,
+    )
+
+
 def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
 
@@ -235,27 +314,29 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
     def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will, **more})
 
+    others = others_of(state, memory) if state["enabled"] else []
+    holder = held_by(state, want["testbed_id"]) if others else None
     if not state["enabled"]:
         step("enable", "software iSCSI adapter", "disabled", "enabled")
     if state["iqn"] != want["name"]:
-        others = [
-            target
-            for target in state["targets"]
-            if not target["discovered"] and entry_key(target) not in memory.get("targets", [])
-        ]
-        if state["enabled"] and others:
-            raise Failure(
-                "adapter_in_use",
-                f"The adapter {state['device']} has the name {state['iqn']} and targets of others.",
-                f"Set iscsi_initiator_name to {state['iqn']}, or remove those targets.",
-                targets=[entry_key(target) for target in others],
-            )
+        if others:
+            raise name_of_others(state, want, others, holder)
         step("name", state["device"] or "adapter", state["iqn"], want["name"])
-    if state["alias"] != stamp(want["testbed_id"]):
+    # Two testbeds of one name share the adapter, and the first keeps it.
+    if state["alias"] != stamp(want["testbed_id"]) and not holder:
         step("alias", state["device"] or "adapter", state["alias"], stamp(want["testbed_id"]))
     # Before there is an adapter nothing is known of its options.
     options = as_the_host_has_them(want["options"], state["options"]) if state["device"] else want["options"]
     differing = {key: value for key, value in options.items() if state["options"].get(key) != value}
+    if differing and holder:
+        key = sorted(differing)[0]
+        raise Failure(
+            "adapter_in_use",
+            f"The option {key} of the adapter {state['device']} is {state['options'].get(key)} for testbed {holder}, and testbed "
+            f"{want['testbed_id']} wants {differing[key]}.",
+            "Give both testbeds the same iscsi_initiator_esxi_options, or tear one of them down first.",
+            testbeds=[holder, want["testbed_id"]],
+        )
     if differing:
         step("options", state["device"] or "adapter", {key: state["options"].get(key) for key in differing}, differing)
     for key, value in want["host_options"].items():
@@ -272,6 +353,8 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
     for name in memory.get("bound", []):
         if name in state["bound"] and name not in want["port_binding"]:
             step("unbind", name, "bound", None)
+    if any(item["op"] == "unbind" for item in steps):
+        step("end_sessions", state["device"] or "adapter", None, "rescanned")
     own = want["adapter_chap"]
     if own:
         if state["chap"] and ADAPTER not in memory.get("secrets", {}):
@@ -285,9 +368,11 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
             step("chap", ADAPTER, (state["chap"] or {}).get("name"), own["chap_user"], entry={"method": ADAPTER, **own})
     configured = {entry_key(target): target for target in state["targets"]}
     wanted = {entry_key(entry): entry for entry in entries(want["targets"])}
-    for key in memory.get("targets", []):
-        if key in configured and key not in wanted:
-            step("remove_target", key, "configured", None, entry=configured[key])
+    unwanted = [key for key in memory.get("targets", []) if key not in wanted]
+    for key, target in configured.items():
+        # With a send target goes what it reported at other addresses of the portal.
+        if key not in wanted and is_ours(target, memory) and (key in unwanted or reported_by(target, unwanted)):
+            step("remove_target", key, "configured", None, entry=target)
     for key, entry in wanted.items():
         if key not in configured and not entry["found"]:
             step("add_target", key, None, "configured", entry=entry)
@@ -349,65 +434,116 @@ def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
 
 
 def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
-    """The steps that give the adapter back as it was before the testbed."""
+    """The steps that give the adapter back as it was before the testbed, but for what is ``kept`` for others."""
     if not memory:
         return []
-    steps = []
+    steps: list[dict[str, Any]] = []
+
+    def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
+        steps.append({"op": op, "target": target, "was": was, "will": will, **more})
+
+    before, device = memory["before"], state["device"]
     for target in reversed(state["targets"]):
-        key = entry_key(target)
-        # A portal may tell of more targets than the testbed's, and each becomes a static one.
-        if key in memory.get("targets", []) or (target["discovered"] and key not in memory["before"]["targets"]):
-            steps.append({"op": "remove_target", "target": key, "was": "configured", "will": None, "entry": target})
-    for name in memory.get("bound", []):
-        if name in state["bound"]:
-            steps.append({"op": "unbind", "target": name, "was": "bound", "will": None})
-    before = memory["before"]
+        # A portal may report more targets than the testbed's, and each becomes a static one.
+        if is_ours(target, memory) and entry_key(target) not in before["targets"]:
+            step("remove_target", entry_key(target), "configured", None, entry=target)
+    shared = bool(came_later(state, memory))
+    bound = [] if shared else [name for name in memory.get("bound", []) if name in state["bound"]]
+    if steps or bound or state["luns"]:
+        # A host lets go of an interface only when no session goes through it any more.
+        step("end_sessions", device or "adapter", None, "rescanned")
+    for name in bound:
+        step("unbind", name, "bound", None)
+    if not shared:
+        steps += _settings_back(state, memory)
+    for key, value in before["host_options"].items():
+        if key in state["host_options"] and state["host_options"][key] != value:
+            step("host_option", key, state["host_options"][key], value)
+    if "module_options" in before and state["module_options"] != before["module_options"] and memory.get("queue_depth"):
+        step("queue_depth", QUEUE_DEPTH_MODULE, state["module_options"], before["module_options"])
+    removed = {item["target"] for item in steps if item["op"] == "remove_target"}
+    others = [target for target in state["targets"] if entry_key(target) not in removed]
+    if state["enabled"] and not before["enabled"] and not others:
+        step("disable", device, "enabled", "disabled")
+    return steps
+
+
+def _settings_back(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps that give the adapter its own settings back: CHAP, options, name and alias."""
+    before, device, steps = memory["before"], state["device"], []
     if state["chap"] and ADAPTER in memory.get("secrets", {}):
-        steps.append(
-            {
-                "op": "chap",
-                "target": ADAPTER,
-                "was": state["chap"]["name"],
-                "will": "none",
-                "entry": {"method": ADAPTER, **dict.fromkeys(CHAP, "")},
-            }
-        )
+        entry = {"method": ADAPTER, **dict.fromkeys(CHAP, "")}
+        steps.append({"op": "chap", "target": ADAPTER, "was": state["chap"]["name"], "will": "none", "entry": entry})
     options = {
         key: value
         for key, value in before["options"].items()
         if state["options"].get(key) != value and key in memory.get("options", [])
     }
     if options:
-        steps.append(
-            {
-                "op": "options",
-                "target": state["device"],
-                "was": {key: state["options"].get(key) for key in options},
-                "will": options,
-            }
-        )
+        was = {key: state["options"].get(key) for key in options}
+        steps.append({"op": "options", "target": device, "was": was, "will": options})
     # Also where it is disabled at the end: a host keeps the settings of a disabled adapter, and enabling it brings them back.
     for op, key in (("name", "iqn"), ("alias", "alias")):
-        if before["iqn"] and state["device"] and state[key] != before[key]:
-            steps.append({"op": op, "target": state["device"], "was": state[key], "will": before[key]})
-    for key, value in before["host_options"].items():
-        if key in state["host_options"] and state["host_options"][key] != value:
-            steps.append({"op": "host_option", "target": key, "was": state["host_options"][key], "will": value})
-    if "module_options" in before and state["module_options"] != before["module_options"] and memory.get("queue_depth"):
-        steps.append(
-            {
-                "op": "queue_depth",
-                "target": QUEUE_DEPTH_MODULE,
-                "was": state["module_options"],
-                "will": before["module_options"],
-            }
-        )
-    if steps or state["luns"]:
-        steps.append({"op": "rescan", "target": state["device"] or "adapter", "was": None, "will": "rescanned"})
-    others = [target for target in state["targets"] if entry_key(target) not in {step["target"] for step in steps}]
-    if state["enabled"] and not before["enabled"] and not others:
-        steps.append({"op": "disable", "target": state["device"], "was": "enabled", "will": "disabled"})
+        if before["iqn"] and device and state[key] != before[key]:
+            steps.append({"op": op, "target": device, "was": state[key], "will": before[key]})
     return steps
+
+
+def kept(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a teardown leaves as the testbed has set it, because targets of others use it: [{setting, value, before}]; a later teardown gives it back."""
+    if not memory or not came_later(state, memory):
+        return []
+    left = []
+    for step in _settings_back(state, memory):
+        if step["op"] == "options":
+            left += [
+                {"setting": f"option {key}", "value": step["was"][key], "before": step["will"][key]}
+                for key in step["will"]
+            ]
+        else:
+            setting = "CHAP" if step["op"] == "chap" else step["op"]
+            left.append(
+                {"setting": setting, "value": step["was"], "before": None if setting == "CHAP" else step["will"]}
+            )
+    left += [
+        {"setting": f"bound {name}", "value": "bound", "before": None}
+        for name in memory.get("bound", [])
+        if name in state["bound"]
+    ]
+    if state["enabled"] and not memory["before"]["enabled"]:
+        left.append({"setting": "adapter", "value": "enabled", "before": "disabled"})
+    return left
+
+
+def refuse_used(state: dict[str, Any], steps: list[Any], mapped: dict[str, list[str]]) -> None:
+    """Refuse to log out of a LUN that somebody uses: a host removes a target whatever is on it. mapped: {uuid of a LUN: machines to which it is mapped}."""
+    removed = [step["target"] for step in steps if step["op"] == "remove_target"]
+    left = {target["iqn"] for target in state["targets"] if entry_key(target) not in removed}
+    gone = {target["iqn"] for target in state["targets"] if entry_key(target) in removed} - left
+    others = {lun["name"] for lun in state["luns"] if lun["iqn"] not in gone}
+    for lun in state["luns"]:
+        users = [f"the datastore {name}" for name in lun["datastores"]]
+        users += [f"the machine {name}, to which it is mapped," for name in mapped.get(lun["uuid"], [])]
+        if lun["iqn"] in gone and lun["name"] not in others and users:
+            raise Failure(
+                "in_use",
+                f"LUN {lun['lun']} of {lun['iqn']} ({lun['name']}) is not logged out of: {' and '.join(users)} would be lost.",
+                "Unmount the datastore, or take the LUN out of the machine, and run again.",
+                name=lun["name"],
+                users=users,
+            )
+
+
+def mapped(session: Session) -> dict[str, list[str]]:
+    """{uuid of a LUN: names of the machines to which it is mapped raw}."""
+    machines: dict[str, list[str]] = {}
+    with session.doing("look who has LUNs mapped"):
+        for _vm, values in session.all(session.vim.VirtualMachine, "name", "config.hardware.device"):
+            for device in values.get("config.hardware.device", []):
+                uuid = getattr(getattr(device, "backing", None), "lunUuid", None)
+                if uuid:
+                    machines.setdefault(uuid, []).append(values["name"])
+    return machines
 
 
 def as_done(state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
@@ -430,7 +566,7 @@ def as_done(state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
             state["bound"] = [*state["bound"], step["target"]]
         elif op == "add_target" and step["target"] not in shown:
             entry = {key: step["entry"][key] for key in ("method", "address", "port", "iqn")}
-            state["targets"] = [*state["targets"], {**entry, "discovered": False, "chap": None}]
+            state["targets"] = [*state["targets"], {**entry, "discovered": False, "parent": None, "chap": None}]
         elif op == "chap" and step["target"] == ADAPTER:
             state["chap"] = {"name": will}
     return state
@@ -470,6 +606,7 @@ class Adapter:
             "chap": self.chap,
             "chap_found": self.chap_found,
             "discover": self.discover,
+            "end_sessions": self.rescan,
             "rescan": self.rescan,
         }
 
@@ -530,7 +667,23 @@ class Adapter:
         self.host.configManager.iscsiManager.BindVnic(self.device(), step["target"])
 
     def unbind(self, step: dict[str, Any]) -> None:
-        self.host.configManager.iscsiManager.UnbindVnic(self.device(), step["target"], False)
+        """Unbind an interface once its sessions have ended; a rescan returns before they have."""
+        faults = self.vim.fault
+
+        def refused() -> bool:
+            try:
+                self.host.configManager.iscsiManager.UnbindVnic(self.device(), step["target"], False)
+            except (faults.IscsiFaultVnicHasActivePaths, faults.IscsiFaultVnicIsLastPath):
+                return True
+            return False
+
+        if self.session.until(refused, lambda seen: not seen, self.wait_s):
+            raise Failure(
+                "paths_active",
+                f"{step['target']} is not unbound from {self.device()}: sessions with targets still go through it.",
+                "End them first: teardown logs out of the testbed's targets; those of others must be removed by whoever uses them.",
+                name=step["target"],
+            )
 
     def add_target(self, step: dict[str, Any]) -> None:
         made = self.configured(step["entry"])

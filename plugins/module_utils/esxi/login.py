@@ -23,6 +23,7 @@ from ..core.steps import shown
 from . import network, scsi
 from . import options as host_options
 from .adapter import (
+    ADAPTER,
     CHAP,
     LOOKING,
     RESCAN_EVERY_S,
@@ -30,13 +31,17 @@ from .adapter import (
     Adapter,
     absent_plan,
     as_done,
+    came_later,
     entries,
     entry_key,
+    kept,
+    mapped,
     missing,
     odd_serials,
     plan,
     prove,
     read,
+    refuse_used,
     settled,
     target_foreign,
 )
@@ -95,6 +100,10 @@ class Login:
         self.adapter = Adapter(session, host, self.wait_s, self.state["device"])
         self.earlier, self.before = copy.deepcopy(self.record.data), as_it_was(self.state)
         self.done: list[dict[str, Any]] = []
+
+    def refuse_used(self, steps: list[Any]) -> None:
+        if any(step["op"] == "remove_target" for step in steps):
+            refuse_used(self.state, steps, mapped(self.session))
 
     def look(self) -> dict[str, Any]:
         return read(self.session, self.host, self.keys)
@@ -161,21 +170,31 @@ class Login:
 
     def remember(self) -> None:
         """What the teardown needs, written before anything is changed."""
-        kept, want = self.record.data, self.want
-        before = kept.get("before") or copy.deepcopy(self.before)
+        known, want = self.record.data, self.want
+        before = known.get("before") or copy.deepcopy(self.before)
         # An option that is asked for later was still the host's own until now.
         before["host_options"] = {
             **{key: value for key, value in self.state["host_options"].items() if key in want["host_options"]},
             **before["host_options"],
         }
         bound = {name for name in want["port_binding"] if name not in self.state["bound"]}
-        kept.update(
+        known.update(
             before=before,
-            targets=sorted({*kept.get("targets", []), *(entry_key(entry) for entry in entries(want["targets"]))}),
-            bound=sorted({*kept.get("bound", []), *bound}),
-            options=sorted({*kept.get("options", []), *want["options"]}),
-            queue_depth=bool(want["queue_depth"]) or kept.get("queue_depth", False),
+            targets=sorted({*known.get("targets", []), *(entry_key(entry) for entry in entries(want["targets"]))}),
+            bound=sorted({*known.get("bound", []), *bound}),
+            options=sorted({*known.get("options", []), *want["options"]}),
+            queue_depth=bool(want["queue_depth"]) or known.get("queue_depth", False),
         )
+        self.record.save()
+
+    def forget(self, owing: bool) -> None:
+        """Drop the record, or of it what is given back already, when settings are kept for others that a later teardown must give back."""
+        if not owing:
+            self.record.forget()
+            return
+        data = self.record.data
+        secrets = {name: secret for name, secret in data.get("secrets", {}).items() if name == ADAPTER}
+        data.update(targets=[], secrets=secrets, queue_depth=False, before={**data["before"], "host_options": {}})
         self.record.save()
 
     def undo(self) -> bool:
@@ -214,8 +233,8 @@ ADAPTERS_OWN = ("iqn", "alias", "options")
 
 def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
     """What a teardown restores. Without an adapter its name and options are not known yet (None and {})."""
-    kept = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
-    return {**kept, "targets": [entry_key(target) for target in state["targets"]]}
+    own = {key: state[key] for key in ("enabled", "iqn", "alias", "options", "module_options", "host_options")}
+    return {**own, "targets": [entry_key(target) for target in state["targets"]]}
 
 
 def give_back(login: Login, steps: list[Any], memory: dict[str, Any]) -> None:
@@ -257,6 +276,7 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
     steps = plan(login.state, want, login.record.data)
     luns, waited = login.state["luns"], {}
     if not check_mode:
+        login.refuse_used(steps)
         begun = time.monotonic()
         luns = login.log_in(steps)
         waited = {"waited_s": round(time.monotonic() - begun, 2)}
@@ -279,13 +299,28 @@ def present(session: Session, host: Any, params: dict[str, Any], host_name: str,
 def absent(session: Session, host: Any, params: dict[str, Any], host_name: str, check_mode: bool) -> dict[str, Any]:
     want: dict[str, Any] = {"host_options": {}, "targets": []}
     login = Login(session, host, params, want, memories(params, host_name))
-    steps = absent_plan(login.state, login.record.data)
+    steps, left = absent_plan(login.state, login.record.data), kept(login.state, login.record.data)
+    others = [entry_key(target) for target in came_later(login.state, login.record.data)] if left else []
     if not check_mode:
+        login.refuse_used(steps)
         if steps:
             login.keep_start(steps)
             give_back(login, steps, login.record.data)
-        login.record.forget()
-    return {**after(login.pending(steps if check_mode else ())), **shown(steps, quiet=LOOKING)}
+        login.forget(owing=bool(left))
+    return {
+        "kept_for_others": left,
+        "warnings": [kept_text(login.adapter.known, left, others)] if left else [],
+        **after(login.pending(steps if check_mode else ())),
+        **shown(steps, quiet=LOOKING),
+    }
+
+
+def kept_text(device: str | None, left: list[dict[str, Any]], others: list[str]) -> str:
+    settings = ", ".join(item["setting"] for item in left)
+    return (
+        f"{settings} of {device} stay as this testbed has set them, because targets of others are configured there: {', '.join(others)}. "
+        "Run teardown again when they are gone."
+    )
 
 
 def after(pending: list[Any]) -> dict[str, Any]:

@@ -276,7 +276,33 @@ def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) ->
 
 
 def absent_plan(state: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
-    return removal(state, {area: set(names) for area, names in owned(state, record).items()})
+    left = kept(state, record)
+    return removal(state, {area: set(names) - left[area] for area, names in owned(state, record).items()})
+
+
+def kept(state: dict[str, Any], record: dict[str, Any]) -> dict[str, set[str]]:
+    """What of the testbed's own a teardown leaves, by area: interfaces through which others go on using iSCSI, and what they stand on.
+
+    The adapter is given back before the network, so an interface that is bound then is kept for them.
+    """
+    mine, there = owned(state, record), by_group(state)
+    groups = {name for name in mine["interfaces"] if there[name]["device"] in state["bound"]}
+    switches = {state["port_groups"][name]["switch"] for name in groups}
+    return {
+        "interfaces": groups,
+        "port_groups": groups & set(mine["port_groups"]),
+        "switches": switches & set(mine["switches"]),
+    }
+
+
+def kept_text(state: dict[str, Any], record: dict[str, Any]) -> list[str]:
+    devices = [by_group(state)[name]["device"] for name in sorted(kept(state, record)["interfaces"])]
+    if not devices:
+        return []
+    return [
+        f"{', '.join(devices)} of {state['host']} stay with the port groups and switches beneath, because they are still bound to the iSCSI adapter, "
+        "which others use. Run teardown again when they are gone."
+    ]
 
 
 def removal(state: dict[str, Any], gone: dict[str, set[str]]) -> list[dict[str, Any]]:
@@ -517,13 +543,14 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
 
     state = look()
     if not params["confirm"]:
-        steps, kept = steps_of(state), record.data.get("settings", {})
-        warnings = settings.warnings(state["settings"], want["settings"], kept)
+        steps, noted = steps_of(state), record.data.get("settings", {})
+        warnings = settings.warnings(state["settings"], want["settings"], noted)
+        warnings += [] if present else kept_text(state, record.data)
         if steps and not check_mode:
             record.data = {**record.data, **(recorded(record.data, want, state) if present else {})}
-            _note_settings(record, params, state, settings.noted(state["settings"], kept, settings_of(state)))
+            _note_settings(record, params, state, settings.noted(state["settings"], noted, settings_of(state)))
             record.save()
-        if not steps and not present and not check_mode:
+        if not steps and not present and not check_mode and not kept(state, record.data)["interfaces"]:
             record.forget()
         calls = [
             {key: step[key] for key in ("kind", "target", "arguments")}
@@ -549,9 +576,9 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
             f"{state['host']} does not show a change {params['wait_s']} s after it was made: {left[0]['op']} {left[0]['target']}.",
             "Look at the host's events, and run again.",
         )
-    kept = settings.confirmed(state["settings"], want["settings"], record.data.get("settings", {}))
+    noted = settings.confirmed(state["settings"], want["settings"], record.data.get("settings", {}))
     record.data = confirmed(record.data, state)
-    _note_settings(record, params, state, kept)
+    _note_settings(record, params, state, noted)
     if record.data:
         record.save()
     else:

@@ -71,6 +71,41 @@ def test_targets(ours, foreign, was_enabled):
     assert any(step["op"] == "disable" for step in steps) == (not was_enabled and not others)
 
 
+PORTALS = ("10.0.0.1:3260", "10.0.0.1:32600", "10.0.0.11:3260", "10.0.0.2:3260")
+
+
+@CASES
+@given(
+    mine=st.sets(st.sampled_from(PORTALS)),
+    reported=st.lists(
+        st.tuples(st.sampled_from((*PORTALS, "vmhba64", None)), st.sampled_from(PORTALS), st.sampled_from("abc")),
+        max_size=8,
+        unique_by=lambda one: one[1:],
+    ),
+)
+def test_targets_that_were_reported_go_with_the_send_target_that_reported_them(mine, reported):
+    def found(portal: str, iqn: str | None, parent: str | None) -> dict:
+        address, port = portal.rsplit(":", 1)
+        method = "static" if iqn else "send"
+        entry = {"method": method, "address": address, "port": int(port), "iqn": iqn, "chap": None}
+        return {**entry, "discovered": bool(iqn), "parent": parent}
+
+    sends = [found(portal, None, "vmhba64") for portal in PORTALS]
+    statics = [found(portal, f"iqn.t:{name}", parent) for parent, portal, name in reported]
+    quiet = {"chap": None, "options": {}, "host_options": {}, "module_options": "", "luns": [], "bound": []}
+    state = {**quiet, "targets": sends + statics, "device": "vmhba64", "iqn": "iqn.a", "alias": "", "enabled": True}
+    before = {**quiet, "targets": [], "iqn": "iqn.b", "alias": "", "enabled": False}
+    memory = {"before": before, "targets": [f"send {portal}" for portal in mine]}
+    gone = {step["target"] for step in adapter.absent_plan(state, memory) if step["op"] == "remove_target"}
+    assert gone == {adapter.entry_key(each) for each in sends if adapter.entry_key(each) in memory["targets"]} | {
+        adapter.entry_key(each) for each in statics if each["parent"] in mine
+    }
+    ops = {step["op"] for step in adapter.absent_plan(state, memory)}
+    # Others are left exactly when a portal is not ours, or something came from elsewhere.
+    others = mine != set(PORTALS) or any(each["parent"] not in mine for each in statics)
+    assert ("name" in ops, "disable" in ops, bool(adapter.kept(state, memory))) == (not others, not others, others)
+
+
 def nothing_of(area: dict, names: set) -> dict:
     return {name: value for name, value in area.items() if name not in names}
 

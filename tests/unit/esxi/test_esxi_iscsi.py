@@ -168,8 +168,11 @@ def test_a_target_that_is_no_longer_wanted_is_removed_and_a_strangers_stays():
     state["targets"].append(
         {"method": "send", "address": "10.0.0.9", "port": 3260, "iqn": None, "chap": None, "discovered": False}
     )
+    elsewhere = discovered(IQN, "10.0.0.1:3260", address="10.0.0.77")
+    state["targets"] += [elsewhere, discovered(OTHER, "10.0.0.9:3260")]
     steps = plan(state, want(targets=[]), record)
-    assert [step["target"] for step in steps if step["op"] == "remove_target"] == [SEND, STATIC]
+    gone = [step["target"] for step in steps if step["op"] == "remove_target"]
+    assert gone == [SEND, STATIC, entry_key(elsewhere)]
 
 
 def test_the_name_is_not_changed_under_targets_of_others():
@@ -213,9 +216,10 @@ def test_teardown_gives_everything_back_in_the_order_that_the_host_wants():
     assert [(step["op"], step["target"]) for step in steps] == [
         ("remove_target", STATIC),
         ("remove_target", SEND),
+        # A host does not let go of an interface while sessions go through it.
+        ("end_sessions", "vmhba65"),
         ("unbind", "vmk1"),
         ("host_option", "ISCSI.MaxIoSizeKB"),
-        ("rescan", "vmhba65"),
         ("disable", "vmhba65"),
     ]
 
@@ -241,16 +245,172 @@ def test_teardown_leaves_the_adapter_to_a_stranger_who_came_later():
     assert "send 10.0.0.9:3260" not in [step["target"] for step in steps]
 
 
-def test_targets_that_the_portal_told_of_besides_are_removed_unless_they_were_there_before():
+def discovered(iqn: str, parent: str | None, address: str = "10.0.0.1") -> dict:
+    entry = {"method": "static", "address": address, "port": 3260, "iqn": iqn}
+    return {**entry, "chap": None, "discovered": True, "parent": parent}
+
+
+def send(address: str) -> dict:
+    entry = {"method": "send", "address": address, "port": 3260, "iqn": None}
+    return {**entry, "chap": None, "discovered": False, "parent": "vmhba65"}
+
+
+def removed(state: dict, record: dict) -> list:
+    return [step["target"] for step in absent_plan(state, record) if step["op"] == "remove_target"]
+
+
+def test_what_a_send_target_of_ours_reported_besides_is_removed_unless_it_was_there_before():
     state, record = built()
-    for iqn in (OTHER, "iqn.2026-11.test:old"):
-        state["targets"].append(
-            {"method": "static", "address": "10.0.0.1", "port": 3260, "iqn": iqn, "chap": None, "discovered": True}
-        )
-    record["before"]["targets"] = ["static 10.0.0.1:3260 iqn.2026-11.test:old"]
-    gone = [step["target"] for step in absent_plan(state, record) if step["op"] == "remove_target"]
-    assert f"static 10.0.0.1:3260 {OTHER}" in gone
-    assert "static 10.0.0.1:3260 iqn.2026-11.test:old" not in gone
+    old, second = "iqn.2026-11.test:old", "static 10.0.0.77:3260 iqn.2026-11.test:a"
+    state["targets"] += [discovered(OTHER, "10.0.0.1:3260"), discovered(old, "10.0.0.1:3260")]
+    state["targets"] += [discovered(IQN, "10.0.0.1:3260", address="10.0.0.77")]
+    record["before"]["targets"] = [f"static 10.0.0.1:3260 {old}"]
+    assert set(removed(state, record)) == {SEND, STATIC, f"static 10.0.0.1:3260 {OTHER}", second}
+
+
+@pytest.mark.parametrize("parent", ["10.0.0.9:3260", "10.0.0.11:3260", "10.0.0.1:32600", None, "vmhba65"])
+def test_what_somebody_elses_send_target_reported_stays_whatever_portal_it_names(parent):
+    state, record = built()
+    state["targets"] += [send("10.0.0.9"), discovered(OTHER, parent)]
+    assert set(removed(state, record)) == {SEND, STATIC}
+
+
+def test_our_own_target_that_others_report_is_theirs():
+    state, record = built()
+    # Their portal reports the same target by the same address, and the host lists it once.
+    state["targets"][1]["parent"] = "10.0.0.9:3260"
+    state["targets"].append(send("10.0.0.9"))
+    assert removed(state, record) == [SEND]
+
+
+@pytest.mark.parametrize("parent", ["[fd00::1]:3260", "fd00::1:3260", "fd00::1"])
+def test_a_parent_with_an_address_of_ipv6_is_known_however_it_is_written(parent):
+    state, record = built()
+    record["targets"] = ["send [fd00::1]:3260"]
+    state["targets"] = [discovered(OTHER, parent, address="fd00::1")]
+    assert removed(state, record) == [f"static [fd00::1]:3260 {OTHER}"]
+
+
+def shared() -> tuple:
+    """State and record of a built testbed whose adapter an administrator has since added an array to."""
+    state, record = built()
+    state.update(bound=["vmk1", "vmk9"], options={"DelayedAck": False, "LoginTimeout": 17}, chap={"name": "u7"})
+    record.update(bound=["vmk1"], options=["DelayedAck"], queue_depth=True)
+    record["before"].update(
+        iqn="iqn.1998-01.com.vmware:esx", alias="was", options={"DelayedAck": True, "LoginTimeout": 5}
+    )
+    record["secrets"][esxi_iscsi.ADAPTER] = {}
+    state["module_options"] = "iscsivmk_LunQDepth=64"
+    state["targets"] += [send("10.0.0.9"), discovered(OTHER, "10.0.0.9:3260", address="10.0.0.9")]
+    return state, record
+
+
+def test_what_others_use_of_the_adapter_is_kept_and_named():
+    state, record = shared()
+    steps = absent_plan(state, record)
+    # Host options and kernel modules are the host's, not the adapter's.
+    assert [(step["op"], step["target"]) for step in steps] == [
+        ("remove_target", STATIC),
+        ("remove_target", SEND),
+        ("end_sessions", "vmhba65"),
+        ("queue_depth", "iscsi_vmk"),
+    ]
+    assert {item["setting"]: (item["value"], item["before"]) for item in esxi_iscsi.kept(state, record)} == {
+        "name": (NAME, "iqn.1998-01.com.vmware:esx"),
+        "alias": ("storlab-mine", "was"),
+        "CHAP": ("u7", None),
+        "option DelayedAck": (False, True),
+        "bound vmk1": ("bound", None),
+        "adapter": ("enabled", "disabled"),
+    }
+
+
+@pytest.mark.parametrize("before", [["send 10.0.0.9:3260"], ["send 10.0.0.9:3260", f"static 10.0.0.9:3260 {OTHER}"]])
+def test_those_who_were_there_before_get_back_what_they_had(before):
+    state, record = shared()
+    record["before"]["targets"] = before
+    assert esxi_iscsi.kept(state, record) == []
+    ops = [step["op"] for step in absent_plan(state, record)]
+    assert {"name", "alias", "options", "chap", "unbind"} <= set(ops) and "disable" not in ops
+
+
+# ---- two testbeds on one host
+
+
+def beside(iqn: str = NAME) -> tuple:
+    """What another testbed sees of the adapter that testbed "mine" has built."""
+    state, _record = built()
+    state.update(iqn=iqn, options={"DelayedAck": False})
+    return state, want(testbed_id="other", targets=[target(iqn=OTHER, portal={"address": "10.0.0.2", "port": 3260})])
+
+
+def test_a_second_testbed_of_another_name_is_refused_naming_both():
+    state, wanted = beside(iqn="iqn.2026-11.test:first")
+    with pytest.raises(Failure) as caught:
+        plan(state, wanted, {})
+    assert caught.value.code == "adapter_in_use" and caught.value.details["testbeds"] == ["mine", "other"]
+    assert all(word in str(caught.value) for word in ("testbed mine", "testbed other", "iqn.2026-11.test:first", NAME))
+    # Where nothing is left of the first but its stamp, the adapter is free.
+    assert "name" in ops({**state, "targets": []}, wanted)
+
+
+def test_testbeds_of_one_name_share_the_adapter_and_none_flips_what_the_other_set():
+    state, wanted = beside()
+    steps = ops(state, wanted)
+    assert "add_target" in steps and not {"name", "alias", "options"} & set(steps)
+    assert "alias" in ops({**state, "targets": []}, wanted)
+    assert not {"options"} & set(ops(state, {**wanted, "options": {"DelayedAck": "no"}}))
+    with pytest.raises(Failure) as caught:
+        plan(state, {**wanted, "options": {"DelayedAck": True}}, {})
+    assert caught.value.code == "adapter_in_use" and caught.value.details["testbeds"] == ["mine", "other"]
+    assert "DelayedAck" in str(caught.value)
+
+
+def test_an_adapter_with_a_stamp_that_is_only_alike_is_no_testbeds():
+    state, wanted = beside()
+    for alias in ("storlab", "storlab-", "Storlab-x", "storlabx", "", "mine"):
+        assert esxi_iscsi.held_by({**state, "alias": alias}, "other") is None
+    assert esxi_iscsi.held_by({**state, "alias": "storlab-other"}, "other") is None
+    assert esxi_iscsi.held_by({**state, "alias": "storlab-other-2"}, "other") == "other-2"
+    assert "alias" in ops({**state, "alias": "an administrator's"}, wanted)
+
+
+# ---- a host removes a target whatever is on it
+
+
+def used(datastores: tuple = (), iqn: str = IQN, name: str = LUN["name"]) -> dict:
+    return {**LUN, "iqn": iqn, "name": name, "uuid": "02aa", "datastores": list(datastores)}
+
+
+@pytest.mark.parametrize(
+    ("luns", "mapped", "user"),
+    [
+        ([used(["theirs"])], {}, "the datastore theirs"),
+        ([used()], {"02aa": ["vm7"]}, "the machine vm7"),
+        ([used(["theirs"]), used(["theirs"])], {}, "the datastore theirs"),
+    ],
+)
+def test_a_lun_that_carries_something_is_not_logged_out_of(luns, mapped, user):
+    state, record = built()
+    state["luns"] = luns
+    with pytest.raises(Failure) as caught:
+        esxi_iscsi.refuse_used(state, absent_plan(state, record), mapped)
+    assert caught.value.code == "in_use" and user in str(caught.value)
+
+
+def test_a_lun_that_nobody_uses_or_that_has_another_way_is_logged_out_of():
+    state, record = built()
+    steps = absent_plan(state, record)
+    for luns, mapped in (
+        ([used()], {}),
+        ([used()], {"02bb": ["vm7"]}),
+        # Of another target that stays; and the same device through a target that stays.
+        ([used(["theirs"], iqn=OTHER)], {}),
+        ([used(["theirs"]), used(["theirs"], iqn=OTHER)], {"02aa": ["vm7"]}),
+    ):
+        esxi_iscsi.refuse_used({**state, "luns": luns}, steps, mapped)
+    # Nothing is removed: whatever is on it is not touched.
+    esxi_iscsi.refuse_used({**state, "luns": [used(["theirs"])]}, [], {"02aa": ["vm7"]})
 
 
 def test_without_a_record_nothing_is_taken_away():

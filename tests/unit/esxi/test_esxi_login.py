@@ -40,6 +40,7 @@ class Host:
         self.state, self.done, self.faults, self.deaf = copy.deepcopy(FRESH), [], {}, set()
         self.exports = {IQN: [3], OTHER: [5]}
         self.rescans_late = 0
+        self.datastores, self.mapped = {}, {}
 
     def read(self, keys) -> dict:
         state = copy.deepcopy(self.state)
@@ -85,7 +86,7 @@ class Host:
 
     def add_target(self, step, _target) -> None:
         entry = {key: step["entry"][key] for key in ("method", "address", "port", "iqn")}
-        self.state["targets"].append({**entry, "discovered": False, "chap": None})
+        self.state["targets"].append({**entry, "discovered": False, "parent": "vmhba65", "chap": None})
 
     def remove_target(self, _step, target) -> None:
         self.state["targets"] = [each for each in self.state["targets"] if adapter.entry_key(each) != target]
@@ -107,7 +108,8 @@ class Host:
             for iqn in self.exports:
                 entry = {"method": "static", "address": send["address"], "port": send["port"], "iqn": iqn}
                 if adapter.entry_key(entry) not in known:
-                    self.state["targets"].append({**entry, "discovered": True, "chap": None})
+                    parent = portal_text(send["address"], send["port"])
+                    self.state["targets"].append({**entry, "discovered": True, "parent": parent, "chap": None})
 
     def rescan(self, _step, _target) -> None:
         if self.rescans_late:
@@ -122,12 +124,16 @@ class Host:
                 "serial": f"sn-{lun}",
                 "size_bytes": lun << 30,
                 "device": f"/d{lun}",
+                "uuid": f"02{lun}",
+                "datastores": self.datastores.get(lun, []),
                 "state": "ok",
             }
             for each in self.state["targets"]
             if each["method"] == "static"
             for lun in self.exports.get(each["iqn"], [])
         ]
+
+    end_sessions = rescan
 
 
 class Adapter:
@@ -151,6 +157,7 @@ def host(monkeypatch):
     made = Host()
     monkeypatch.setattr(login, "read", lambda _session, host, keys: host.read(keys))
     monkeypatch.setattr(login, "Adapter", Adapter)
+    monkeypatch.setattr(login, "mapped", lambda session: session.here.mapped)
     monkeypatch.setattr(login, "RESCAN_EVERY_S", 0)
     monkeypatch.setattr(login.network, "devices_of", lambda _session, _host, names: names)
     return made
@@ -319,6 +326,95 @@ def test_an_adapter_that_was_in_use_keeps_what_others_have(host, call):
     assert "name" not in host.done
     call("absent")
     assert host.state == {**before, "luns": []}
+
+
+def array(address: str, iqn: str) -> list:
+    """What an administrator adds for an array of his, and what its portal reports."""
+    portal = portal_text(address, 3260)
+    entry = {"address": address, "port": 3260, "chap": None}
+    return [
+        {**entry, "method": "send", "iqn": None, "discovered": False, "parent": "vmhba65"},
+        {**entry, "method": "static", "iqn": iqn, "discovered": True, "parent": portal},
+    ]
+
+
+def test_an_array_that_was_added_later_keeps_its_targets_and_the_adapter_as_it_knows_it(host, call, record):
+    call(**WHOLE)
+    theirs = array("10.9.9.9", "iqn.2010-06.test:array")
+    host.state["targets"] += theirs
+    foreseen = call("absent", check_mode=True)
+    result = call("absent")
+    assert foreseen["kept_for_others"] == result["kept_for_others"] and foreseen["steps"] == result["steps"]
+    assert host.state["targets"] == theirs and host.state["enabled"] is True
+    assert (host.state["iqn"], host.state["alias"], host.state["bound"]) == (NAME, "storlab-mine", ["vmk3"])
+    assert host.state["options"] == {"DelayedAck": False}
+    assert host.state["host_options"] == FRESH["host_options"]
+    assert [item["setting"] for item in result["kept_for_others"]] == [
+        "option DelayedAck", "name", "alias", "bound vmk3", "adapter",
+    ]  # fmt: skip
+    (warning,) = result["warnings"]
+    assert "send 10.9.9.9:3260" in warning and "name" in warning and "Run teardown again" in warning
+    # Once more, while they are there, nothing changes; and when they are gone all of it is given back.
+    again = call("absent")
+    assert (again["changed"], again["kept_for_others"]) == (False, result["kept_for_others"])
+    host.state["targets"], host.state["luns"] = [], []
+    last = call("absent")
+    assert (last["kept_for_others"], last["warnings"]) == ([], [])
+    assert (host.state, record()) == (FRESH, None)
+
+
+def test_a_build_after_a_teardown_that_kept_something_still_knows_what_was_there_before(host, call, record):
+    call(**WHOLE)
+    host.state["targets"] += array("10.9.9.9", "iqn.2010-06.test:array")
+    call("absent")
+    assert call(**WHOLE)["changed"] is True and call(**WHOLE)["changed"] is False
+    host.state["targets"] = [each for each in host.state["targets"] if each["address"] != "10.9.9.9"]
+    assert call("absent")["kept_for_others"] == []
+    assert (host.state, record()) == (FRESH, None)
+
+
+SECOND = {"testbed_id": "second", "targets": [target(OTHER, 5, portal={"address": "10.0.0.2", "port": 3260})]}
+
+
+@pytest.mark.parametrize("order", [("mine", "second"), ("second", "mine")])
+def test_two_testbeds_that_share_a_name_are_taken_down_in_either_order(host, call, order):
+    call()
+    call(**SECOND)
+    both = copy.deepcopy(host.state)
+    assert (call()["changed"], call(**SECOND)["changed"], host.state) == (False, False, both)
+    for testbed in (*order, *order):
+        call("absent", testbed_id=testbed)
+    assert host.state == FRESH
+
+
+def test_a_second_testbed_of_another_name_changes_nothing(host, call, record):
+    call()
+    kept = record()
+    for check_mode in (True, False):
+        with refused(host.done, lambda: host.state) as caught:
+            call(check_mode=check_mode, initiator_name="iqn.2026-11.test:esx-2", **SECOND)
+        assert caught.value.code == "adapter_in_use" and caught.value.details["testbeds"] == ["mine", "second"]
+    assert record() == kept
+
+
+def test_a_lun_under_a_datastore_is_not_taken_from_the_host(host, call, record):
+    call()
+    host.datastores, kept = {3: ["theirs"]}, record()
+    host.rescan(None, None)
+    for state, more in (("absent", {}), ("present", {"targets": []})):
+        with refused(host.done, lambda: host.state) as caught:
+            call(state, **more)
+        assert caught.value.code == "in_use" and "theirs" in str(caught.value) and record() == kept
+    # Nothing is unmounted yet in check mode.
+    assert call("absent", check_mode=True)["changed"] is True
+    host.datastores, host.mapped = {}, {"023": ["vm7"]}
+    host.rescan(None, None)
+    with refused(host.done, lambda: host.state) as caught:
+        call("absent")
+    assert "vm7" in str(caught.value)
+    host.mapped = {}
+    call("absent")
+    assert (host.state, record()) == (FRESH, None)
 
 
 def test_check_mode_says_all_of_it_and_does_nothing(host, call, record):

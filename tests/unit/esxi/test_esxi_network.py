@@ -122,19 +122,28 @@ def test_a_port_group_that_moves_is_made_anew():
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "named"),
-    [
-        ({"bound": ["vmk1"]}, "in_use", "vmk1"),
-        ({"management": ["vmk0", "vmk1"]}, "management_network", "vmk1"),
-    ],
-)
-def test_an_interface_that_serves_something_else_stays(changes, code, named):
+def test_an_interface_that_carries_the_management_network_by_now_stays():
     state, record = built()
     with pytest.raises(Failure) as raised:
-        network.absent_plan({**state, **changes}, record)
-    assert raised.value.code == code and named in raised.value.what
+        network.absent_plan({**state, "management": ["vmk0", "vmk1"]}, record)
+    assert raised.value.code == "management_network" and "vmk1" in raised.value.what
     assert network.absent_plan(state, record)
+
+
+def test_an_interface_that_is_bound_after_the_adapter_was_given_back_is_kept_for_others_with_what_it_stands_on():
+    state, record = built()
+    whole = network.absent_plan(state, record)
+    assert network.kept_text(state, record) == []
+    state["bound"] = ["vmk1"]
+    left = network.absent_plan(state, record)
+    gone = {step["target"] for step in whole} - {step["target"] for step in left}
+    assert gone == {"interface vmk1", "port group iscsi-a", f"switch {state['port_groups']['iscsi-a']['switch']}"}
+    (text,) = network.kept_text(state, record)
+    assert "vmk1" in text and state["host"] in text
+    # In a build nothing of it may go: the adapter is the testbed's then.
+    with pytest.raises(Failure) as raised:
+        steps(state, record, [], [])
+    assert raised.value.code == "in_use" and "vmk1" in raised.value.what
 
 
 def test_a_bound_interface_keeps_its_address_and_may_change_its_mtu():
