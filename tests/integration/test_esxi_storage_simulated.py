@@ -502,11 +502,12 @@ def test_a_lun_that_is_named_by_its_eui_carries_a_datastore(tmp_path, portal):
         other = {"luns": [{"lun": 1, "name": "big", "naa": f"eui.{SMALL[-16:]}"}]}
         with unchanged(host.state):
             assert broken(host.call(esxi_iscsi, **iscsi(host, portal, target=other, wait_s=2))) == "wrong_naa"
-        made = host.call(esxi_datastore, **store(layers={"initiator-big": layer}))
+        by_eui = {"layers": {"initiator-big": layer}, "allow_device": [eui]}
+        made = host.call(esxi_datastore, **store(**by_eui))
         assert made["changed"] is True, made
         assert [each.info.vmfs.extent[0].diskName for each in host.host.datastore if each.name == "tb-ds"] == [eui]
-        assert host.call(esxi_datastore, **store(layers={"initiator-big": layer}))["changed"] is False
-        assert host.call(esxi_datastore, **store(state="absent", layers={"initiator-big": layer}))["changed"] is True
+        assert host.call(esxi_datastore, **store(**by_eui))["changed"] is False
+        assert host.call(esxi_datastore, **store(state="absent", **by_eui))["changed"] is True
         assert host.call(esxi_iscsi, state="absent", testbed_id="tb-st", state_dir=str(tmp_path / "state"))["changed"]
         assert host.state() == before
         Disconnect(host.instance)

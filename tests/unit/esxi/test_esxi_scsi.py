@@ -118,9 +118,13 @@ ENTRY = {"name": "ds7", "type": "vmfs", "layer": "initiator-x", "version": 6}
 
 
 def wanted(naa: str, allow_device: tuple = ()) -> dict:
-    return datastore.check(
-        ENTRY, {"initiator-x": {"identity": {"naa": naa}}}, "v", "mine", "present", allow_device=allow_device
-    )
+    """Of a LUN that this testbed's own target exports."""
+    place = {"target_iqn": IQN, "lun": 4}
+    layers = {
+        "initiator-x": {"identity": {"naa": naa, **place}, "parent": "target-x"},
+        "target-x": {"identity": place, "kind": "target"},
+    }
+    return datastore.check(ENTRY, layers, "v", "mine", "present", allow_device=allow_device)
 
 
 @pytest.mark.parametrize("naa", [EUI, T10, "600140511223344"])
