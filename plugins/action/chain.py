@@ -12,7 +12,7 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory
+from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory, owner
 from ..plugin_utils.store import ledger
 
 
@@ -80,6 +80,8 @@ class ActionModule(CollectionAction):
         judged = (check.check if require == "testbed" else check.check_results)(lab, testbed)
         # What cannot be read looks as if nobody had set it.
         problems += [problem for problem in judged if inventory.word(problem) not in words]
+        owners = owner.inventories(self.task_vars) if require == "testbed" else []
+        problems += owner.problems(testbed.state_dir, testbed.testbed_id, owners)
         if require == "testbed" and not (problems or show or probes or keep):
             before = read_json(path)
             problems = built.problems(before, testbed, path) if before else []
@@ -98,6 +100,8 @@ class ActionModule(CollectionAction):
         masked = bool(show or probes)
         if not masked and require == "testbed":
             lab["secrets"] = inventory.kept_secrets(testbed.state_dir, make=not self._task.check_mode)
+            if not self._task.check_mode:
+                owner.claim(testbed.state_dir, owners)
         testbed = expand.expand(lab)
         warnings = check.remarks(lab, testbed) if require == "testbed" and not (probes or keep) else []
         warnings += [] if probes or keep else inventory.strange_tags(self.task_vars, list(self._task.tags))

@@ -7,7 +7,13 @@ the tests of one file share what they start."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
+from places import TESTS
 
 MACHINE_WIDE = {
     "test_benchmark",
@@ -28,7 +34,26 @@ MACHINE_WIDE = {
     "test_results_schema_measured",
     "test_runner",
     "test_split_of_known_delays",
+    "test_two_testbeds",
 }
+PASSERS_BY = pytest.StashKey[subprocess.Popen]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Others work on this computer meanwhile (tests/passers_by.py), and no test may mind it."""
+    if not hasattr(session.config, "workerinput") and os.geteuid() == 0 and not session.config.option.collectonly:
+        argv = [sys.executable, str(TESTS / "passers_by.py")]
+        session.config.stash[PASSERS_BY] = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    passers_by = session.config.stash.get(PASSERS_BY, None)
+    if passers_by:
+        passers_by.terminate()
+        output = passers_by.communicate(timeout=60)[0]
+        if passers_by.returncode != 0:
+            raise RuntimeError("tests/passers_by.py did not last; see what it says above")
+        print(f"\nPassed by meanwhile: {json.loads(output)}")
 
 
 def pytest_collection_modifyitems(items: list) -> None:

@@ -94,6 +94,7 @@ DAEMONS = frozenset(
         "tgtd",
     )
 )
+KERNEL_DAEMONS = frozenset(("nfsd",))
 Claim = Callable[[Names], bool]
 Line = tuple[str, Claim]
 
@@ -260,8 +261,9 @@ def _processes(root: str) -> list[Process]:
     processes = []
     for pid in listed(os.path.join(root, "proc")):
         name = read(os.path.join(root, "proc", pid, "comm")) if pid.isdigit() else ""
-        if name in DAEMONS:
-            words = read(os.path.join(root, "proc", pid, "cmdline")).split("\0")
+        words = read(os.path.join(root, "proc", pid, "cmdline")).split("\0") if name in DAEMONS else []
+        # One without a command line has just ended, or is a thread of the kernel.
+        if any(words) or name in KERNEL_DAEMONS:
             # Such as --pid-file /run/x and file=/run/x,readonly=on.
             paths = [part for word in words for part in re.split(r"[=,:]", word) if part.startswith("/")]
             processes.append(Process(name, paths))

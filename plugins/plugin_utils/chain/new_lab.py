@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -64,7 +65,7 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         raise bad_value("new_lab_size", size, "Write a size with its unit, such as 4GiB, or auto.")
     return {
         "kind": kind,
-        "testbed_id": check_testbed_id("new_lab_id", str(given.get("id") or "lab")),
+        "testbed_id": check_testbed_id("new_lab_id", str(given.get("id") or _id_of_folder(given.get("path")))),
         "target": target,
         "clients": clients,
         "size_mib": None if size == "auto" else size_mib(size),
@@ -72,6 +73,18 @@ def answers(given: dict[str, Any]) -> dict[str, Any]:
         "profile": str(given.get("profile") or FIRST_LOOK),
         "thumbprints": given.get("thumbprints") or {},
     }
+
+
+def _id_of_folder(path: Any) -> str:
+    """The id of a lab that was given none: labs in folders side by side are two."""
+    name = os.path.basename(os.path.normpath(str(path))) if path else "lab"
+    # No underscores, which a Windows target does not take.
+    testbed_id = re.sub(r"[^a-z0-9.-]+", "-", name.lower())[:32].strip("-.")
+    if not testbed_id:
+        raise bad_value(
+            "new_lab_path", name, "Give the testbed a name with new_lab_id, because this folder's name has none in it."
+        )
+    return testbed_id
 
 
 def hosts(lab: dict[str, Any]) -> dict[str, Any]:

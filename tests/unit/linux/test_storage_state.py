@@ -46,7 +46,10 @@ def host(root):
         "proc/self/mountinfo",
         "22 1 254:1 / / rw - ext4 /dev/vda1 rw\n23 22 0:5 / /proc rw - proc proc rw\n24 22 0:9 / /run/user/0 rw - tmpfs tmpfs rw\n",
     )
-    write(root, "proc/77/comm", "tgtd\n")
+    process(root, 77, "tgtd")
+    # A zombie of one.
+    write(root, "proc/79/comm", "tgtd\n")
+    write(root, "proc/79/cmdline")
     write(root, "proc/78/comm", "bash\n")
     write(root, "etc/iscsi/nodes/iqn.a/portal", "secret")
 
