@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from types import SimpleNamespace
 
@@ -125,3 +126,53 @@ def test_real_mount_in_another_namespace_cannot_be_overridden(loop, tmp_path):
             assert block_device.users(loop.path) == [f"mounted on {tmp_path} (as process {other.pid} sees it)"]
         finally:
             other.communicate("end\n", timeout=20)
+
+
+@pytest.fixture
+def node(loop, tmp_path):
+    """Another node of the same device, as a container or a jail makes it."""
+    path = tmp_path / "node"
+    os.mknod(path, 0o600 | stat.S_IFBLK, os.stat(loop.path).st_rdev)
+    return str(path)
+
+
+def test_real_writer_through_another_node(loop, node):
+    with subprocess.Popen(["tail", "-f", "/dev/null"], stdin=os.open(node, os.O_WRONLY | os.O_CLOEXEC)) as other:
+        try:
+            assert real_codes(real_layer(loop)) == ["device_in_use"]
+            assert block_device.users(loop.path) == [f"open in tail (pid {other.pid})"]
+        finally:
+            other.kill()
+    assert real_codes(real_layer(loop)) == []
+
+
+def test_real_writer_through_another_path_of_the_file_behind(loop, tmp_path):
+    """The file of the loop device, open under the name of another link."""
+    os.link(loop.image, tmp_path / "same")
+    handle = os.open(tmp_path / "same", os.O_RDWR | os.O_CLOEXEC)
+    with subprocess.Popen(["tail", "-f", "/dev/null"], stdin=handle) as other:
+        try:
+            assert "device_in_use" in real_codes(real_layer(loop, path=loop.image))
+        finally:
+            other.kill()
+
+
+def test_real_file_system_on_a_loop_over_another_node(loop, node, tmp_path):
+    subprocess.run(["mkfs.ext4", "-q", loop.path], check=True)
+    done = subprocess.run(["losetup", "--find", "--show", node], check=True, capture_output=True, text=True)
+    upper, mount_point = done.stdout.strip(), tmp_path / "mounted"
+    try:
+        # Its path in sysfs is one that leads to nothing here.
+        os.rename(node, f"{node}.moved")
+        assert set(real_codes(real_layer(loop))) == {"device_held", "signature_present"}
+        mount_point.mkdir()
+        subprocess.run(["mount", upper, str(mount_point)], check=True)
+        try:
+            kept, _overridden = guard.judge(guard.inspect(loop.path), real_layer(loop), allow=[loop.path])
+            assert [item["code"] for item in kept] == ["device_mounted"]
+            assert str(mount_point) in kept[0]["message"]
+        finally:
+            subprocess.run(["umount", str(mount_point)], check=True)
+    finally:
+        subprocess.run(["losetup", "--detach", upper], check=True)
+    assert real_codes(real_layer(loop)) == ["signature_present"]

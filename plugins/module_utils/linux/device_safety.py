@@ -21,6 +21,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.names import plain_naa
 from . import cache_stamp, mounts, nfs_mount, scsi_pages
+from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
 FINAL = (
@@ -113,6 +114,10 @@ class System:
             return _error_name(error)
         return None
 
+    def loop_backing(self, name: str) -> tuple[str, int, str] | None:
+        """What is behind a loop device by number, which no path of sysfs tells: it may be one of another root."""
+        return loop_backing(self.real(f"/dev/{name}"))
+
     def listens(self, path: str) -> bool:
         """Whether somebody serves a Unix socket, or may: only a socket that its process left behind is refused."""
         with socket.socket(socket.AF_UNIX) as connection:
@@ -156,9 +161,9 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     """Who uses a path, as far as this host's kernel and its tgtd know. Never opens the device: a dead one would keep the reader waiting.
 
     Says ``type``, ``resolved``, and for a block device or file what counts for it and for what stands on it however high (partitions,
-    LVM, RAID, multipath, loop devices): ``mounts`` (mount points, of every mount namespace), ``swap``, ``partitions``, ``holders``,
-    ``loops``, ``exports`` ({software, name, serial, device, claims}), ``openers`` ({pid, command, writes}) and ``above``, the devices
-    at the top.
+    LVM, RAID, multipath, loop devices), and on its ``twins``, other paths to the same LUN: ``mounts`` (mount points, of every mount
+    namespace), ``swap``, ``partitions``, ``holders``, ``loops``, ``exports`` ({software, name, serial, device, claims}), ``openers``
+    ({pid, command, writes}) and ``above``, the devices at the top. All of it by number, see sought.py.
     """
     system = system or System()
     resolved = system.resolve(path)
@@ -172,30 +177,35 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
     facts["type"] = _type(status.st_mode)
     if facts["type"] not in ("block", "file"):
         return facts
-    block = facts["type"] == "block"
     facts["held_as"] = _held_as(status)
-    folder = system.resolve(f"/sys/dev/block/{_numbers(status.st_rdev)}") if block else None
-    stack = _stack(system, resolved, [folder] if block else [])
-    nodes, numbers = set(stack) | {resolved}, {item["number"] for item in stack.values()} - {None}
-    holders = {name for item in stack.values() for name in item["holders"]}
+    bottoms: list[tuple[str, str | None]] = [(resolved, None)]
+    bottom = (numbers(status.st_dev), status.st_ino) if facts["type"] == "file" else None
+    if facts["type"] == "block":
+        folder = system.resolve(f"/sys/dev/block/{numbers(status.st_rdev)}")
+        bottoms = [(resolved, folder), *((f"/dev/{os.path.basename(twin)}", twin) for twin in twins(system, folder))]
+    stack = _stack(system, bottoms, bottom)
+    sought = Sought(system, set(stack) | {resolved}, {item["number"] for item in stack.values()} - {None}, bottom)
+    own = stack[resolved]
     facts.update(
+        twins={node: stack[node]["holders"] for node, _folder in bottoms[1:]},
         above=[node for node, item in stack.items() if node != resolved and not item["holders"]],
         loops=sorted(name for item in stack.values() for name in item["loops"]),
-        partitions=stack[resolved]["partitions"],
-        holders=stack[resolved]["holders"],
-        holders_above=sorted(holders - set(stack[resolved]["holders"])),
-        mounts=_mount_points(system, nodes, numbers),
+        partitions=own["partitions"],
+        holders=own["holders"],
+        holders_above=sorted({name for item in stack.values() for name in item["holders"]} - set(own["holders"])),
+        mounts=_mount_points(system, sought),
         swap=any(
-            system.resolve(line.split()[0]) in nodes for line in (system.read("/proc/swaps") or "").splitlines()[1:]
+            system.resolve(line.split()[0]) in sought.nodes or sought.at(line.split()[0])
+            for line in (system.read("/proc/swaps") or "").splitlines()[1:]
         ),
         exports=[
             export
             for export in _lio_exports(system) + _nvmet_exports(system) + _tgt_exports(system)
-            if export["device"] in nodes
+            if export.get("number") in sought.devices or sought.at(export["device"])
         ],
     )
     if with_openers:
-        facts["openers"] = _openers(system, nodes, numbers)
+        facts["openers"] = sought.openers()
     return facts
 
 
@@ -205,7 +215,7 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> dict[st
     facts = usage(path, system)
     if facts["type"] == "block":
         status = system.stat(facts["resolved"])
-        folder = system.resolve(f"/sys/dev/block/{_numbers(status.st_rdev)}")
+        folder = system.resolve(f"/sys/dev/block/{numbers(status.st_rdev)}")
         facts.update(_block_facts(system, facts["resolved"], folder, status.st_rdev))
         facts["claimed_above"] = [
             node for node in facts["above"] if system.exclusive(node) == "EBUSY" and _signature(system, node) != BLANK
@@ -218,8 +228,8 @@ def inspect(path: str, root: str = "/", system: System | None = None) -> dict[st
 def _held_as(status: Any) -> str:
     """What tells the opened thing from another one of that name: a device's numbers, or a file's inode on its file system."""
     if stat.S_ISBLK(status.st_mode):
-        return _numbers(status.st_rdev)
-    return f"inode {status.st_ino} on {_numbers(status.st_dev)}"
+        return numbers(status.st_rdev)
+    return f"inode {status.st_ino} on {numbers(status.st_dev)}"
 
 
 def hold(facts: dict[str, Any], flags: int = 0) -> int:
@@ -247,13 +257,9 @@ def identity(path: str, system: System | None = None) -> dict[str, Any]:
         return facts
     facts["type"] = _type(status.st_mode)
     if facts["type"] == "block":
-        folder = system.resolve(f"/sys/dev/block/{_numbers(status.st_rdev)}")
-        facts.update(major_minor=_numbers(status.st_rdev), **_identity_facts(system, folder))
+        folder = system.resolve(f"/sys/dev/block/{numbers(status.st_rdev)}")
+        facts.update(major_minor=numbers(status.st_rdev), **_identity_facts(system, folder))
     return facts
-
-
-def _numbers(rdev: int) -> str:
-    return f"{os.major(rdev)}:{os.minor(rdev)}"
 
 
 def _type(mode: int) -> str:
@@ -268,17 +274,18 @@ def _type(mode: int) -> str:
     return "special file"
 
 
-def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
-    """{node: {number, partitions, holders, loops}} of the path and everything that stands on it however high.
+def _stack(system: System, bottoms: list[tuple[str, str | None]], file: tuple[str, int] | None) -> dict[str, Any]:
+    """{node: {number, partitions, holders, loops}} of these and everything that stands on them however high.
 
-    folders: in sysfs, of the path itself when it is a block device; the path of a file has none.
+    bottoms: (path, folder in sysfs), without a folder for a file; file: what tells that file from all others.
     """
-    loops: dict[Any, Any] = {}
-    for name in system.names("/sys/block"):
-        backing = system.read(f"/sys/block/{name}/loop/backing_file")
-        if backing:
-            loops.setdefault(system.resolve(backing), []).append(name)
-    stack, todo = {}, [(resolved, folder) for folder in folders] or [(resolved, None)]
+    loops = [
+        (name, system.resolve(backing), system.loop_backing(name))
+        for name in system.names("/sys/block")
+        if (backing := system.read(f"/sys/block/{name}/loop/backing_file"))
+    ]
+    stack: dict[str, Any] = {}
+    todo = list(bottoms)
     while todo:
         node, folder = todo.pop(0)
         if node in stack:
@@ -286,11 +293,13 @@ def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
         entries = system.names(folder) if folder else []
         partitions = [entry for entry in entries if system.read(f"{folder}/{entry}/partition")]
         holders = system.names(f"{folder}/holders") if folder else []
+        number = system.read(f"{folder}/dev") if folder else None
+        this = Sought(system, {node}, {number} if number else set(), None if folder else file)
         stack[node] = {
-            "number": system.read(f"{folder}/dev") if folder else None,
+            "number": number,
             "partitions": partitions,
             "holders": holders,
-            "loops": loops.get(node, []),
+            "loops": [name for name, path, backing in loops if path == node or this.behind_loop(backing)],
         }
         upper = [f"{folder}/{entry}" for entry in partitions]
         upper += [system.resolve(f"{folder}/holders/{name}") for name in holders]
@@ -299,15 +308,16 @@ def _stack(system: System, resolved: str, folders: list[Any]) -> dict[str, Any]:
     return stack
 
 
-def _mount_points(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
-    """Where one of the nodes is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
+def _mount_points(system: System, sought: Sought) -> list[Any]:
+    """Where it is mounted, in whatever mount namespace a process lives in: a container's mounts are in use, too."""
     points: dict[Any, Any] = {}
     for pid in _process_per_view(system):
         for mount in _mounts(system, pid):
-            if mount["numbers"] in numbers or system.resolve(mount["source"]) in nodes:
+            if mount["mount_point"] not in points and sought.mounted(mount, pid):
                 elsewhere = "" if pid == "self" else f" (as process {pid} sees it)"
-                points.setdefault(mount["mount_point"], f"{mount['mount_point']}{elsewhere}")
-    return list(points.values())
+                points[mount["mount_point"]] = f"{mount['mount_point']}{elsewhere}"
+    several = [uuid for uuid, devices in btrfs_members(system).items() if sought.devices.intersection(devices)]
+    return list(points.values()) or [f"a folder, as part of the Btrfs file system {uuid}" for uuid in several]
 
 
 def _process_per_view(system: System) -> list[Any]:
@@ -325,7 +335,7 @@ def _process_per_view(system: System) -> list[Any]:
 def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict[str, Any]:
     entries = system.names(folder)
     facts = {
-        "major_minor": _numbers(rdev),
+        "major_minor": numbers(rdev),
         "name": os.path.basename(folder),
         "size_bytes": int(system.read(f"{folder}/size") or 0) * 512,
         "read_only": system.read(f"{folder}/ro") == "1",
@@ -424,11 +434,18 @@ def _lio_exports(system: System) -> list[Any]:
                         "name": name,
                         "serial": serial,
                         "device": system.resolve(device),
+                        "number": _iblock_number(system.read(f"{core}/{adapter}/{name}/info") or ""),
                         # Only iblock claims its device; then nobody else can have it mounted or in a RAID.
                         "claims": adapter.startswith("iblock_"),
                     }
                 )
     return exports
+
+
+def _iblock_number(text: str) -> str | None:
+    """The number of the device that an iblock backstore really has, whatever path it was given."""
+    match = re.search(r"Major: (\d+) Minor: (\d+)", text)
+    return f"{match.group(1)}:{match.group(2)}" if match else None
 
 
 def _nvmet_exports(system: System) -> list[Any]:
@@ -476,33 +493,6 @@ def parse_tgt(text: str) -> list[Any]:
         elif key == "Backing store path" and value.startswith("/"):
             exports.append({"software": "tgt", "name": target, "serial": serial, "device": value})
     return exports
-
-
-def _openers(system: System, nodes: set[Any], numbers: set[Any]) -> list[Any]:
-    """Other processes that have one of the nodes open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
-    openers = []
-    for pid in sorted((pid for pid in system.names("/proc") if pid.isdigit()), key=int):
-        if int(pid) == os.getpid():
-            continue
-        modes = []
-        for descriptor in system.names(f"/proc/{pid}/fd"):
-            target = system.read_link(f"/proc/{pid}/fd/{descriptor}") or ""
-            if target in nodes or (target.startswith("/dev/") and _is_device(system, pid, descriptor, numbers)):
-                flags = re.search(r"flags:\s*(\d+)", system.read(f"/proc/{pid}/fdinfo/{descriptor}") or "")
-                modes.append(bool(flags and int(flags.group(1), 8) & os.O_ACCMODE))
-        if modes:
-            command = system.read(f"/proc/{pid}/comm") or "?"
-            openers.append({"pid": int(pid), "command": command, "writes": any(modes)})
-    return openers
-
-
-def _is_device(system: System, pid: str, descriptor: str, numbers: set[Any]) -> bool:
-    """Whether the open file is one of the devices under another name, as in a container."""
-    try:
-        status = system.stat(f"/proc/{pid}/fd/{descriptor}")
-    except OSError:  # closed meanwhile
-        return False
-    return stat.S_ISBLK(status.st_mode) and _numbers(status.st_rdev) in numbers
 
 
 # ---------------------------------------------------------------- judging
@@ -664,6 +654,15 @@ def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
                 "Name the device on top of it.",
             )
         )
+    for twin, holders in facts.get("twins", {}).items():
+        if set(holders) - set(facts["holders"]):
+            reasons.append(
+                refusal(
+                    "device_held",
+                    f"{path} is the same disk as {twin}, which is part of {', '.join(holders)}.",
+                    "Name the device on top of it.",
+                )
+            )
     if facts["mapped"] and not same_uuid(layer["identity"].get("uuid"), facts["mapped_uuid"]):
         reasons.append(
             refusal(

@@ -48,7 +48,7 @@ class FakeHost(guard.System):
     def __init__(self, root):
         super().__init__(str(root))
         self.blank, self.claim, self.claims, self.tgt, self.signature, self.layer = True, None, {}, "", None, LAYER
-        self.dead_sockets = set()
+        self.dead_sockets, self.behind = set(), {}
         self.modes = {"/dev/sdb": (stat.S_IFBLK, os.makedev(8, 16))}
         self.write("/dev/sdb", "")
         self.disk = "/sys/devices/host0/block/sdb"
@@ -86,6 +86,9 @@ class FakeHost(guard.System):
 
     def listens(self, path):
         return path not in self.dead_sockets
+
+    def loop_backing(self, name):
+        return self.behind.get(name)
 
     def exclusive(self, path):
         return self.claims.get(path) or (self.claim if path == "/dev/sdb" else None)
@@ -268,7 +271,90 @@ def hidden_mount_of_a_volume(host):
     host.claims["/dev/dm-3"] = "EBUSY"
 
 
+def node_of_a_jail(host, path, number=(8, 16)):
+    host.write(path, "")
+    host.modes[path] = (stat.S_IFBLK, os.makedev(*number))
+
+
+def writer_in_a_jail(host, number=(8, 16)):
+    """A process that made a node of its own: neither its path nor its folder says which device it is."""
+    host.write("/proc/4242/fdinfo/9", "pos:\t0\nflags:\t0100001\n")
+    host.write("/proc/4242/comm", "dd\n")
+    node_of_a_jail(host, "/proc/4242/fd/9", number)
+
+
+def loop_over_a_jails_node(host, number="8:16", mount="31 21 7:4 / /mnt rw - ext4 /srv/jail/loop4 rw\n"):
+    host.write("/sys/block/loop4/loop/backing_file", "/srv/jail/mine\n")
+    host.write("/sys/block/loop4/dev", "7:4")
+    host.behind["loop4"] = ("0:55", 77, number)
+    host.write("/proc/self/mountinfo", mount)
+
+
+def btrfs_by_a_jails_node(host, number=(8, 16)):
+    other_namespace(host, "30 21 0:44 / /data rw - btrfs /dev/mine rw\n")
+    node_of_a_jail(host, "/proc/77/root/dev/mine", number)
+
+
+def btrfs_of_several(host, name="sdb"):
+    """The second device of a file system: the mount table shows the first."""
+    host.link("/sys/fs/btrfs/6b1c/devices/sdz", "/sys/devices/host0/block/sdz")
+    host.write("/sys/devices/host0/block/sdz/dev", "65:144")
+    host.write("/sys/devices/host9/block/sdy/dev", "65:128")
+    path = host.disk if name == "sdb" else "/sys/devices/host9/block/sdy"
+    host.link("/sys/fs/btrfs/6b1c/devices/other", path)
+    host.write("/proc/self/mountinfo", "30 21 0:44 / /mnt rw - btrfs /dev/sdz rw\n")
+    host.claim, host.signature = "EBUSY", "btrfs"
+
+
+def swap_by_another_node(host, number=(8, 16)):
+    host.write("/proc/swaps", "Filename Type Size\n/srv/swap-node partition 1 0 -2\n")
+    node_of_a_jail(host, "/srv/swap-node", number)
+
+
+def lio_by_another_node(host, number="8 Minor: 16"):
+    host.write("/sys/kernel/config/target/core/iblock_0/x/udev_path", "/srv/jail/mine\n")
+    host.write(
+        "/sys/kernel/config/target/core/iblock_0/x/info",
+        f"Status: ACTIVATED  iBlock device: sdb  UDEV PATH: /srv/jail/mine\n        Major: {number}  CLAIMED: IBLOCK\n",
+    )
+
+
+def twin(host, wwid="naa.6001405aaaabbbb0", size=SIZE // 512):
+    """The same LUN logged in to at a second portal."""
+    host.write(f"{host.disk}/device/wwid", "naa.6001405aaaabbbb0")
+    host.write("/sys/devices/host5/block/sdq/dev", "65:0")
+    host.write("/sys/devices/host5/block/sdq/size", str(size))
+    host.write("/sys/devices/host5/block/sdq/device/wwid", wwid)
+    os.makedirs(host.real("/sys/devices/host5/block/sdq/holders"))
+    host.link("/sys/block/sdq", "../devices/host5/block/sdq")
+    host.link("/sys/block/sdb", "../devices/host0/block/sdb")
+
+
+def mounted_twin(host, **differs):
+    twin(host, **differs)
+    host.write("/proc/self/mountinfo", "30 21 65:0 / /vm rw - xfs /dev/sdq rw\n")
+
+
+def twin_in_a_volume_group(host, **differs):
+    twin(host, **differs)
+    host.write("/sys/devices/virtual/block/dm-8/dev", "253:8")
+    host.link("/sys/devices/host5/block/sdq/holders/dm-8", "/sys/devices/virtual/block/dm-8")
+
+
+BY_NUMBER = {
+    "open for writing by a node of a jail": (writer_in_a_jail, ["device_in_use"]),
+    "loop device over a node of a jail": (loop_over_a_jails_node, ["device_mounted", "device_held"]),
+    "Btrfs mounted by a node of a container": (btrfs_by_a_jails_node, ["device_mounted"]),
+    "Btrfs, second device": (btrfs_of_several, ["device_mounted", "signature_present"]),
+    "Btrfs, not mounted": (signed("btrfs"), ["signature_present"]),
+    "swap by another node": (swap_by_another_node, ["device_swap"]),
+    "exported by LIO by another node": (lio_by_another_node, ["device_exported"]),
+    "mounted at its second portal": (mounted_twin, ["device_mounted"]),
+    "volume group at its second portal": (twin_in_a_volume_group, ["device_held"]),
+}
+
 CASES = {
+    **BY_NUMBER,
     "root disk under an overlay": (root_under_an_overlay, ["signature_present", "device_claimed"]),
     "volume on it mounted where nobody sees": (
         hidden_mount_of_a_volume,
@@ -346,6 +432,52 @@ def test_refused(host, case):
     change, expected = CASES[case]
     change(host)
     assert codes(host, host.layer) == expected
+
+
+# The same with another device: nothing of it counts.
+OTHERS = {
+    "process": lambda host: writer_in_a_jail(host, (8, 17)),
+    "loop device": lambda host: loop_over_a_jails_node(host, "8:17"),
+    "loop device on a file": lambda host: loop_over_a_jails_node(host, "0:0"),
+    "Btrfs": lambda host: btrfs_by_a_jails_node(host, (8, 17)),
+    "swap": lambda host: swap_by_another_node(host, (8, 17)),
+    "LIO": lambda host: lio_by_another_node(host, "8 Minor: 17"),
+    "LUN of another name": lambda host: mounted_twin(host, wwid="naa.6001405aaaabbbb1"),
+    "disk of a name that is no one's own": lambda host: (
+        mounted_twin(host),
+        *[
+            host.write(f"{folder}/device/wwid", "t10.ATA QEMU HARDDISK")
+            for folder in (host.disk, "/sys/devices/host5/block/sdq")
+        ],
+    ),
+    "of another size": lambda host: mounted_twin(host, size=SIZE // 512 + 8),
+    "free second portal": twin,
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_another_number_is_another_device(host, case):
+    OTHERS[case](host)
+    assert codes(host) == [] and block_device.users("/dev/sdb", system=host) == []
+
+
+def test_a_file_is_told_by_its_inode(tmp_path):
+    """Open in a container under another path, and behind a loop device of it."""
+    host = FakeHost(tmp_path)
+    host.write("/srv/ds1/bench.dat", "x" * 4096)
+    status = os.stat(host.real("/srv/ds1/bench.dat"))
+    assert codes(host, FILE_LAYER) == []
+    os.makedirs(host.real("/proc/4242/fd"))
+    os.link(host.real("/srv/ds1/bench.dat"), host.real("/proc/4242/fd/5"))
+    host.write("/proc/4242/fdinfo/5", "flags:\t02\n")
+    assert codes(host, FILE_LAYER) == ["device_in_use"]
+    os.unlink(host.real("/proc/4242/fd/5"))
+    host.write("/sys/block/loop6/loop/backing_file", "/in/a/container\n")
+    number = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+    host.behind["loop6"] = (number, status.st_ino + 1, "0:0")
+    assert codes(host, FILE_LAYER) == []
+    host.behind["loop6"] = (number, status.st_ino, "0:0")
+    assert codes(host, FILE_LAYER) == ["device_held"]
 
 
 @pytest.mark.parametrize("case", CASES)
