@@ -102,7 +102,7 @@ missed:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import environment
 from ..module_utils.run import observer
 
@@ -121,7 +121,7 @@ def main():
         supports_check_mode=True,
     )
     options = module.params
-    try:
+    with failures_of(module):
         if options["action"] == "start":
             layers = [{"name": name, "path": path} for name, path in options["paths"].items()]
             result = {
@@ -139,8 +139,6 @@ def main():
                 options["clock_offset_s"],
                 clock_uncertain_s=options["clock_uncertain_s"],
             )
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     module.exit_json(**result)
 
 

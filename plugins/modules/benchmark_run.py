@@ -12,7 +12,7 @@ description:
   - The part of M(storlab.testbed.benchmark) that runs on the measured host. Use that one; this one is for trying and repairing.
   - O(action=start) proves with the device guard that every layer is the testbed's own, then leaves a supervisor running that measures one
     point after another, and returns at once. The run goes on when the connection breaks. Starting the same plan again joins the run.
-  - The supervisor keeps C(state.json) in its folder below C(/run/storlab) (below C(/var/tmp) for users who may not write there).
+  - The supervisor keeps C(state.json) in its folder below C(/run/storlab) (below C($XDG_STATE_HOME), C(~/.local/state) or C(/var/tmp) for users who may not write there).
   - Only one run at a time measures on a host.
 options:
   action:
@@ -197,7 +197,7 @@ next_offset:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.run import runner
 
 
@@ -220,8 +220,8 @@ def main():
         supports_check_mode=True,
     )
     options = module.params
-    names = {"testbed_id": options["testbed_id"], "run_id": options["run_id"]}
-    try:
+    with failures_of(module):
+        names = {"testbed_id": options["testbed_id"], "run_id": options["run_id"]}
         if options["action"] == "start":
             plan = {**options["plan"], **names}
             result = {"changed": True, **(_try(plan) if module.check_mode else runner.start(plan))}
@@ -233,8 +233,6 @@ def main():
             result = runner.collect(**names, offset=options["offset"])
         else:
             result = runner.status(**names)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     module.exit_json(**result)
 
 

@@ -156,7 +156,7 @@ ansible_facts:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.layers import validate_layer
 from ..module_utils.engines.fio_distributed import SERVER_KEYS
 from ..module_utils.run import fio_server, runner
@@ -179,7 +179,7 @@ def main():
         supports_check_mode=True,
     )
     options = module.params
-    try:
+    with failures_of(module):
         if options["state"] == "stopped":
             result = fio_server.stop(options["testbed_id"], options["port"], dry_run=module.check_mode)
         else:
@@ -199,8 +199,6 @@ def main():
                 {key: server[key] for key in SERVER_KEYS} for server in fio_server.running(options["testbed_id"])
             ]
             result["ansible_facts"] = {"storlab_servers": servers}
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     module.exit_json(**result)
 
 

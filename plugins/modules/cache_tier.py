@@ -240,16 +240,14 @@ layers:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import cache_tier
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=cache_tier.SPEC, supports_check_mode=True)
-    try:
+    with failures_of(module):
         module.exit_json(**cache_tier.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

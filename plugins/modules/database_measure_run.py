@@ -63,17 +63,15 @@ environment:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import environment
 from ..module_utils.run import database
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=database.SPEC)
-    try:
+    with failures_of(module):
         module.exit_json(changed=True, **database.measure(module.params), environment=environment.fingerprint())
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

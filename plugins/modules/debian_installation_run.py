@@ -104,16 +104,14 @@ environment:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import debian_installation, environment
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=debian_installation.SPEC)
-    try:
+    with failures_of(module):
         result = debian_installation.perform(module.params)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     if "installation" in result:
         result["environment"] = environment.fingerprint()
     module.exit_json(**result)

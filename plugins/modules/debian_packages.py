@@ -60,16 +60,14 @@ medium:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import debian_packages
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=debian_packages.SPEC, supports_check_mode=True)
-    try:
+    with failures_of(module):
         module.exit_json(**debian_packages.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

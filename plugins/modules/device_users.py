@@ -52,6 +52,7 @@ users:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.failure import Failure
 from ..module_utils.linux import block_device, device_safety
 from ..module_utils.linux.host import wait_for
@@ -76,10 +77,8 @@ def users_of(layer: dict) -> list:
 
 def main() -> None:
     module = AnsibleModule(argument_spec={"layer": {"type": "dict", "required": True}}, supports_check_mode=True)
-    try:
+    with failures_of(module):
         module.exit_json(changed=False, users=users_of(module.params["layer"]))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

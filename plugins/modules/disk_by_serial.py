@@ -96,16 +96,14 @@ steps:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import disk_serial
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=disk_serial.SPEC, supports_check_mode=True)
-    try:
+    with failures_of(module):
         module.exit_json(**disk_serial.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ steps:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.steps import diff_of
 from ..module_utils.lab import disk_image
 
@@ -100,10 +100,8 @@ def main() -> None:
         required_if=[("state", "present", ["size_bytes"])],
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         module.exit_json(**ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

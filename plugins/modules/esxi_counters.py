@@ -168,7 +168,8 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure, bad_value
+from ..module_utils.core.answer import failures_of
+from ..module_utils.core.failure import bad_value
 from ..module_utils.core.times import unix_s
 from ..module_utils.esxi import counters as esxi_counters
 from ..module_utils.esxi import fingerprint
@@ -188,7 +189,7 @@ def moment(params: dict, key: str) -> float | None:
 def main() -> None:
     module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **esxi_counters.SPEC}, supports_check_mode=True)
     params = module.params
-    try:
+    with failures_of(module):
         started_s, finished_s = moment(params, "started_utc"), moment(params, "finished_utc")
         if started_s and finished_s and started_s >= finished_s:
             raise bad_value("finished_utc", params["finished_utc"], f"Give a time after {params['started_utc']}.")
@@ -204,8 +205,6 @@ def main() -> None:
             offset_s = samples["clock"]["offset_s"]
             result["figures"] = esxi_counters.figures(samples, started_s + offset_s, finished_s + offset_s)
         module.exit_json(**result)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

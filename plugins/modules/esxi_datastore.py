@@ -250,7 +250,7 @@ about:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import datastores
 from ..module_utils.esxi import session as esxi
@@ -261,12 +261,10 @@ def main() -> None:
         argument_spec={**esxi.spec(env_fallback), **datastores.SPEC},
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         check_testbed_id("datastore_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
             module.exit_json(about=session.about, **datastores.ensure(session, module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

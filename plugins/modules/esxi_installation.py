@@ -243,7 +243,7 @@ about:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import session as esxi
 from ..module_utils.esxi.installation import SPEC, Installation, check
@@ -251,15 +251,13 @@ from ..module_utils.esxi.installation import SPEC, Installation, check
 
 def main() -> None:
     module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **SPEC}, supports_check_mode=True)
-    try:
+    with failures_of(module):
         check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
         installation = Installation(module.params, check(module.params), module.check_mode)
         result = installation.run()
         if installation.without_events:
             module.warn(installation.without_events)
         module.exit_json(**result)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -422,7 +422,7 @@ about:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import login
 from ..module_utils.esxi import session as esxi
@@ -434,15 +434,13 @@ def main() -> None:
         required_if=[("state", "present", ["initiator_name"])],
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         check_testbed_id("iscsi_initiator_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
             result = login.ensure(session, module.params, module.check_mode)
             for text in result.pop("warnings", []):
                 module.warn(text)
             module.exit_json(about=session.about, **result)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -239,7 +239,7 @@ about:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.esxi import network
 from ..module_utils.esxi import session as esxi
@@ -247,15 +247,13 @@ from ..module_utils.esxi import session as esxi
 
 def main() -> None:
     module = AnsibleModule(argument_spec={**esxi.spec(env_fallback), **network.SPEC}, supports_check_mode=True)
-    try:
+    with failures_of(module):
         check_testbed_id("esxi_network_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
             result = network.ensure(session, module.params, module.check_mode)
             for text in result.pop("warnings", []):
                 module.warn(text)
             module.exit_json(about=session.about, **result)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ about:
 
 from ansible.module_utils.basic import AnsibleModule, env_fallback
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
 from ..module_utils.esxi import network as esxi_network
@@ -115,23 +115,20 @@ def state_of(adapter: dict, stores: dict, machines: list, network: dict, setting
 
 def main() -> None:
     module = AnsibleModule(argument_spec=esxi.spec(env_fallback), supports_check_mode=True)
-    try:
-        with esxi.Session(module.params) as session:
-            host = session.host()
-            adapter, stores = (
-                esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS),
-                esxi_datastore.read(session, host),
-            )
-            network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
-            with session.doing("list the virtual machines"):
-                machines = [vm.name for vm in host.vm]
-            module.exit_json(
-                changed=False,
-                about=session.about,
-                storage_state=state_of(adapter, stores, machines, network, settings),
-            )
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
+    with failures_of(module), esxi.Session(module.params) as session:
+        host = session.host()
+        adapter, stores = (
+            esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS),
+            esxi_datastore.read(session, host),
+        )
+        network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
+        with session.doing("list the virtual machines"):
+            machines = [vm.name for vm in host.vm]
+        module.exit_json(
+            changed=False,
+            about=session.about,
+            storage_state=state_of(adapter, stores, machines, network, settings),
+        )
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ probe:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux.probe import probe
 
 
@@ -164,7 +165,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.exit_json(changed=False, probe=probe(**module.params))
+    with failures_of(module):
+        module.exit_json(changed=False, probe=probe(**module.params))
 
 
 if __name__ == "__main__":

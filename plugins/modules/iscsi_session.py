@@ -254,7 +254,7 @@ layers:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import iscsi_sessions
 
 
@@ -264,14 +264,12 @@ def main() -> None:
         required_if=[("state", "present", ["initiator_name"])],
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         warnings: list = []
         result = iscsi_sessions.ensure(module.params, module.check_mode, warnings)
         for warning in warnings:
             module.warn(warning)
         module.exit_json(**result)
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ layers:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import iscsi_target, target_providers
 
 
@@ -189,10 +189,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         module.exit_json(**target_providers.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ build_s:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.lab import image
 
 
@@ -96,10 +96,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=image.SPEC, required_if=[("state", "present", ["recipe_dir"])], supports_check_mode=True
     )
-    try:
+    with failures_of(module):
         module.exit_json(**image.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

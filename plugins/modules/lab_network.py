@@ -73,7 +73,7 @@ steps:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.lab import network
 
 
@@ -81,10 +81,8 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec=network.SPEC, required_if=[("state", "present", ["address"])], supports_check_mode=True
     )
-    try:
+    with failures_of(module):
         module.exit_json(**network.ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ memory_free_mib:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.lab.preflight import first_problem, observe
 
 
@@ -148,7 +148,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    try:
+    with failures_of(module):
         seen = observe(
             params["image_dir"],
             params["recipe_dir"],
@@ -163,8 +163,6 @@ def main() -> None:
         module.exit_json(
             changed=False, **{key: seen[key] for key in ("missing_packages", "disk_free_mib", "memory_free_mib")}
         )
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.steps import shown_words
 from ..module_utils.lab import nbd
 from ..module_utils.linux import daemon, device_safety
@@ -161,10 +161,8 @@ def main() -> None:
         required_if=[("state", "present", ["path"]), ("state", "released", ["path"])],
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         module.exit_json(**ensure(module.params, module.check_mode))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ measured:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.run import net_ceiling
 
 
@@ -89,7 +89,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+    with failures_of(module):
         net_ceiling.check_token(given["token"])
         if module.check_mode:
             module.exit_json(changed=False)
@@ -99,8 +99,6 @@ def main() -> None:
         listener = net_ceiling.listen(given["address"])
         net_ceiling.in_child(listener, given["token"], given["deadline_s"])
         module.exit_json(changed=False, port=listener.getsockname()[1])
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
 
 
 if __name__ == "__main__":

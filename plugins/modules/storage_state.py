@@ -79,6 +79,7 @@ boot_id:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.core.answer import failures_of
 from ..module_utils.linux import claims
 from ..module_utils.linux.storage_state import examine
 
@@ -97,8 +98,9 @@ def main():
     mdadm = module.get_bin_path("mdadm")
     # Superblocks outlive the array that a teardown stopped.
     arrays = module.run_command([mdadm, "--examine", "--scan"])[1] if mdadm else ""
-    testbed_id, own_names = module.params["testbed_id"], module.params["own_names"]
-    state = examine("/", addresses, testbed_id, own_names, arrays, claims.still(module.params["made"]))
+    with failures_of(module):
+        testbed_id, own_names = module.params["testbed_id"], module.params["own_names"]
+        state = examine("/", addresses, testbed_id, own_names, arrays, claims.still(module.params["made"]))
     module.exit_json(changed=False, storage_state=state.lines, ours=state.ours, boot_id=claims.boot_id())
 
 

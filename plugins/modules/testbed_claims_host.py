@@ -63,7 +63,7 @@ doubtful:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.linux import claims
 
@@ -73,15 +73,13 @@ def main():
         argument_spec={"testbed_id": {"type": "str", "required": True}, "claims": {"type": "dict"}},
         supports_check_mode=True,
     )
-    try:
+    with failures_of(module):
         testbed_id = check_testbed_id("testbed_id", module.params["testbed_id"])
         if module.params["claims"] is None:
             answer = {"changed": False, "claims": claims.kept(testbed_id)}
         else:
             answer = claims.restore(testbed_id, module.params["claims"], module.check_mode)
             answer.update(changed=bool(answer["restored"]), claims=claims.kept(testbed_id))
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     module.exit_json(**answer)
 
 

@@ -64,7 +64,7 @@ holder:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.core.failure import Failure
+from ..module_utils.core.answer import failures_of
 from ..module_utils.core.names import check_testbed_id
 from ..module_utils.linux import testbed_lock
 
@@ -80,7 +80,7 @@ def main():
         supports_check_mode=True,
     )
     options, other = module.params, None
-    try:
+    with failures_of(module):
         path = testbed_lock.host_path(check_testbed_id("testbed_id", options["testbed_id"]))
         if module.check_mode:
             pass
@@ -88,8 +88,6 @@ def main():
             other = testbed_lock.take(path, options["holder"], options["instead_of"])
         else:
             testbed_lock.release(path, options["holder"])
-    except Failure as failure:
-        module.fail_json(**failure.as_result())
     module.exit_json(changed=False, **({"holder": other} if other else {}))
 
 

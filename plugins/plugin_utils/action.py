@@ -14,6 +14,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.core.answer import refused_by_system, umask
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.marks import begun, between, marked
 from ..module_utils.core.visible import visible
@@ -31,20 +32,23 @@ class CollectionAction(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         self.task_vars = task_vars or {}
         try:
-            result.update(self.perform(self.parameters()))
+            with umask():
+                result.update(self.perform(self.parameters()))
             # Ansible writes these to the terminal as they are.
             if "warnings" in result:
                 result["warnings"] = [visible(str(text)) for text in result["warnings"]]
         except Failure as failure:
             result.update(failed=True, **failure.as_result())
         except OSError as error:
-            if not self.UNWRITABLE:
-                raise
-            code, what = self.UNWRITABLE
-            remedy = "Give the controller's user the right to write there."
-            unwritable = Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
-            result.update(failed=True, **unwritable.as_result())
+            result.update(failed=True, **self._refused(error).as_result())
         return result
+
+    def _refused(self, error: OSError) -> Failure:
+        if not self.UNWRITABLE:
+            return refused_by_system(error)
+        code, what = self.UNWRITABLE
+        remedy = "Give the controller's user the right to write there."
+        return Failure(code, f"{what} cannot be written: {error}.", remedy, path=error.filename)
 
     def perform(self, params: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon, own_folder
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import run_folder, verify
 from waiting import until
 
@@ -67,7 +67,7 @@ def loop(tmp_path):
 
 
 def others_measure() -> bool:
-    base = Path(daemon.base_dir())
+    base = Path(own_folder.base_dir())
     return any(
         daemon.alive(str(folder)) for folder in base.glob("*/bench/*") if not folder.parts[-3].startswith("test-")
     )
@@ -325,7 +325,7 @@ def test_hosts_that_take_turns_for_want_of_forks_are_told(place):
 
 
 def state_dir(place, run_id="one") -> Path:
-    return Path(daemon.base_dir(), place[1], "bench", run_id)
+    return Path(own_folder.base_dir(), place[1], "bench", run_id)
 
 
 def measuring(place, point) -> bool:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
@@ -65,6 +66,14 @@ def played(host: SudoHost, *books: str, **more):
     return done
 
 
+@contextlib.contextmanager
+def umask(mask: int):
+    """That of whoever calls playbooks."""
+    before = os.umask(mask)
+    yield
+    os.umask(before)
+
+
 def measured(host: SudoHost, run: str = "one") -> list:
     return [(result["layer"], result["status"]) for result, _raw in host.points(run)]
 
@@ -75,10 +84,15 @@ def test_sudo_with_a_password_builds_measures_and_takes_down(lab):
     assert NOISE in host.inside("setpriv", "--reuid", USER, "--clear-groups", "bash", "-c", f". {HOME}/.bashrc").stdout
     assert host.inside("setpriv", "--reuid", USER, "--clear-groups", "touch", f"{HOME}/x").returncode == 1
     assert host.inside("setpriv", "--reuid", USER, "--clear-groups", "sudo", "-n", "true").returncode == 1
-    played(host, "build")
+    with umask(0):
+        played(host, "build")
     assert host.inside("find", f"/run/storlab/{host.name}", "-name", "ramdisk.json").stdout
-    played(host, "benchmark", testbed_run_id="first")
+    with umask(0):
+        played(host, "benchmark", "report", testbed_run_id="first")
     assert sorted(measured(host, "first")) == [("backing-bench", "measured"), ("ceiling-target01", "measured")]
+    kept = [*host.results.rglob("*"), *(host.folder / "state").rglob("*")]
+    assert [path for path in kept if not path.is_symlink() and path.stat().st_mode & 0o022] == []
+    assert any(path.name == "index.html" for path in kept) and any(path.name == "result.json" for path in kept)
     played(host, "teardown", "verify_clean")
     assert host.inside("find", "/run/storlab").stdout == ""
     assert not [row for row in host.inside("findmnt", "--list").stdout.splitlines() if host.name in row]

@@ -32,6 +32,22 @@ def write_whole(path: str, content: bytes | Iterable[bytes], mode: int = 0o644, 
         raise
 
 
+def make_folder(path: str, mode: int = 0o755) -> None:
+    """Make the folder and what is missing above it, each with this mode whatever the umask; one that is there stays as it is."""
+    if os.path.isdir(path):
+        return
+    above = os.path.dirname(os.path.abspath(path))
+    make_folder(above, mode)
+    try:
+        # Until its mode is set, nobody else gets in.
+        os.mkdir(path, mode & 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
+    else:
+        os.chmod(path, mode)
+
+
 def write_json(path: str, value: Any, mode: int = 0o644, indent: int | None = None) -> None:
     """Keys are sorted, so that the same value is the same file."""
     write_whole(path, json.dumps(value, indent=indent, sort_keys=True).encode(), mode)

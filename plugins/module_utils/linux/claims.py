@@ -23,7 +23,8 @@ from ..core.names import check_name
 from . import block_device, ownership
 from .host import read_text
 from .lio import CONFIGFS
-from .record import RUN_DIR, Record
+from .own_folder import RUN_DIR
+from .record import Record
 
 # Salted hashes and digests of secrets. A teardown needs none of them, so the controller keeps none.
 SECRETS = ("accounts", "logins")

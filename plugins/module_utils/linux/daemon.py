@@ -18,8 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.failure import Failure
-from ..core.files import read_json, write_json
+from ..core.files import write_json
 from .host import read_text
+from .own_folder import read_own_json
 
 # How long a daemon may take to end when it is asked to, and when it is made to.
 PATIENCE_S: dict[signal.Signals, float] = {signal.SIGTERM: 30, signal.SIGKILL: 10}
@@ -123,23 +124,6 @@ def running_pid(option: str, path: str) -> int | None:
 # ---- our own, each in a folder
 
 
-def base_dir() -> str:
-    """/run/storlab, which does not survive a reboot, as daemons do not; a private folder for users who may not write there."""
-    if os.access("/run", os.W_OK):
-        return "/run/storlab"
-    return f"/var/tmp/storlab-{os.getuid()}"  # noqa: S108, private_folder checks whose it is
-
-
-def private_folder(base: str, folder: str) -> None:
-    """Make the folder below ``base`` for this user alone; refuse a base that somebody else put there."""
-    os.makedirs(base, mode=0o755, exist_ok=True)
-    status = os.lstat(base)
-    if status.st_uid != os.getuid() or os.path.islink(base):
-        raise Failure("state_dir_foreign", f"{base} belongs to somebody else.", "Remove it.", state_dir=base)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    os.chmod(folder, 0o700)
-
-
 def remove_empty(*folders: str) -> None:
     """Remove those that are empty; other daemons and roles keep their records beside ours."""
     for path in folders:
@@ -147,9 +131,17 @@ def remove_empty(*folders: str) -> None:
             os.rmdir(path)
 
 
+def supervisor_of(folder: str) -> dict[str, Any] | None:
+    """What the folder's daemon wrote of itself, {pid, start_ticks}; None where that is not there, or is something else."""
+    known = read_own_json(folder, "supervisor.json")
+    if not isinstance(known, dict) or not isinstance(known.get("pid"), int) or known["pid"] <= 0:
+        return None
+    return known if isinstance(known.get("start_ticks"), str) else None
+
+
 def alive(folder: str) -> bool:
-    known = read_json(os.path.join(folder, "supervisor.json"))
-    return bool(known) and start_ticks(known["pid"]) == known["start_ticks"]
+    known = supervisor_of(folder)
+    return known is not None and start_ticks(known["pid"]) == known["start_ticks"]
 
 
 def detach(work: Callable[[], None], folder: str) -> int:
@@ -214,7 +206,8 @@ def log_tail(folder: str) -> str:
 
 def end(folder: str) -> None:
     """Ask the daemon of the folder to stop, and make it when it does not."""
-    pid = read_json(os.path.join(folder, "supervisor.json"))["pid"]
+    known = supervisor_of(folder)
+    pid = known["pid"] if known else None
     if not end_process(lambda: pid if alive(folder) else None, PATIENCE_S):
         raise Failure(
             "daemon_hung",

@@ -9,6 +9,7 @@ targets do not outlive a boot even where /run does.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from typing import Any
@@ -16,8 +17,8 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.files import read_json, write_json
 from .host import loaded_modules, read_text, unload_modules
+from .own_folder import RUN_DIR, private_folder, proven
 
-RUN_DIR = "/run/storlab"
 UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
 
 
@@ -25,7 +26,7 @@ class Record:
     """The testbed's record of one area on this host; a dict in ``data``."""
 
     def __init__(self, testbed_id: str, area: str, run_dir: str = RUN_DIR):
-        self.folder = os.path.join(run_dir, testbed_id)
+        self.run_dir, self.folder = run_dir, proven(run_dir, testbed_id)
         self.path = os.path.join(self.folder, f"{area}.json")
         self.boot_id = read_text("/proc/sys/kernel/random/boot_id", default="")
         data = read_json(self.path, UNREADABLE) or {}
@@ -34,7 +35,7 @@ class Record:
 
     def save(self) -> None:
         try:
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            private_folder(self.run_dir, os.path.basename(self.folder))
             write_json(self.path, {**self.data, "boot_id": self.boot_id}, mode=0o600, indent=1)
         except OSError as error:
             raise Failure(
@@ -62,7 +63,12 @@ class Record:
             path for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "*.json"))) if path != self.path
         ]
         names = [(os.path.basename(os.path.dirname(path)), os.path.basename(path)[: -len(".json")]) for path in paths]
-        return [record for record in (Record(*name, run_dir) for name in names) if record.data]
+        records = []
+        for testbed_id, area in names:
+            # A folder that is somebody else's holds no record of ours.
+            with contextlib.suppress(Failure):
+                records.append(Record(testbed_id, area, run_dir))
+        return [record for record in records if record.data]
 
     def has_heirs(self) -> bool:
         """Whether another testbed keeps a record of the same area on this host."""

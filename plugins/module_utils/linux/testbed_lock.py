@@ -20,9 +20,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.files import make_folder
 from ..core.times import utc
-from .daemon import base_dir, read_stat, start_ticks
+from .daemon import read_stat, start_ticks
 from .host import read_text
+from .own_folder import base_dir
 
 MINE, ALIVE, GONE, UNSEEN = "mine", "alive", "gone", "unseen"
 
@@ -128,16 +130,27 @@ def release(path: str, mine: dict[str, Any]) -> bool:
         return ours
 
 
+def _foreign(path: str) -> Failure:
+    return Failure("lock_foreign", f"{path} belongs to somebody else.", "Remove it.", path=path)
+
+
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
     """The file, for this process alone. It may be removed by who had it before, so it is looked at again."""
+    make_folder(os.path.dirname(path), 0o700)
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            # Some kernels let nobody, not even root, open another user's file in a folder like /var/tmp.
+            if os.path.lexists(path) and os.lstat(path).st_uid != os.geteuid():
+                raise _foreign(path) from error
+            raise
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid():
-                raise Failure("lock_foreign", f"{path} belongs to somebody else.", "Remove it.", path=path)
+                raise _foreign(path)
             try:
                 there = os.path.samestat(status, os.stat(path))
             except FileNotFoundError:

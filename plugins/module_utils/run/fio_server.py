@@ -29,16 +29,15 @@ from ..engines import fio_distributed
 from ..linux import device_safety
 from ..linux.daemon import (
     alive,
-    base_dir,
     detach,
     end,
     lives,
     log_tail,
-    private_folder,
     read_cmdline,
     read_stat,
     remove_empty,
 )
+from ..linux.own_folder import base_dir, private_folder, proven, read_own_json
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -48,7 +47,11 @@ START_PATIENCE_S = 30
 
 
 def servers_dir(testbed_id: str, base: str | None = None) -> str:
-    return os.path.join(base or base_dir(), testbed_id, "server")
+    return proven(base or base_dir(), testbed_id, "server")
+
+
+def server_dir(testbed_id: str, port: str, base: str | None = None) -> str:
+    return proven(base or base_dir(), testbed_id, "server", port)
 
 
 # ---------------------------------------------------------------- the module's states
@@ -61,8 +64,7 @@ def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run
     The same server that runs already gets the new deadline and is left alone.
     """
     check_address(options["address"], options["allow_any_address"])
-    above = servers_dir(options["testbed_id"], base)
-    folder = os.path.join(above, str(options["port"]))
+    folder = server_dir(options["testbed_id"], str(options["port"]), base)
     wanted = {
         "host": options["layer"]["host"],
         "address": options["address"],
@@ -87,7 +89,7 @@ def start(options: dict[str, Any], engine: str, base: str | None = None, dry_run
     if dry_run:
         return {"changed": True, "server": wanted}
     _end_leftovers(folder)
-    private_folder(base or base_dir(), folder)
+    private_folder(base or base_dir(), options["testbed_id"], "server", str(options["port"]))
     _set_deadline(folder, options["deadline_s"])
     detach(lambda: Supervisor(folder, options, engine, wanted).run(), folder)
     return {"changed": True, "server": _listening(folder)}
@@ -97,7 +99,7 @@ def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_
     """End one server of the testbed, or all of them, with everything they started, and remove their folders."""
     above = servers_dir(testbed_id, base)
     names = sorted(os.listdir(above)) if os.path.isdir(above) else []
-    folders = [os.path.join(above, name) for name in names if port is None or name == str(port)]
+    folders = [server_dir(testbed_id, name, base) for name in names if port is None or name == str(port)]
     if not dry_run:
         for folder in folders:
             if alive(folder):
@@ -110,7 +112,8 @@ def stop(testbed_id: str, port: int | None = None, base: str | None = None, dry_
 def running(testbed_id: str, base: str | None = None) -> list[dict[str, Any]]:
     """The testbed's servers on this host, by port."""
     above = servers_dir(testbed_id, base)
-    folders = [os.path.join(above, name) for name in sorted(os.listdir(above), key=int)] if os.path.isdir(above) else []
+    names = sorted(os.listdir(above), key=int) if os.path.isdir(above) else []
+    folders = [server_dir(testbed_id, name, base) for name in names]
     servers = [read_json(os.path.join(folder, "server.json")) for folder in folders if alive(folder)]
     return [server for server in servers if server]
 
@@ -243,7 +246,7 @@ def _end_session(number: int, argv: list[str]) -> None:
 
 def _end_leftovers(folder: str) -> None:
     """What is left of a server whose supervisor was killed, and its folder."""
-    known = read_json(os.path.join(folder, "server.json"))
+    known = read_own_json(folder, "server.json")
     if known:
         _end_session(known["pid"], known["argv"])
     if os.path.isdir(folder):

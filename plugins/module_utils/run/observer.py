@@ -24,7 +24,8 @@ from ..core.files import read_json, write_json
 from ..core.layers import down
 from ..core.times import unix_s
 from ..linux import counters
-from ..linux.daemon import alive, base_dir, detach, end, private_folder, remove_empty
+from ..linux.daemon import alive, detach, end, remove_empty
+from ..linux.own_folder import base_dir, private_folder, proven
 from ..result.derived import cpu_cost
 
 INTERVAL_S = 1.0
@@ -41,7 +42,7 @@ MOST_PAUSE_SHARE = 0.1
 
 
 def observer_dir(testbed_id: str, base: str | None = None) -> str:
-    return os.path.join(base or base_dir(), testbed_id, "observer")
+    return proven(base or base_dir(), testbed_id, "observer")
 
 
 # ---------------------------------------------------------------- the module's actions
@@ -65,7 +66,7 @@ def start(
         write_json(os.path.join(folder, "deadline.json"), time.monotonic() + deadline_s)
         return answer
     _remove(folder)
-    private_folder(base or base_dir(), folder)
+    private_folder(base or base_dir(), testbed_id, "observer")
     write_json(os.path.join(folder, "asked.json"), {"layers": layers})
     write_json(os.path.join(folder, "deadline.json"), time.monotonic() + deadline_s)
     detach(lambda: Observer(folder, layers).run(), folder)

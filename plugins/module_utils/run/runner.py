@@ -35,15 +35,16 @@ from types import FrameType
 from typing import IO, Any
 
 from ..core.failure import Failure, bad_value, exit_words
-from ..core.files import read_json, write_json, write_whole
+from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
 from ..linux import block_device, counters, device_safety, environment
 from ..linux import memory_use as memory
-from ..linux.daemon import alive, base_dir, detach, end, log, log_tail, private_folder, remove_empty
+from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
+from ..linux.own_folder import base_dir, private_folder, proven
 from ..linux.probe import memory_mib
 from ..result import standstill, steady_state
 from ..workload.wanted import greatest_buffers
@@ -74,7 +75,8 @@ AREAS = ("bench", "observer", "server")
 
 
 def state_dir(testbed_id: str, run_id: str, base: str | None = None) -> str:
-    return os.path.join(base or base_dir(), testbed_id, "bench", run_id)
+    """Where a run is kept, proven to be this user's as far as it is there."""
+    return proven(base or base_dir(), testbed_id, "bench", run_id)
 
 
 # ---------------------------------------------------------------- the module's actions
@@ -94,9 +96,9 @@ def start(plan: dict[str, Any], base: str | None = None) -> dict[str, Any]:
     engine = find_engine()
     fio_distributed.check_versions([server for point in plan["points"] for server in point.get("servers", ())], engine)
     check_layers(plan)
-    private_folder(os.path.dirname(os.path.dirname(os.path.dirname(folder))), folder)
+    private_folder(base or base_dir(), plan["testbed_id"], "bench", plan["run_id"])
     for name in ("points", DONE):
-        os.makedirs(os.path.join(folder, name))
+        make_folder(os.path.join(folder, name), 0o700)
     write_json(os.path.join(folder, "plan.json"), {"plan": plan, "boot_id": boot_id()})
     write_json(os.path.join(folder, "host.json"), environment.fingerprint(plan["layers"], engine))
     write_json(
@@ -131,7 +133,7 @@ def stop(
     """
     above = os.path.dirname(state_dir(testbed_id, "x", base))
     names = [run_id] if run_id else sorted(os.listdir(above)) if os.path.isdir(above) else []
-    folders = [os.path.join(above, name) for name in names if os.path.isdir(os.path.join(above, name))]
+    folders = [state_dir(testbed_id, name, base) for name in names if os.path.isdir(os.path.join(above, name))]
     stopped = [folder for folder in folders if alive(folder)]
     removed = folders if remove else []
     if remove and not discard:
@@ -269,7 +271,7 @@ def _existing(folder: str, plan: dict[str, Any]) -> dict[str, Any] | None:
             "Wait for it, stop it, or choose another run_id.",
         )
     if running or uncollected(folder):
-        pid = (read_json(os.path.join(folder, "supervisor.json")) or {}).get("pid")
+        pid = (supervisor_of(folder) or {}).get("pid")
         return {
             "state_dir": folder,
             "pid": pid,
@@ -298,13 +300,20 @@ def _refuse_second_run(folder: str) -> None:
     for testbed in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         above = os.path.join(base, testbed, "bench")
         for run in sorted(os.listdir(above)) if os.path.isdir(above) else []:
-            if alive(os.path.join(above, run)):
+            if _measures(base, testbed, run):
                 raise Failure(
                     "run_active",
                     f"Run {run} of testbed {testbed} is measuring on this host; two at once would measure each other.",
                     "Wait for it, or stop it.",
                     state_dir=os.path.join(above, run),
                 )
+
+
+def _measures(base: str, testbed: str, run: str) -> bool:
+    try:
+        return alive(state_dir(testbed, run, base))
+    except Failure:
+        return False  # somebody else's folder, which no run of ours lies in
 
 
 # ---------------------------------------------------------------- the supervisor

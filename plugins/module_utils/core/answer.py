@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a module ends that could not do its work, and with which modes it makes files."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .failure import Failure
+
+# Nobody's own umask decides who may read or write what is made; what is for one user alone is given its mode where it is made.
+UMASK = 0o022
+REMEDIES = {
+    errno.EROFS: "Mount that file system for writing, or name a place on another one.",
+    errno.ENOSPC: "Make room there.",
+    errno.EDQUOT: "Make room there, or raise the quota.",
+    errno.EACCES: "Give the user of the task the right to it, or set ansible_become.",
+    errno.EPERM: "Give the user of the task the right to it, or set ansible_become.",
+    errno.ENOTDIR: "Name a place that is not below a file.",
+    errno.EIO: "Look at the kernel log of the host: the device does not work.",
+}
+
+
+@contextmanager
+def failures_of(module: Any) -> Iterator[None]:
+    """Inside, a Failure and what the system refuses become the answer of the module, an AnsibleModule."""
+    with umask():
+        try:
+            yield
+        except Failure as failure:
+            module.fail_json(**failure.as_result())
+        except OSError as error:
+            module.fail_json(**refused_by_system(error).as_result())
+
+
+@contextmanager
+def umask() -> Iterator[None]:
+    before = os.umask(UMASK)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def refused_by_system(error: OSError) -> Failure:
+    paths = [os.fsdecode(path) for path in (error.filename, error.filename2) if isinstance(path, (str, bytes))]
+    reason = error.strerror or str(error) or type(error).__name__
+    return Failure(
+        "system_refused",
+        f"{' to '.join(paths) or 'A call of the system'} failed: {reason}.",
+        REMEDIES.get(error.errno or 0, "Correct what the system says, or look at the kernel log of the host."),
+        errno=errno.errorcode.get(error.errno or 0, ""),
+        **({"path": paths[0]} if paths else {}),
+    )
