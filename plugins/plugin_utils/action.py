@@ -107,10 +107,9 @@ class AroundModule(CollectionAction):
 
 
 def refused(host: str, words: str) -> Failure:
-    printable = "".join(letter if letter.isprintable() else " " for letter in words)
     return Failure(
         "command_refused",
-        f"{host} does not run commands for the playbook's user ({' '.join(printable.split())[-300:]}).",
+        f"{host} does not run commands for the playbook's user ({visible(' '.join(words.split())[-300:])}).",
         f"Correct ansible_become, ansible_become_method or the password; ansible {host} -m ansible.builtin.command -a id --become tries them.",
         host=host,
     )

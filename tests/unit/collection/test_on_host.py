@@ -40,7 +40,7 @@ def test_only_the_commands_own_output_is_read():
     ("words", "answer"),
     [
         (
-            "exit 1: lab is not in the sudoers file. \\[2J Sorry",
+            r"exit 1: lab is not in the sudoers file. \\x1b\[2J Sorry",
             {"rc": 1, "stdout": "", "stderr": "lab is not in the sudoers file.\n\x1b[2J Sorry\n"},
         ),
         (
