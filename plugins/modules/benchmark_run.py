@@ -12,8 +12,8 @@ description:
   - The part of M(storlab.testbed.benchmark) that runs on the measured host. Use that one; this one is for trying and repairing.
   - O(action=start) proves with the device guard that every layer is the testbed's own, then leaves a supervisor running that measures one
     point after another, and returns at once. The run goes on when the connection breaks. Starting the same plan again joins the run.
-  - The supervisor keeps C(state.json) in its folder below C(/run/storlab) (users who may not write there:
-    C($XDG_STATE_HOME), C(~/.local/state) or C(/var/tmp)).
+  - The supervisor keeps C(state.json) in its folder below C(/run/storlab), for users who may not write there below
+    C($XDG_STATE_HOME), C(~/.local/state) or C(/var/tmp).
   - Only one run at a time measures on a host.
 options:
   action:

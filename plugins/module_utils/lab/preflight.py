@@ -11,6 +11,7 @@ import shutil
 from typing import Any
 
 from ..core.failure import Failure
+from ..linux.memory_limits import memory
 from .image import image_problem, read_recipe, recipe_hash
 from .qemu import running_pid
 
@@ -29,8 +30,6 @@ def observe(
     folder = os.path.abspath(image_dir)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    with open("/proc/meminfo", encoding="utf-8") as stream:
-        memory = dict(line.split(":", 1) for line in stream)
     missing = [need for need in commands if not shutil.which(need["command"], path=path)] + [
         need for need in files if not os.path.exists(need["file"])
     ]
@@ -42,7 +41,7 @@ def observe(
         "image_there": image_problem(os.path.join(image_dir, recipe_hash(read_recipe(recipe_dir, packages)))) is None,
         "disk_free_mib": shutil.disk_usage(folder).free // 2**20,
         "disk_folder": folder,
-        "memory_free_mib": int(memory["MemAvailable"].split()[0]) // 1024,
+        "memory_free_mib": (memory().available_bytes or 0) >> 20,
         # A machine that runs has its memory already.
         "memory_needed_mib": sum(
             machine["memory_mib"] + OVERHEAD_MIB for machine in machines if not running_pid(machine["run_dir"])

@@ -33,7 +33,13 @@ KINDS = (
 )
 RECORDS = "run/storlab"
 # Folders that testbeds make below the root of a host, each with a folder per testbed or lab.
-FOLDERS = (RECORDS, "var/lib/storlab", "var/tmp/storlab", "var/tmp/storlab-[0-9]*")
+FOLDERS = (
+    RECORDS,
+    "var/lib/storlab",
+    "var/tmp/storlab",
+    "var/tmp/storlab-[0-9]*",
+    "home/*/.local/state/storlab-*",
+)
 # What UUIDs of cache tiers and of their parts begin with.
 MAPPINGS = ("STORLAB-CACHE", "STORLAB-CACHE-PART")
 Names = dict[str, set[str]]

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from . import mounts
+from . import memory_limits, mounts
 from .host import module_available, read_text
 
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
@@ -140,7 +140,7 @@ def disks(root: str = "/sys/block", table: str = mounts.TABLE) -> list[Any]:
 
 def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: list[Any]) -> dict[str, Any]:
     """All of it at once. peers: [{address, port}]."""
-    total, available = memory_mib(read_text("/proc/meminfo", default=""))
+    there = memory_limits.memory(read_text)
     interfaces = mtus()
     reached = []
     for peer in peers:
@@ -153,8 +153,8 @@ def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: li
         )
     return {
         "addresses": local_addresses(read_text("/proc/net/fib_trie", default="")),
-        "memory_mib": total,
-        "memory_available_mib": available,
+        "memory_mib": (there.total_bytes or 0) >> 20,
+        "memory_available_mib": (there.available_bytes or 0) >> 20,
         "mtus": interfaces,
         "missing_commands": [name for name in commands if shutil.which(name, path=PATH) is None],
         "missing_modules": [

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import check_name, check_testbed_id
-from . import block_device, mounts
+from . import block_device, memory_limits, mounts
 from .host import load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
 from .record import Record
 
@@ -158,22 +158,17 @@ class RamDisks:
             for op in ("create", "remove")
         }
         needed = sizes["create"] - sizes["remove"]
-        available = next(
-            (
-                int(line.split()[1]) * 1024
-                for line in read_text("/proc/meminfo").splitlines()
-                if line.startswith("MemAvailable:")
-            ),
-            None,
-        )
+        memory = memory_limits.memory(read_text)
+        available = memory.available_bytes
         # Enough must stay for the kernel and the benchmark itself: a RAM disk is never swapped out.
         if available is not None and needed > 0 and needed > available - 48 * MIB:
             raise Failure(
                 "not_enough_memory",
-                f"The RAM disks need {needed // MIB} MiB more, and {available // MIB} MiB of memory are available on this host.",
-                "Make ramdisk_disks smaller or give the host more memory (48 MiB must stay free).",
+                f"The RAM disks need {needed // MIB} MiB more, and {memory.words()}.",
+                f"Make ramdisk_disks smaller or {memory.remedy()} (48 MiB must stay free).",
                 needed_bytes=needed,
                 available_bytes=available,
+                limit=memory.limit,
             )
 
     # -- change

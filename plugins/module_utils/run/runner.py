@@ -39,13 +39,12 @@ from ..core.files import make_folder, read_json, write_json, write_whole
 from ..core.layers import down, parts, reduces_data
 from ..core.times import utc
 from ..engines import fio, fio_distributed
-from ..linux import block_device, counters, device_safety, environment
+from ..linux import block_device, counters, device_safety, environment, memory_limits
 from ..linux import memory_use as memory
 from ..linux.daemon import alive, detach, end, log, log_tail, remove_empty, supervisor_of
 from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
 from ..linux.own_folder import base_dir, private_folder, proven
-from ..linux.probe import memory_mib
 from ..result import standstill, steady_state
 from ..workload.wanted import greatest_buffers
 from ..workload.workload import block_bounds, by_time, extent
@@ -247,14 +246,15 @@ def check_layers(plan: dict[str, Any]) -> None:
 def _refuse_short_memory(plan: dict[str, Any]) -> None:
     """The engine takes its buffers at once: without them it fails in the middle, or pushes the RAM disks' own host out of memory."""
     needed, arithmetic = greatest_buffers([point["workload"] for point in plan["points"] if "servers" not in point])
-    available_mib = memory_mib(read_text("/proc/meminfo", default=""))[1]
-    if needed > available_mib << 20:
+    there = memory_limits.memory(read_text)
+    if needed > (there.available_bytes or 0):
         raise Failure(
             "memory_short",
-            f"The buffers of {arithmetic} are {needed / (1 << 20):g} MiB, and this host has {available_mib} MiB available.",
-            "Use fewer workers, a smaller queue_depth or smaller blocks, or give the host more memory.",
+            f"The buffers of {arithmetic} are {needed / (1 << 20):g} MiB, and {there.words()}.",
+            f"Use fewer workers, a smaller queue_depth or smaller blocks, or {there.remedy()}.",
             needed_bytes=needed,
-            available_bytes=available_mib << 20,
+            available_bytes=there.available_bytes or 0,
+            limit=there.limit,
         )
 
 
@@ -727,7 +727,7 @@ def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
 
 def _memory(job: dict[str, Any]) -> dict[str, Any]:
     """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
-    host_memory = {"available_bytes": memory_mib(read_text("/proc/meminfo"))[1] << 20}
+    host_memory: dict[str, Any] = {"available_bytes": memory_limits.memory(read_text).available_bytes or 0}
     if job["path"] is not None and not job["workload"]["direct"]:
         host_memory["cached_bytes"] = sum(_cached_bytes(job))
     return host_memory

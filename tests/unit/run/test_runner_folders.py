@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import run_plan
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import daemon, memory_limits
 from ansible_collections.storlab.testbed.plugins.module_utils.run import runner
 from ansible_collections.storlab.testbed.plugins.module_utils.workload.workload import normalise
 from unchanged import refused, unchanged
@@ -137,14 +137,20 @@ def test_what_is_left_of_a_run_without_points_makes_room(host, monkeypatch):
     assert runner.uncollected(str(other)) == [1]
 
 
-def test_buffers_that_the_host_has_no_memory_for_are_refused(monkeypatch):
-    monkeypatch.setattr(runner, "memory_mib", lambda text: (4096, 3))
+@pytest.mark.parametrize("limit", ["", "/sys/fs/cgroup/a/memory.max"])
+def test_buffers_that_the_host_has_no_memory_for_are_refused(limit, monkeypatch):
+    monkeypatch.setattr(
+        memory_limits, "memory", lambda _read: memory_limits.Memory(4096 << 20, 3 << 20, limit, 9 << 20)
+    )
     point = run_plan.point("ceiling-x", normalise({"block_size": "1M", "queue_depth": 2, "workers": 2}))
     with pytest.raises(Failure) as caught:
         runner.check_layers(run_plan.plan([CEILING], [point]))
     assert caught.value.code == "memory_short"
     assert (caught.value.details["needed_bytes"], caught.value.details["available_bytes"]) == (4 << 20, 3 << 20)
-    monkeypatch.setattr(runner, "memory_mib", lambda text: (4096, 4))
+    assert caught.value.details["limit"] == limit and limit in str(caught.value)
+    monkeypatch.setattr(
+        memory_limits, "memory", lambda _read: memory_limits.Memory(4096 << 20, 4 << 20, limit, 9 << 20)
+    )
     runner.check_layers(run_plan.plan([CEILING], [point]))
 
 
