@@ -29,7 +29,7 @@ class ActionModule(CollectionAction):
         "static": {"type": "list", "elements": "str", "choices": ["svg", "png"], "default": []},
         "targets": {"type": "list", "elements": "str", "default": []},
         "index": {"type": "bool", "default": True},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "state": {"type": "str", "choices": ["present", "absent", "listed"], "default": "present"},
     }
     UNWRITABLE = ("report_unwritable", "The report")
 
@@ -40,6 +40,8 @@ class ActionModule(CollectionAction):
         return given
 
     def perform(self, args: dict) -> dict:
+        if args["state"] == "listed":
+            return self._list(args)
         state, listed, formats = args["state"], args["index"], sorted(set(args["static"]))
         wanted_targets = verdicts.parsed(args["targets"])
         run_dir = self._run_dir(args)
@@ -110,6 +112,22 @@ class ActionModule(CollectionAction):
             **answer,
         }
 
+    def _list(self, args: dict) -> dict:
+        """The page of all runs alone."""
+        results_dir, testbed_id = args["results_dir"], args["testbed_id"]
+        if args["run_dir"] or not (results_dir and testbed_id):
+            raise bad_value("state", "listed", "Give results_dir and testbed_id with it, and no run_dir.")
+        load.check_testbed(testbed_id)
+        folder = os.path.abspath(os.path.join(results_dir, testbed_id))
+        steps = plan(folder, _pages(folder, _reported(folder))) if runs(*os.path.split(folder)) else []
+        if steps and not self._task.check_mode:
+            apply(folder, steps)
+        return {
+            "changed": bool(steps),
+            "written": [step["path"] for step in steps],
+            "runs": os.path.join(folder, "index.html"),
+        }
+
     def _run_dir(self, args: dict) -> str:
         run_dir, results_dir, testbed_id = (args[name] or None for name in ("run_dir", "results_dir", "testbed_id"))
         if run_dir and (results_dir or testbed_id):
@@ -138,8 +156,15 @@ def _listing(testbed_dir: str) -> bool:
 
 def _index(testbed_dir: str, run: str, present: bool) -> dict:
     """The files of the page of all runs, as it is with or without this run's report; without any report there is none."""
+    reported = _reported(testbed_dir) - {run} | ({run} if present else set())
+    return _pages(testbed_dir, reported) if reported else dict.fromkeys(index.FILES)
+
+
+def _reported(testbed_dir: str) -> set:
+    """Names of the runs that have a report."""
     names = {os.path.basename(folder) for folder in runs(*os.path.split(testbed_dir))}
-    reported = {name for name in names if os.path.isfile(os.path.join(testbed_dir, name, "report", "index.html"))} - {
-        run
-    } | ({run} if present else set())
-    return index.files(index.build(testbed_dir, reported)) if reported else dict.fromkeys(index.FILES)
+    return {name for name in names if os.path.isfile(os.path.join(testbed_dir, name, "report", "index.html"))}
+
+
+def _pages(testbed_dir: str, reported: set) -> dict:
+    return index.files(index.build(testbed_dir, reported))

@@ -59,8 +59,9 @@ options:
   state:
     description:
       - V(present) writes the report, V(absent) removes its files and leaves the results.
+      - V(listed) brings the page of all runs up to date alone, see O(index), whether a run has a report or not. It needs O(results_dir) and O(testbed_id).
     type: str
-    choices: [present, absent]
+    choices: [present, absent, listed]
     default: present
 extends_documentation_fragment:
   - storlab.testbed.run

@@ -51,6 +51,26 @@ def test_nothing_goes_wrong_and_nothing_is_cut_off(browser, page, width, theme):
     assert browser.run(CUT_OFF) == []
 
 
+def test_one_run_shows_numbers_and_another_layer_can_be_chosen(browser, tmp_path):
+    from ansible_collections.storlab.testbed.plugins.plugin_utils.report import index
+    from run_history import testbed
+
+    folder = testbed(tmp_path, "2026-11-19")
+    for name, text in index.files(index.build(str(folder), set())).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    text = "document.querySelector('#drawn').innerText"
+    browser.open(folder / "index.html", scripts=False)
+    served = browser.run(text)
+    browser.open(folder / "index.html")
+    assert browser.run(text) == served and "a trend needs two runs" in served
+    choose(browser, "layer", "backing-bench")
+    other = browser.run(text)
+    choose(browser, "layer", "guest-guest01")
+    # What the script writes is what the page was made with.
+    assert browser.run(text) == served != other and browser.troubles() == []
+    assert browser.run("document.querySelectorAll('#drawn svg').length") == 0
+
+
 def test_readable_with_scripts_off(browser, page):
     browser.open(page, scripts=False)
     assert browser.run("document.getElementById('choose').hidden") is True

@@ -153,7 +153,8 @@ def html(index: dict[str, Any]) -> str:
         readable=[run for run in runs if "verdict" in run],
         marks=marks,
         chosen=chosen,
-        chart=_chart(index, chosen, marks) if chosen else None,
+        chart=_chart(index, chosen, marks) if chosen and len(_line(index, chosen)[0]) > 1 else None,
+        single=_single(index, chosen) if chosen else None,
         table=_table(index, chosen) if chosen else None,
         title=f"Runs of {index['testbed_id']}",
         metric_words=views.METRIC_WORDS,
@@ -244,6 +245,20 @@ def _line(index: dict[str, Any], chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     """([[run, Figure]], how the metric is written)."""
     workload, layer, metric = chosen
     return [(at, Figure(*values)) for at, *values in index["trends"][workload][layer][metric]], views.METRICS[metric][2]
+
+
+def _single(index: dict[str, Any], chosen: tuple[Any, ...]) -> dict[str, str] | None:
+    """The figure in the place of a trend that one run alone has, as index.js writes it."""
+    line, word = _line(index, chosen)
+    if len(line) > 1:
+        return None
+    ((at, figure),) = line
+    return {
+        "value": word(figure.value),
+        "title": views.METRICS[chosen[2]][1],
+        "span": "" if word(figure.low) == word(figure.high) else f"{word(figure.low)}–{word(figure.high)}",
+        "run": index["runs"][at]["name"],
+    }
 
 
 def _chart(index: dict[str, Any], chosen: tuple[Any, ...], marks: list[Any]) -> plot.Chart:

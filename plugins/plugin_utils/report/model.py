@@ -406,6 +406,21 @@ def _tops(steps: list[Step]) -> list[Step]:
     return [step for step in steps if step.cell.layer not in carried and step.cell.kind != "ceiling"]
 
 
+def lane(report: Report) -> list[Cell]:
+    """The measured layers of one lane of the headline, top first: of that with the most expensive step, else of that in which most was measured."""
+    steps = report.headline.steps if report.headline else []
+    cells = {step.cell.layer: step.cell for step in steps}
+    layers = {layer["name"]: layer for layer in report.layers}
+    lanes = [
+        [cells[layer["name"]] for layer in down(layers, layers[top.cell.layer]) if layer["name"] in cells]
+        for top in steps
+        if top.cell.layer in layers and top.cell.kind != "ceiling"
+    ]
+    step = report.headline.costliest if report.headline else None
+    costliest = step.cell if step else None
+    return max(lanes, key=lambda of: (costliest in of, len(of)), default=[])
+
+
 def _split(
     name: str, measured: list[Any], layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any]
 ) -> splitting.Split | None:

@@ -19,7 +19,7 @@ from ..store.cells import Cell, bounds_of
 from ..store.spreadsheet import harmless
 from . import charts, databases, plot, views
 from .markup import added_between, asset, fill, style, templates
-from .model import SAMPLED, Report, Step, Waterfall, workload_words
+from .model import SAMPLED, Report, Step, Waterfall, lane, workload_words
 from .tables import Field, Table, bounds, cell, words
 
 FILES = ("index.html", "report.md", "results.csv", "results.json")
@@ -783,6 +783,24 @@ def _conditions(workload: dict[str, Any]) -> list[str]:
     return conditions
 
 
+def _step_tile(step: Step) -> dict[str, Any]:
+    """What the most expensive step adds, with its interval; where that holds none, too, the interval is all there is to take home."""
+    below, between = f"{step.below.layer if step.below else ''} → {step.cell.layer}", step.added_between_ns
+    added = units.added_latency(step.added_mean_ns)
+    tile = {"label": "Most expensive step", "kind": step.cell.kind}
+    if between is None:
+        return {**tile, "value": added, "below": f"one repetition, no interval · {below}"}
+    span = " to ".join(units.added_latency(value) for value in between)
+    if between[0] <= 0 <= between[1]:
+        return {
+            **tile,
+            "value": span,
+            "unsure": True,
+            "below": f"95 % interval: it may add nothing ({added} measured) · {below}",
+        }
+    return {**tile, "value": added, "below": f"95 %: {span} · {below}"}
+
+
 def _tiles(report: Report) -> list[dict[str, Any]]:
     """The four figures to take home: (label, value, line below)."""
     measured = len(report.points) - len(report.failed)
@@ -794,23 +812,13 @@ def _tiles(report: Report) -> list[dict[str, Any]]:
     )
     tiles = []
     if report.headline:
-        step = report.headline.costliest
-        if step:
-            tiles.append(
-                {
-                    "label": "Most expensive step",
-                    "value": units.added_latency(step.added_mean_ns),
-                    "below": f"{step.below.layer if step.below else ''} → {step.cell.layer}",
-                    "kind": step.cell.kind,
-                }
-            )
-        cells = [step.cell for step in report.headline.steps if step.cell.kind != "ceiling"]
-        ends: list[tuple[str, Cell]] | tuple[tuple[str, Cell], ...] = (
-            (("Top of the chain", cells[-1]), ("Bottom of the chain", cells[0])) if len(cells) > 1 else ()
-        )
+        if report.headline.costliest:
+            tiles.append(_step_tile(report.headline.costliest))
+        cells = lane(report)
+        ends = list(zip(("Top of the lane", "Lowest measured in it"), [cells[0], cells[-1]] if len(cells) > 1 else []))
         if report.beside:
             # No layer is above another here.
-            by_name = {cell.layer: cell for cell in cells}
+            by_name = {step.cell.layer: step.cell for step in report.headline.steps}
             sides = [by_name[name] for name in (report.beside.most, report.beside.least) if name in by_name]
             ends = list(zip(("One side", "The other side"), sides))
         for label, cell in ends:

@@ -63,7 +63,7 @@ class Run:
 
 def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
     """The folder of a run; 'latest' is the one whose first point started last."""
-    _check_testbed(testbed_id)
+    check_testbed(testbed_id)
     base = os.path.join(results_dir, testbed_id)
     if os.path.dirname(run_id) or run_id in ("", ".", ".."):
         raise bad_value("run_id", run_id, "Give the name of a run or latest, not a path.")
@@ -97,7 +97,7 @@ def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> l
     if testbed_id is None:
         folders = store.runs(results_dir)
     else:
-        _check_testbed(testbed_id)
+        check_testbed(testbed_id)
         folders = [find_run(results_dir, testbed_id, run_id) for run_id in run_ids] or store.runs(
             results_dir, testbed_id
         )
@@ -112,7 +112,7 @@ def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> l
     return list(dict.fromkeys(folders))
 
 
-def _check_testbed(testbed_id: str) -> None:
+def check_testbed(testbed_id: str) -> None:
     if os.path.dirname(testbed_id) or testbed_id in ("", ".", ".."):
         raise bad_value("testbed_id", testbed_id, "Give the name of a testbed, not a path.")
 

@@ -36,6 +36,7 @@ WITHOUT_CHECK = (
     "lock_hosts.yml",
     "new_lab.yml",
     "import_results.yml",
+    "list_runs.yml",
     "show.yml",
     "stand.yml",
     "unlock.yml",

@@ -134,6 +134,71 @@ def test_where_all_overlap_none_is_called_the_most_expensive(run):
     assert "Most expensive step" not in render.html(report) and "Measure more repetitions" in report.next_step
 
 
+# -- the figures to take home -----------------------------------------------------------------------------------------
+
+
+def tiles(report: model.Report) -> dict:
+    """{label: (value, line below, whether the value is set apart as unsure)} as the page shows them."""
+    found = re.findall(
+        r'<div class="tile[^"]*"><span>(.*?)</span><b( class="unsure")?>(.*?)</b><small>(.*?)</small>',
+        render.html(report),
+    )
+    return {label: (value, below, bool(unsure)) for label, unsure, value, below in found}
+
+
+def with_interval(report: model.Report, between: tuple | None) -> model.Report:
+    report.headline.costliest.added_mean_ns = 1.04e6
+    report.headline.costliest.added_between_ns = between
+    return report
+
+
+@pytest.mark.parametrize(
+    ("between", "value", "below", "unsure"),
+    [
+        ((0.9e6, 1.2e6), "+1.04 ms", "95 %: +900 µs to +1.20 ms · {step}", False),
+        (
+            (-0.35e6, 2.4e6),
+            "−350 µs to +2.40 ms",
+            "95 % interval: it may add nothing (+1.04 ms measured) · {step}",
+            True,
+        ),
+        ((0.0, 2.1e6), "+0 ns to +2.10 ms", "95 % interval: it may add nothing (+1.04 ms measured) · {step}", True),
+        (None, "+1.04 ms", "one repetition, no interval · {step}", False),
+    ],
+)
+def test_the_card_of_the_most_expensive_step_has_its_interval(run, between, value, below, unsure):
+    report = with_interval(model.build(run), between)
+    step_words = f"{report.headline.costliest.below.layer} → {report.headline.costliest.cell.layer}"
+    assert tiles(report)["Most expensive step"] == (value, below.format(step=step_words), unsure)
+
+
+@pytest.mark.parametrize(
+    ("costliest", "top", "lowest"),
+    [
+        # The lane of the step, whatever stands higher or lower in the other one.
+        ("target-bench", "initiator-bench", "backing-bench"),
+        ("initiator-bench", "initiator-bench", "backing-bench"),
+        (GUEST, GUEST, "datastore-ds1"),
+        ("datastore-ds1", GUEST, "datastore-ds1"),
+        # Without one the lane in which most was measured.
+        (None, "initiator-bench", "backing-bench"),
+    ],
+)
+def test_top_and_lowest_are_of_one_lane(run, costliest, top, lowest):
+    report = model.build(run)
+    report.headline.costliest = step(report, costliest) if costliest else None
+    shown = tiles(report)
+    assert shown["Top of the lane"][1].startswith(f"{top} · ")
+    assert shown["Lowest measured in it"][1].startswith(f"{lowest} · ")
+
+
+def test_a_lane_of_one_measured_layer_has_no_ends(run):
+    run.results = [result for result in run.results if result["layer"] in ("ceiling-target01", BACKING)]
+    report = model.build(run)
+    assert [cell.layer for cell in model.lane(report)] == [BACKING]
+    assert set(tiles(report)) <= {"Most expensive step", "Points measured"}
+
+
 # -- what, with what, trust, next -------------------------------------------------------------------------------------
 
 

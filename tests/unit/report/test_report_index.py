@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import statistics
 from pathlib import Path
 
 import pytest
+from ansible_collections.storlab.testbed.plugins.module_utils.core import units
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import index, model
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import load
 from plays import report as task
@@ -124,6 +126,27 @@ def test_files_of_another_shape_are_no_reason_to_fail(folder, content):
     load.read_run(str(folder / "run-2026-11-20"))
 
 
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_a_trend_of_one_run_is_a_number(tmp_path, repetitions):
+    folder = testbed(tmp_path, "2026-11-19")
+    for path in (folder / "run-2026-11-19" / "points").glob("*"):
+        if json.loads((path / "result.json").read_text())["repetition"] > repetitions:
+            shutil.rmtree(path)
+    page = index.html(index.build(str(folder), set())).partition("<script")[0]
+    assert '<svg class="chart plot' not in page and '<circle class="dot"' not in page
+    text = re.search(r'<p class="single">(.*?)</p>', page, re.DOTALL)[1]
+    values = sorted(
+        json.loads(path.read_text())["total"]["iops"]
+        for path in folder.glob("run-2026-11-19/points/guest-guest01_*/result.json")
+    )
+    assert len(values) == repetitions
+    assert f"<strong>{units.iops(statistics.median(values))}</strong> IOPS" in text
+    assert (f"<small>{units.iops(values[0])}–{units.iops(values[-1])}</small>" in text) == (repetitions > 1)
+    assert "run-2026-11-19 alone has it; a trend needs two runs." in text and "There is one run so far." in page
+    # The figures of the table stay.
+    assert 'id="numbers"' in page
+
+
 def test_the_page_of_no_readable_run_has_no_trend(tmp_path):
     (tmp_path / "lab" / "run-0" / "points").mkdir(parents=True)
     page = index.html(index.build(str(tmp_path / "lab"), set()))
@@ -177,6 +200,29 @@ def test_the_task_keeps_the_page_and_takes_it_away_with_the_last_report(tmp_path
     assert str(page) in gone["removed"] and page.read_text().count("/report/index.html") == 1
     task(tmp_path, run_dir=str(folder / "run-2026-11-21"), state="absent")
     assert not page.exists() and not (folder / "index.json").exists()
+
+
+def test_runs_without_a_report_are_listed(tmp_path, folder):
+    where = {"results_dir": str(folder.parent), "testbed_id": folder.name}
+    assert task(tmp_path, **where, state="listed", run_id="latest")["written"] == [
+        str(folder / name) for name in sorted(index.FILES)
+    ]
+    page = (folder / "index.html").read_text()
+    assert all(name in page for name in ("run-2026-11-19", "run-2026-11-20", "run-2026-11-21"))
+    assert page.count("/report/index.html") == 0
+    assert task(tmp_path, **where, state="listed")["changed"] is False
+    task(tmp_path, **where, run_id="run-2026-11-20")
+    # A report's link stays when another run comes.
+    shutil.copytree(folder / "run-2026-11-21", folder / "run-2026-11-22")
+    task(tmp_path, **where, state="listed")
+    page = (folder / "index.html").read_text()
+    assert "run-2026-11-22" in page and page.count('href="run-2026-11-20/report/index.html"') == 1
+
+
+def test_what_has_no_run_gets_no_page(tmp_path):
+    (tmp_path / "results" / "lab").mkdir(parents=True)
+    answer = task(tmp_path, results_dir=str(tmp_path / "results"), testbed_id="lab", state="listed")
+    assert answer["changed"] is False and list((tmp_path / "results" / "lab").iterdir()) == []
 
 
 @pytest.mark.parametrize("arguments", [{"index": False}, {}])

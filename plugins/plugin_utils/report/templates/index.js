@@ -8,7 +8,7 @@
   const drawn = document.getElementById('drawn');
   const [caption, table] = [document.querySelector('#trended h3'), document.querySelector('#numbers tbody')];
   // Runs and changes of the environment stay where they are.
-  const across = drawn.querySelector('.plot').dataset.x;
+  const plotted = drawn.querySelector('.plot'), across = plotted && plotted.dataset.x;
   const kept = [...drawn.querySelectorAll('.ticks, .changed')].map((part) => part.outerHTML).join('');
   const escape = (text) => { const holder = document.createElement('p'); holder.textContent = text; return holder.innerHTML; };
   const digits = (value, count) => { const [, exponent] = value.toExponential(count - 1).split('e'); return value === 0 ? '0' : value.toFixed(Math.max(0, count - 1 - Number(exponent))); };
@@ -35,10 +35,12 @@
     const step = [1, 2, 2.5, 5, 10].find((part) => part * power >= rough * 0.999999) * power, count = Math.max(1, Math.ceil(most / step - 1e-9)), top = count * step;
     const x = (at) => (at + 0.5) / runs, y = (value) => 1 - value / top;
     const said = data.words[workload.value] + ', ' + layer.value;
+    const [at, value, low, high] = line[line.length - 1], span = word(low) === word(high) ? '' : ' <small>' + word(low) + '–' + word(high) + '</small>';
+    const single = `<p class="single"><strong>${word(value)}</strong> ${escape(title)}${span}<br><small>${escape(data.runs[at].name)} alone has it; a trend needs two runs.</small></p>`;
     const marks = Array.from({ length: count + 1 }, (unused, index) => index * step);
     const path = (points) => points.map(([at, value]) => Math.round(1000 * x(at)) + ',' + Math.round(9999 * y(value))).join(' ');
     const range = line.filter((point) => point[2] !== point[3]).map(([at, , low, high]) => `M${Math.round(1000 * x(at))} ${Math.round(9999 * y(low))}V${Math.round(9999 * y(high))}`).join('');
-    drawn.innerHTML = `<svg class="chart plot trend" style="height:${height}px;--r:16px" role="img" aria-labelledby="trend-t" data-x="${across}" data-y="linear 0 ${top} ${unit}">
+    drawn.innerHTML = line.length === 1 || !plotted ? single : `<svg class="chart plot trend" style="height:${height}px;--r:16px" role="img" aria-labelledby="trend-t" data-x="${across}" data-y="linear 0 ${top} ${unit}">
       <title id="trend-t">${escape(title + ': ' + said)}</title>
       <g class="axis"><text class="up" x="-54" y="-9">${escape(title)}</text><text x="50%" y="${height + 36}">runs, oldest first</text></g>
       <g class="ups">${marks.map((value) => `<text y="${height * y(value) + 4}">${value ? tick(word(value)) : 0}</text>`).join('')}</g>
