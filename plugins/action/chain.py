@@ -12,7 +12,7 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.chain import built, check, doctor, drawing, expand, inventory, owner
+from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, owner
 from ..plugin_utils.store import ledger
 
 
@@ -44,8 +44,22 @@ def note(testbed: expand.Testbed, event: str, **details) -> None:
         ) from error
 
 
+def description_wrong(problems: list) -> Failure:
+    sentences = [problem.sentence() for problem in problems]
+    count = "1 problem" if len(sentences) == 1 else f"{len(sentences)} problems"
+    return Failure(
+        "description_wrong",
+        f"The inventory has {count}, and nothing was touched.",
+        "Correct this:\n"
+        + "\n".join(f"- {text}" for text in sentences)
+        + "\nThe playbook storlab.testbed.show draws what it describes, and touches nothing.",
+        problems=[problem._asdict() for problem in problems],
+    )
+
+
 class ActionModule(CollectionAction):
     SPEC: ClassVar[dict] = {
+        "hold": {"type": "bool", "default": False},
         "built": {"type": "str", "choices": ["kept", "forgotten"]},
         "probes": {"type": "dict", "default": {}},
         "require": {"type": "str", "choices": ["testbed", "results"], "default": "testbed"},
@@ -86,16 +100,7 @@ class ActionModule(CollectionAction):
             before = read_json(path)
             problems = built.problems(before, testbed, path) if before else []
         if problems:
-            sentences = [problem.sentence() for problem in problems]
-            count = "1 problem" if len(sentences) == 1 else f"{len(sentences)} problems"
-            raise Failure(
-                "description_wrong",
-                f"The inventory has {count}, and nothing was touched.",
-                "Correct this:\n"
-                + "\n".join(f"- {text}" for text in sentences)
-                + "\nThe playbook storlab.testbed.show draws what it describes, and touches nothing.",
-                problems=[problem._asdict() for problem in problems],
-            )
+            raise description_wrong(problems)
         # Who looks at it needs no secrets.
         masked = bool(show or probes)
         if not masked and require == "testbed":
@@ -123,7 +128,10 @@ class ActionModule(CollectionAction):
             for host, layers in lab["published"].items():
                 if probes.get(host):
                     probes[host]["published"] = layers
-            wrong = [problem.sentence() for problem in check.check({**lab, "facts": doctor.facts(probes)}, testbed)]
+            against = check.check({**lab, "facts": doctor.facts(probes)}, testbed)
+            if params["hold"] and (against or doctor.unfit(testbed, probes)):
+                raise description_wrong([*against, *doctor.unfit(testbed, probes)])
+            wrong = [problem.sentence() for problem in against]
             lines = doctor.findings(testbed, probes)
             shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
         return {
@@ -136,6 +144,7 @@ class ActionModule(CollectionAction):
             "results_dir": testbed.results_dir,
             "guest_hosts": testbed.groups.get("guest_hosts", []),
             "layers": testbed.layers,
+            "overwritten": [device.sentence() for device in devices.lost(testbed)],
             "absent_machines": absent_machines(testbed),
             "hosts": {
                 name: {

@@ -21,6 +21,10 @@ options:
       - While it is kept, changes that a running testbed cannot follow are refused.
     type: str
     choices: [kept, forgotten]
+  hold:
+    description: Whether to fail where O(probes) show that the description cannot be, instead of returning what is wrong.
+    type: bool
+    default: false
   probes:
     description:
       - What the hosts have, by name. C(probe) of M(storlab.testbed.host_probe) of Linux hosts, C(about) of M(storlab.testbed.esxi_state) and
@@ -137,6 +141,14 @@ layers:
       returned: always
       type: str
       sample: LUN bench of target01
+overwritten:
+  description:
+    - A sentence for each device that the user names and whose contents will be gone, with its path, what proves it, and C(OVERWRITTEN) or
+      C(FORMATTED).
+  returned: success
+  type: list
+  elements: str
+  sample: ["OVERWRITTEN: /dev/sdb, serial S1234 on target01 (testbed.disks[1]): measured raw as target-slow and initiator-slow"]
 findings:
   description: What the hosts have and lack, each with C(host), C(what), C(good), C(said) and, when it is not good, the C(command) that mends it.
   returned: with O(probes)

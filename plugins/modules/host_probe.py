@@ -40,6 +40,22 @@ options:
     type: list
     elements: path
     default: []
+  named:
+    description:
+      - Disks that a user named, each with C(path), or with what proves it (C(serial), C(naa), C(wwid), C(uuid)), or with both. Whatever else an entry
+        has is returned with it.
+    type: list
+    elements: dict
+    default: []
+  folders:
+    description: Folders that are to become mount points.
+    type: list
+    elements: path
+    default: []
+  unused:
+    description: Whether to look at every disk, for those that seem unused.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_controller
@@ -76,7 +92,9 @@ probe:
     - C(peers) with C(way) (C(open), C(refused) when nobody listens and nothing is in the way, C(filtered), C(unreachable)), C(mtu_bytes) and
       C(mtu_passes), which is null when nobody answers.
     - C(devices) by path with C(size_bytes) and C(sector_bytes).
-    - C(disks), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
+    - C(disks) with O(unused), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
+    - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows).
+    - C(folders) by path, each empty when it can become a mount point, or with C(problem) and the path that it is C(at).
   returned: always
   type: dict
   contains:
@@ -150,6 +168,7 @@ probe:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.core.answer import failures_of
+from ..module_utils.linux import wanted_disks
 from ..module_utils.linux.probe import probe
 
 
@@ -162,11 +181,15 @@ def main() -> None:
             "modules": texts,
             "peers": {"type": "list", "elements": "dict", "default": [], "options": peer},
             "devices": {"type": "list", "elements": "path", "default": []},
+            "named": {"type": "list", "elements": "dict", "default": []},
+            "folders": {"type": "list", "elements": "path", "default": []},
+            "unused": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
+    disks = {name: module.params.pop(name) for name in ("named", "folders", "unused")}
     with failures_of(module):
-        module.exit_json(changed=False, probe=probe(**module.params))
+        module.exit_json(changed=False, probe={**probe(**module.params), **wanted_disks.look(**disks)})
 
 
 if __name__ == "__main__":

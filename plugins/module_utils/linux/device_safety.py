@@ -696,7 +696,7 @@ def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
 
 
 # What a user may prove a device by. A number or a size is no proof: the next disk of that name has them, too.
-PROOFS = {"serial": "serial", "naa": "naa", "wwid": "wwid", "uuid": "mapped_uuid"}
+PROOFS: dict[str, str] = {"serial": "serial", "naa": "naa", "wwid": "wwid", "uuid": "mapped_uuid"}
 
 
 def refuse_named(

@@ -9,11 +9,14 @@ two mounts on one mount point the last one is what is seen.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from typing import Any
 
 TABLE = "/proc/self/mountinfo"
+# What the kernel shows of itself, in which nobody makes folders.
+WITHOUT_FOLDERS = ("proc", "sysfs", "devpts", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "efivarfs")
 # Options of the file system as a whole that stand before those of the one mount (fs/proc_namespace.c, show_sb_opts).
 FIRST = ("sync", "dirsync", "mand", "lazytime")
 
@@ -74,6 +77,34 @@ def holding(mounts: list[dict[str, Any]], path: str) -> dict[str, Any] | None:
     """The mount whose file system holds a resolved path: of those above it, or at it, the lowest and of these the last."""
     above = [mount for mount in mounts if os.path.join(path, "").startswith(os.path.join(mount["mount_point"], ""))]
     return max(enumerate(above), key=lambda pair: (len(pair[1]["mount_point"]), pair[0]), default=(0, None))[1]
+
+
+def no_place(path: str, table: str = TABLE) -> dict[str, str]:
+    """Why a path can be no mount point: {problem, at: the path that is in the way}, or {} when it can be one. Changes nothing.
+
+    problem: below_file, no_folders, not_empty, not_permitted, read_only or unusable. What is mounted there already is for those to judge who know what
+    should be.
+    """
+    place, mounts = os.path.abspath(path), read(table)
+    mount = holding(mounts, place) or {}
+    if mount.get("mount_point") == place or mount.get("filesystem", "").startswith("nfs"):
+        # A server that does not answer must not be asked: who looks at its folders waits for it.
+        return {}
+    try:
+        if os.path.isdir(place) and not os.path.islink(place):
+            return {"problem": "not_empty", "at": place} if os.listdir(place) else {}
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        if not os.path.isdir(place):
+            return {"problem": "below_file", "at": place}
+        mount = holding(mounts, os.path.realpath(place)) or {}
+        if mount.get("filesystem") in WITHOUT_FOLDERS:
+            return {"problem": "no_folders", "at": place}
+        if os.statvfs(place).f_flag & os.ST_RDONLY:
+            return {"problem": "read_only", "at": mount.get("mount_point", place)}
+        return {} if os.access(place, os.W_OK | os.X_OK) else {"problem": "not_permitted", "at": place}
+    except OSError as error:
+        return {"problem": "not_permitted" if error.errno in (errno.EACCES, errno.EPERM) else "unusable", "at": place}
 
 
 def inside(mounts: list[dict[str, Any]], folder: str) -> list[str]:

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from . import memory_limits, mounts
+from . import memory_limits
 from .host import module_available, read_text
 
 PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"))
@@ -114,32 +114,8 @@ def device(path: str) -> dict[str, Any]:
     }
 
 
-def disks(root: str = "/sys/block", table: str = mounts.TABLE) -> list[Any]:
-    """[{path, size_bytes, sector_bytes, serial, used}] of the host's disks. used: partitions, holders or a mount say so; False proves nothing."""
-    result, sources = [], {mount["source"] for mount in mounts.read(table)}
-    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
-        folder = f"{root}/{name}"
-        # Disks of memory, loops and what stands on other disks have no device behind them.
-        if not os.path.exists(f"{folder}/device"):
-            continue
-        parts = [entry for entry in os.listdir(folder) if entry.startswith(name)]
-        held = os.path.isdir(f"{folder}/holders") and os.listdir(f"{folder}/holders")
-        mounted = any(re.fullmatch(rf"/dev/{re.escape(name)}(p?\d+)?", source) for source in sources)
-        serial = read_text(f"{folder}/device/serial", default="") or read_text(f"{folder}/serial", default="")
-        result.append(
-            {
-                "path": f"/dev/{name}",
-                "size_bytes": int(read_text(f"{folder}/size", default="0")) * 512,
-                "sector_bytes": int(read_text(f"{folder}/queue/logical_block_size", default="512")),
-                "serial": serial.strip(),
-                "used": bool(parts or held or mounted),
-            }
-        )
-    return result
-
-
 def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: list[Any]) -> dict[str, Any]:
-    """All of it at once. peers: [{address, port}]."""
+    """All of it at once, but for disks and folders that are looked for (wanted_disks.py). peers: [{address, port}]."""
     there = memory_limits.memory(read_text)
     interfaces = mtus()
     reached = []
@@ -165,7 +141,6 @@ def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: li
         "package_manager": next((name for name in PACKAGE_MANAGERS if shutil.which(name, path=PATH)), ""),
         "peers": reached,
         "devices": {path: device(path) for path in devices},
-        "disks": disks(),
         "kvm": os.path.exists("/dev/kvm"),
         "root": os.geteuid() == 0,
         "python": ".".join(map(str, sys.version_info[:3])),

@@ -43,6 +43,16 @@ def present(given: dict[str, Any], system: device_safety.System) -> list[str]:
     return [path] if proven(given, device_safety.identity(path, system)) else []
 
 
+def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, Any]:
+    """What a user says of a disk, with the ``paths`` of the disks that show it; of one with a ``path`` its ``type``, and what it ``shows`` instead."""
+    given = {key: value for key, value in given.items() if value not in (None, "")}
+    path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}
+    facts = device_safety.identity(system.resolve(path), system) if path else {"type": ""}
+    named_only = [path] if path and not proofs(given) and facts["type"] == "block" else []
+    shows = {key: facts[fact] for key, fact in device_safety.PROOFS.items() if facts.get(fact)}
+    return {**given, "type": facts["type"], "shows": shows, "paths": named_only or present(wanted, system)}
+
+
 def locate(what: str, variable: str, given: dict[str, Any], system: device_safety.System) -> str:
     """The path of a wanted disk, whose proof the device guard then asks for; raises member_missing or serial_twice."""
     paths = [system.resolve(given["device"])] if given.get("device") else find(given, system)

@@ -12,7 +12,9 @@ from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.cache_tier import provider_of
 from ...module_utils.linux.target_providers import PROVIDERS
-from .expand import Host, Testbed, addresses_of, is_address, mappings
+from . import devices
+from .expand import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
+from .shape import Problem, shown
 
 # {stage: ([command], [kernel module; of names with | one is enough])} of Linux hosts.
 STAGES = {
@@ -50,6 +52,24 @@ INSTALL = {
 # ESXi makes no VMFS on less than 1.3 GB.
 VMFS_MIB = 1331
 SECTOR_BYTES = 512
+# {what module_utils/linux/mounts.py finds of a folder: (why it is no mount point, what to do)}
+NO_PLACE = {
+    "below_file": ("and {at} on {host} is no folder", "name another mount_point, or move that file away"),
+    "no_folders": ("and in {at} of {host} no folder can be made", "name another mount_point"),
+    "not_empty": (
+        "and {at} on {host} is a folder with something in it",
+        "name another mount_point, or empty that folder",
+    ),
+    "not_permitted": (
+        "and the user of the task may not make it in {at} on {host}",
+        "name another mount_point, or set ansible_become",
+    ),
+    "read_only": (
+        "and {at} on {host} is mounted read-only",
+        "name another mount_point, or mount that file system for writing",
+    ),
+    "unusable": ("and {host} cannot make it below {at}", "name another mount_point"),
+}
 REASON_LETTERS = 400
 # Ansible's own prompt for sudo, with a random key.
 PROMPT = re.compile(r"\[sudo via ansible, key=\w+\] password:")
@@ -103,6 +123,8 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
         for portal in mappings([session.get("portal"), *(session.get("other_portals") or [])])
     }
     return {
+        "named": devices.wanted(testbed, name),
+        "folders": [path for _variable, path in mount_points(testbed, name)],
         "commands": list(dict.fromkeys(commands)),
         "modules": list(dict.fromkeys(modules)),
         "peers": [{"address": address, "port": port} for address, port in sorted(peers)],
@@ -256,6 +278,7 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
                     command,
                 )
             )
+    lines += _named(testbed, name, probe) + _folders(testbed, name, probe)
     for path, device in probe["devices"].items():
         lines += _device(testbed, name, path, device)
     if "guest_vm" in host.stages and host.variables["guest_vm_guests"]:
@@ -281,17 +304,73 @@ def _memory(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     return [_line(name, "memory", bool(good), text, f"end what uses memory on {name}, or make testbed.disks smaller")]
 
 
+def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
+    """[(variable, path)] of the mount points of a host's datastores, by the words that set them."""
+    host, points = testbed.hosts[name], []
+    by_hand = host.because.get("datastore_datastores") == OVERRIDDEN
+    for place, store in enumerate(mappings(host.variables.get("datastore_datastores"))):
+        own = next((other for other in testbed.stores if other.label == store.get("name")), None)
+        variable = f"testbed.datastores[{own.index}].mount_point" if own and not by_hand else ""
+        if store.get("mount_point") and host.platform == "linux":
+            variable = variable or f"datastore_datastores[{place}].mount_point of {name}"
+            points.append((variable, str(store["mount_point"])))
+    return points
+
+
+def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Problem]:
+    """The mount points that a host cannot have. folders: as the host was probed."""
+    problems = []
+    for variable, path in mount_points(testbed, name):
+        answer = folders.get(path) or {}
+        if answer:
+            why, remedy = NO_PLACE[answer["problem"]]
+            problems.append(Problem(variable, shown(path), why.format(at=answer["at"], host=name), remedy))
+    return problems
+
+
+def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
+    """What the hosts show to be wrong with devices and mount points that the inventory names."""
+    return [
+        problem
+        for name, probe in probes.items()
+        if probe and name in testbed.hosts
+        for problem in [
+            *devices.missing(name, probe.get("named") or []),
+            *impossible(testbed, name, probe.get("folders") or {}),
+        ]
+    ]
+
+
+def _problem_line(host: str, problem: Problem) -> dict[str, Any]:
+    text = ", ".join(part for part in (problem.value, problem.why) if part)
+    return _line(host, problem.variable, False, text, problem.remedy)
+
+
+def _named(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
+    lines = []
+    for entry in probe.get("named") or []:
+        wrong = list(devices.missing(name, [entry]))
+        lines += [_problem_line(name, problem) for problem in wrong]
+        if not wrong:
+            lines.append(_line(name, entry["variable"], True, entry["paths"][0]))
+    return lines
+
+
+def _folders(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
+    folders = probe.get("folders") or {}
+    wrong = {problem.value: problem for problem in impossible(testbed, name, folders)}
+    return [
+        _problem_line(name, wrong[shown(path)])
+        if shown(path) in wrong
+        else _line(name, path, True, "can be mounted on")
+        for path in folders
+    ]
+
+
 def _device(testbed: Testbed, name: str, path: str, device: dict[str, Any]) -> list[Any]:
     if not device:
-        return [
-            _line(
-                name,
-                path,
-                False,
-                "no such block device",
-                "lsblk --output PATH,SIZE,SERIAL,WWN, and correct testbed.disks",
-            )
-        ]
+        # Told of where it is named.
+        return []
     readers = [host for disk in testbed.disks if disk.entry.get("path") == path for host in disk.hosts]
     esxi = [host for host in readers if testbed.hosts[host].platform == "esxi"]
     good = not esxi or device["sector_bytes"] == SECTOR_BYTES

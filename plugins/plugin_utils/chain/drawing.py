@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ...module_utils.core.iscsi_names import portal_text
+from . import devices
 from .expand import Testbed, mappings
 from .shape import SECRET
 
@@ -31,9 +32,16 @@ def draw(testbed: Testbed) -> list[str]:
     for layer in testbed.layers:
         above.setdefault(layer["parent"] if layer["parent"] in names else None, []).append(layer)
 
+    lost = devices.lost(testbed)
+    # An array has several disks; those are below the drawing.
+    notes = {
+        device.layer: f", {device.text()}: {device.fate}" for device in lost if not device.layer.startswith("backing-")
+    }
+
     def grow(layer: dict[str, Any], stem: str, last: bool) -> None:
         measured = "raw" if layer["purpose"] == "scratch" and layer["kind"] != "datastore" else ""
         note = ", measured raw: overwritten" if measured and layer["kind"] == "backing" else ""
+        note = notes.get(layer["name"], note)
         lines.append(f"{stem}{'└─' if last else '├─'} {layer['name']} on {layer['host']}: {layer['what']}{note}")
         branches = above.get(layer["name"], [])
         for branch in branches:
@@ -48,7 +56,12 @@ def draw(testbed: Testbed) -> list[str]:
     for name, host in testbed.hosts.items():
         if host.depends_on:
             lines.append(f"{name} needs {', '.join(host.depends_on)}")
-    return lines + [line for name in testbed.hosts for line in _ways(testbed, name)]
+    lines += [line for name in testbed.hosts for line in _ways(testbed, name)]
+    return [
+        *lines,
+        *(["What these devices hold will be gone:"] if lost else []),
+        *(f"- {device.sentence()}" for device in lost),
+    ]
 
 
 def _ways(testbed: Testbed, name: str) -> list[str]:

@@ -116,7 +116,9 @@ def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons:
     """What to print of a lab that was written to the folder. reasons: {inventory name: why Ansible did not reach it}."""
     lab = answers(given)
     names = hosts(lab)
-    lines = [f"{folder} describes a lab of kind {lab['kind']}."]
+    lines = [
+        f"{folder} describes a lab of kind {lab['kind']}. Its disks are RAM disks: no device is OVERWRITTEN or FORMATTED."
+    ]
     if probes:
         lines.append(f"Reached: {', '.join(probes)}.")
     elif not reasons:
@@ -245,11 +247,16 @@ def _page(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict[
     lines += [f"testbed_id: {lab['testbed_id']}", "testbed:", "  disks:"]
     lines += [f"    - {{name: bench, size: {text}}}"] if raw else []
     lines.append(f"    - {{name: ds1, size: {text}}}")
-    for disk in probe.get("disks", []):
-        if not disk["used"] and disk["size_bytes"]:
-            lines.append(
-                f"    # Seems unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial'] or '?'}}}"
-            )
+    # A device is seen by those who log in alone, and one without a serial proves nothing.
+    unused = [disk for disk in probe.get("disks", []) if not disk["used"] and disk["size_bytes"] and disk["serial"]]
+    if unused and kind != "local":
+        lines.append(
+            "    # A device that you take from here is FORMATTED under a datastore and OVERWRITTEN with purpose: scratch; else its contents stay."
+        )
+        lines += [
+            f"    # Seems unused: - {{name: {disk['path'].rpartition('/')[2]}, kind: device, path: {disk['path']}, serial: {disk['serial']}}}"
+            for disk in unused
+        ]
     store = {"esxi": "{disk: ds1}", "windows_esxi": "{disk: ds1}"}.get(kind, f"{{disk: ds1, benchmark_file: {half}}}")
     if kind in ("linux", "kvm") and len(lab["clients"]) > 1:
         # ext4 belongs to one host.

@@ -43,6 +43,8 @@ def test_needs_of_each_host_follow_from_what_it_does():
         "modules": ["brd|zram|loop", "target_core_mod", "iscsi_target_mod", "iscsi_tcp"],
         "peers": [{"address": "192.0.2.11", "port": 3260}],
         "devices": [],
+        "named": [],
+        "folders": [],
     }
     client = doctor.needs(testbed, "client01")
     assert client["commands"] == ["iscsiadm", "mkfs.ext4", "fio", "blkid"] and client["modules"] == ["iscsi_tcp"]

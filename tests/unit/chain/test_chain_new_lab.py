@@ -15,7 +15,7 @@ import pytest
 import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, expand, new_lab
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import check, devices, expand, new_lab
 from ansible_collections.storlab.testbed.plugins.plugin_utils.chain.description import CONNECTION
 from chain_lab import ROLES, SECRETS
 
@@ -68,6 +68,7 @@ def test_what_is_written_describes_a_testbed(kind, probed, target):
     files = new_lab.compose({"kind": kind, "target": target, "clients": CLIENTS[kind], "id": "mine"}, probes)
     testbed, sentences = described_by(files)
     assert sentences == []
+    assert devices.lost(testbed) == [], "which the summary says"
     assert testbed.testbed_id == "mine" and testbed.targets == [name]
     kinds = {layer["kind"] for layer in testbed.layers}
     assert kinds == ({"backing", "datastore"} if kind == "local" else {"backing", "target", "initiator", "datastore"})
@@ -79,7 +80,12 @@ def test_what_is_written_describes_a_testbed(kind, probed, target):
 def test_unused_disks_and_other_addresses_are_offered():
     files = new_lab.compose({"kind": "linux", "target": "192.0.2.11", "clients": "192.0.2.21"}, {"target01": PROBE})
     assert "# testbed_address: 10.10.0.11" in files["hosts.yml"]
-    assert "path: /dev/sdb, serial: S2" in files["group_vars/all.yml"] and "/dev/sda" not in files["group_vars/all.yml"]
+    page = files["group_vars/all.yml"]
+    assert "path: /dev/sdb, serial: S2" in page and "/dev/sda" not in page
+    assert "is FORMATTED under a datastore and OVERWRITTEN with purpose: scratch" in page
+    nameless = {**PROBE, "disks": [{**disk, "serial": ""} for disk in PROBE["disks"]]}
+    files = new_lab.compose({"kind": "linux", "target": "192.0.2.11", "clients": "192.0.2.21"}, {"target01": nameless})
+    assert "/dev/sd" not in files["group_vars/all.yml"] and "OVERWRITTEN" not in files["group_vars/all.yml"]
 
 
 @pytest.mark.parametrize(("profile", "repetitions"), [("", 3), ("first_look", 3), ("oltp", 5)])
@@ -140,7 +146,7 @@ def test_who_refused_the_user_and_who_did_not_answer_is_told():
         "Task failed: Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host"
     )
     assert new_lab.summary(TWO, "/labs/mine", {}, {"target01": refused, "client01": away}) == [
-        "/labs/mine describes a lab of kind linux.",
+        "/labs/mine describes a lab of kind linux. Its disks are RAM disks: no device is OVERWRITTEN or FORMATTED.",
         "target01 (192.0.2.11) refused root: give new_lab_user. (Failed to connect to the host via ssh: root@192.0.2.11: Permission denied (publickey))",
         "client01 (192.0.2.21) was not reached. (Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host)",
         "The lab was written without a look at target01 and client01. To have one, remove /labs/mine and run new_lab again.",
@@ -148,7 +154,7 @@ def test_who_refused_the_user_and_who_did_not_answer_is_told():
         *NEXT,
     ]
     assert new_lab.summary(TWO, "/labs/mine", {"target01": PROBE, "client01": PROBE}, {}) == [
-        "/labs/mine describes a lab of kind linux.",
+        "/labs/mine describes a lab of kind linux. Its disks are RAM disks: no device is OVERWRITTEN or FORMATTED.",
         "Reached: target01, client01.",
         "Nothing is left to fill in. Next:",
         *NEXT,

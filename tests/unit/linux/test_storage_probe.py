@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import probe
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import probe, wanted_disks
 
 FIB_TRIE = """Main:
   +-- 0.0.0.0/0 3 0 5
@@ -56,6 +56,7 @@ def test_checksum_of_rfc_1071():
 def test_disks(tmp_path):
     for name, files in {
         "sda": {"size": "2048", "queue/logical_block_size": "512", "device/serial": "ONE \n", "sda1/size": "9"},
+        "sdc": {"size": "4096", "device/x": ""},
         "sdb": {"size": "4096", "queue/logical_block_size": "4096", "device/x": ""},
         "nvme0n1": {"size": "8", "queue/logical_block_size": "512", "device/serial": "N"},
         "ram0": {"size": "16"},
@@ -68,13 +69,15 @@ def test_disks(tmp_path):
     table.write_text(
         "22 1 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n23 1 8:18 / / rw - ext4 /dev/sdb2x rw\n24 1 0:5 / /x rw - tmpfs sdb rw\n"
     )
-    found = probe.disks(str(tmp_path), str(table))
+    found = wanted_disks.disks(str(tmp_path), str(table), held=lambda path: path == "/dev/sdc")
     assert [
         (disk["path"], disk["size_bytes"], disk["sector_bytes"], disk["serial"], disk["used"]) for disk in found
     ] == [
         ("/dev/nvme0n1", 4096, 512, "N", True),
         ("/dev/sda", 1 << 20, 512, "ONE", True),
         ("/dev/sdb", 2 << 20, 4096, "", False),
+        # What only the guard sees: a mount of the host of this container, a file system that nobody has mounted.
+        ("/dev/sdc", 2 << 20, 512, "", True),
     ]
 
 
