@@ -146,6 +146,8 @@ def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, 
                 "Use a blank LUN, or clear that one by hand.",
                 number=number,
             )
+        if begun and volume and disk:
+            _refuse_foreign(volume, datastore["name"], datastore["label"], disk["number"])
         if begun and len(parts) == 1 and parts[0]["letter"] and not mounted:
             raise bad_value(
                 f"datastore_datastores {datastore['name']} mount_point",
@@ -208,6 +210,26 @@ def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, 
     return steps
 
 
+def _entries_of_others(volume: dict[str, Any]) -> list[str]:
+    names = [entry["name"] for entry in volume["entries"]]
+    return [name for name in names if name.lower() not in (*SYSTEM_ENTRIES, BENCHMARK_FILE)]
+
+
+def _refuse_foreign(volume: dict[str, Any], name: str, label: str, number: int) -> None:
+    """Refuse a volume that somebody else has made on a disk which a build had begun.
+
+    What a build leaves that was cut has no file system, or one without a label and without files.
+    """
+    if not volume["filesystem"] or volume["label"] == label or not (volume["label"] or _entries_of_others(volume)):
+        return
+    raise Failure(
+        "datastore_foreign",
+        f"Disk {number} carries volume {volume['label'] or volume['letter']}, and not datastore {name}.",
+        "Remove it by hand.",
+        number=number,
+    )
+
+
 def file_path(wanted: dict[str, Any]) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
@@ -232,17 +254,9 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents:
             )
         for part in disk["partitions"]:
             volume = volume_of(state, part["letter"].upper()) if part["letter"] else None
-            if volume and volume["filesystem"] and volume["label"] != memory["labels"][name]:
-                raise Failure(
-                    "datastore_foreign",
-                    f"Disk {disk['number']} carries volume {volume['label'] or part['letter']}, and not datastore {name}.",
-                    "Remove it by hand.",
-                    number=disk["number"],
-                )
-            entries = volume["entries"] if volume else []
-            others = [
-                entry["name"] for entry in entries if entry["name"].lower() not in (*SYSTEM_ENTRIES, BENCHMARK_FILE)
-            ]
+            if volume:
+                _refuse_foreign(volume, name, memory["labels"][name], disk["number"])
+            others = _entries_of_others(volume) if volume else []
             if others and not discard_contents:
                 raise Failure(
                     "datastore_not_empty",
