@@ -34,3 +34,18 @@ def test_real_superblocks_are_read(tmp_path, kind, mib, argv):
         "uuid": UUID,
         "label": "storlab-abcd",
     }
+
+
+def test_an_xfs_whose_making_was_cut_off_is_told_from_a_finished_one(tmp_path):
+    """mkfs.xfs sets a mark first and takes it away last; its own tools know it."""
+    image = tmp_path / "image"
+    with image.open("wb") as handle:
+        handle.truncate(320 * MIB)
+    subprocess.run(["mkfs.xfs", "-q", "-m", f"uuid={UUID}", str(image)], check=True)
+    with image.open("r+b") as handle:
+        handle.seek(datastore.XFS_IN_PROGRESS)
+        handle.write(b"\1")
+    looked = subprocess.run(["xfs_repair", "-n", str(image)], check=False, capture_output=True, text=True)
+    assert "mkfs-in-progress bit set" in looked.stdout + looked.stderr
+    superblock = datastore.parse_superblock(image.open("rb").read(65536))
+    assert (superblock["uuid"], superblock["unfinished"]) == (UUID, True)

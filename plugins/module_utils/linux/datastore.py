@@ -32,6 +32,8 @@ MOST_FILES = 256
 # EXT4_IOC_SHUTDOWN and XFS_IOC_GOINGDOWN are one number; 2 = write nothing any more, not even the journal.
 SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 BLKFLSBUF = 0x1261
+# Where an XFS says that mkfs is at work on it; it is not mounted until then.
+XFS_IN_PROGRESS = 126
 
 
 def label(testbed_id: str, name: str) -> str:
@@ -40,9 +42,13 @@ def label(testbed_id: str, name: str) -> str:
 
 
 def parse_superblock(head: bytes) -> dict[str, Any]:
-    """{filesystem, uuid, label} in the first 2 KiB of a device: ext4 or XFS; blank: all zero; else unknown."""
+    """{filesystem, uuid, label} in the first 2 KiB of a device: ext4 or XFS; blank: all zero; else unknown. unfinished: whether mkfs was cut off.
+
+    mkfs.xfs begins with the superblock, in which sb_inprogress is set until the end; mkfs.ext4 ends with it.
+    """
     if head[:4] == b"XFSB":
         return {
+            **({"unfinished": True} if head[XFS_IN_PROGRESS] else {}),
             "filesystem": "xfs",
             "uuid": str(uuid.UUID(bytes=head[32:48])),
             "label": head[108:120].rstrip(b"\0").decode("ascii", "replace"),
@@ -71,7 +77,8 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
     mounted = current["mounted"]
     # A mounted file system writes its superblock again and again, onto the empty disk of a rebuilt target, too: its UUID alone proves nothing.
     replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
-    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced
+    cut = bool(current["superblock"].get("unfinished")) and current["superblock"]["uuid"] == wanted["uuid"]
+    ours = current["superblock"]["uuid"] == wanted["uuid"] and not replaced and not cut
     stale = mounted and (mounted["numbers"] != current["numbers"] or not ours)
     if stale:
         add("detach", "mounted, but its device was replaced", "not mounted")
@@ -85,7 +92,11 @@ def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
     if not ours:
         add(
             "make_filesystem",
-            "remains of a replaced device" if replaced else current["superblock"]["filesystem"] or "blank",
+            "remains of a replaced device"
+            if replaced
+            else "begun and cut off"
+            if cut
+            else current["superblock"]["filesystem"] or "blank",
             f"{wanted['filesystem']} {wanted['uuid']}",
         )
     if not mounted or stale:

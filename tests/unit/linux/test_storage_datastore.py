@@ -72,6 +72,17 @@ def test_a_superblock_that_was_written_onto_a_new_disk_proves_nothing():
     assert ops(generation=None) == []
 
 
+def test_a_file_system_whose_making_was_cut_off_is_made_again():
+    cut = {"filesystem": "xfs", "uuid": UUID, "label": "x", "unfinished": True}
+    (made, _mount, _file) = datastore.plan(
+        current(superblock=cut, mounted=None, file_bytes=None), {**WANTED, "filesystem": "xfs"}
+    )
+    assert (made["op"], made["was"]) == ("make_filesystem", "begun and cut off")
+    # That of somebody else is what it is, and the guard refuses it before it is formatted.
+    theirs = {**cut, "uuid": "12345678-0000-0000-0000-000000000007"}
+    assert datastore.plan(current(superblock=theirs, mounted=None), WANTED)[0]["was"] == "xfs"
+
+
 def test_drift():
     assert ops(options="relatime") == ["remount"]
     assert ops(file_bytes=3 * MIB) == ["write_benchmark_file"]
