@@ -179,6 +179,7 @@ class RamDisks:
         self.refuse_used(removed)
         # Disks of the record that died (their loop was detached, the module unloaded) are forgotten here, too.
         leftovers = [name for name in self.record.data.get("disks", {}) if name not in self.current()["disks"]]
+        self._take_unrecorded()
         self._remove(removed + leftovers)
         created = {step["disk"]: step["size_bytes"] for step in steps if step["op"] == "create"}
         self.record.data.update(provider=provider, order=list(wanted))
@@ -215,10 +216,30 @@ class RamDisks:
     def _create_zram(self, sizes: dict[str, Any]) -> None:
         load_module("zram", "num_devices=0", provides="/sys/class/zram-control")
         for name, size in sizes.items():
+            # The kernel chooses the number, so that the claim can only follow.
+            self.record.data["zram_before"] = self._zrams()
+            self.record.save()
             index = read_text("/sys/class/zram-control/hot_add")
+            del self.record.data["zram_before"]
             self._claim(name, provider="zram", path=f"/dev/zram{index}", size_bytes=size)
             write_text(f"/sys/block/zram{index}/disksize", str(size))
             self._expect(name, f"/dev/zram{index}", size)
+
+    @staticmethod
+    def _zrams() -> list[str]:
+        return sorted(name for name in os.listdir("/sys/block") if name.startswith("zram"))
+
+    def _take_unrecorded(self) -> None:
+        """Remove the zram device that a killed run had the kernel make and could not claim: the only one that came since, while it is empty."""
+        before = self.record.data.pop("zram_before", None)
+        if before is None:
+            return
+        claimed = {os.path.basename(disk["path"] or "") for disk in self.record.data.get("disks", {}).values()}
+        came = [name for name in self._zrams() if name not in before and name not in claimed]
+        empty = [name for name in came if block_device.size_bytes(name) == 0]
+        if len(empty) == 1:
+            self._remove_zram({"path": f"/dev/{empty[0]}", "size_bytes": 0})
+        self.record.save()
 
     def _create_tmpfs(self, sizes: dict[str, Any]) -> None:
         load_module("loop", provides="/dev/loop-control")
@@ -304,6 +325,9 @@ class RamDisks:
                 wait_for(lambda name=name: not _backing_file(name), timeout_s=10)
         if os.path.exists(disk["file"]):
             os.unlink(disk["file"])
+        self._tidy_tmpfs()
+
+    def _tidy_tmpfs(self) -> None:
         # Files whose names were removed hold it, too.
         held = any(os.path.dirname(file) == self.folder for file in _loops().values())
         if self._mounted() and not held and not os.listdir(self.folder):
@@ -313,7 +337,10 @@ class RamDisks:
 
     def remove_all(self) -> None:
         self.refuse_used([name for name in self.record.data.get("disks", {}) if name in self.current()["disks"]])
+        self._take_unrecorded()
         self._remove(list(self.record.data.get("disks", {})))
+        # A killed run may have mounted it, and claimed no disk yet.
+        self._tidy_tmpfs()
         self.record.unload_modules()
         self.record.remove()
 

@@ -28,6 +28,7 @@ class Kernel(Rooted):
         self.uses, self.short, self.mounted = {}, 0, False
         self.write("/proc/meminfo", "MemTotal: 900000 kB\nMemAvailable: 204800 kB\n")
         self.write("/proc/sys/kernel/random/boot_id", "boot-1")
+        self.folder("/sys/block")
         monkeypatch.setattr(block_device, "users", lambda path: self.uses.get(path, []))
         monkeypatch.setattr(
             ramdisk.mounts, "read", lambda: [{"mount_point": f"{self.home}/ramdisk"}] if self.mounted else []
@@ -77,7 +78,8 @@ class Kernel(Rooted):
             self.modules.discard("brd")
             self.remove("/sys/module/brd")
             for name in os.listdir(self.real("/sys/class/block")):
-                self.gone(name)
+                if name.startswith("ram"):
+                    self.gone(name)
         elif argv[0] in ("mount", "umount"):
             assert argv[-1] == f"{self.home}/ramdisk"
             self.mounted = argv[0] == "mount"
@@ -223,3 +225,77 @@ def test_a_disk_in_use_stays(kernel, check_mode):
     with refused(Path(kernel.root), kernel.done) as caught:
         call(BOTH[:1])
     assert (caught.value.code, kernel.done) == ("device_in_use", [])
+
+
+# ---------------------------------------------------------------- a run that is killed
+
+
+class Killed(BaseException):
+    """The end of the process: nothing of it runs after that, no cleaning up and no record."""
+
+
+def kill_after(kernel, monkeypatch, number: int) -> list:
+    """Let the next run be killed right after its so-many-th change to the host; the changes that it came to."""
+    changes: list = []
+    dead = []
+
+    def deadly(function):
+        def changed(*arguments, **named):
+            if dead:
+                raise Killed
+            answer = function(*arguments, **named)
+            path = str(arguments[0]) if arguments else ""
+            if function != kernel.read_text or path.endswith("hot_add"):
+                changes.append(path)
+                if len(changes) == number:
+                    dead.append(path)
+                    raise Killed
+            return answer
+
+        return changed
+
+    for module in (ramdisk, record):
+        for name in ("run", "write_text", "load_module", "read_text", "write_json"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, deadly(getattr(module, name)))
+    return changes
+
+
+@pytest.mark.parametrize("number", range(1, 14))
+@pytest.mark.parametrize("provider", ["brd", "zram", "tmpfs"])
+@pytest.mark.parametrize("next_run", ["absent", "present"])
+def test_what_a_killed_build_has_made_is_ours(kernel, provider, number, next_run):
+    """Of zram the kernel chooses the number: a device that came between the call and its record is taken while it is empty."""
+    kernel.disk("zram1", 7 * MIB)
+    kernel.write("/sys/class/zram-control/hot_add")
+    kernel.modules.add("zram")
+    with pytest.MonkeyPatch.context() as patch:
+        changes = kill_after(kernel, patch, number)
+        try:
+            call(provider=provider)
+        except Killed:
+            assert len(changes) == number
+    if next_run == "present":
+        made = call(provider=provider)
+        assert {layer["size_bytes"] for layer in made["layers"]} == {3 * MIB, 5 * MIB}
+        assert call(provider=provider)["changed"] is False
+    call(state="absent")
+    there = {name for name in os.listdir(kernel.real("/sys/block")) if name.startswith(("zram", "ram"))}
+    assert (there, kernel.mounted, kernel.has(kernel.home)) == ({"zram1"}, False, False)
+    assert not any(kernel.has(f"/sys/block/{name}/loop/backing_file") for name in there) and "brd" not in kernel.modules
+
+
+def test_an_empty_zram_device_of_somebody_else_is_not_taken(kernel):
+    """It was there before, or it has a size by now, or two came and nobody can tell which is ours."""
+    for others in (("zram1",), ("zram1", "zram2")):
+        for name in others:
+            kernel.disk(name, 0)
+        kernel.write("/sys/class/zram-control/hot_add")
+        kernel.modules.add("zram")
+        disks = ramdisk.RamDisks("unit")
+        before = sorted(others[:1]) if len(others) == 1 else []
+        disks.record.data.update(provider="zram", order=["a"], disks={}, zram_before=before)
+        disks.record.save()
+        call(state="absent")
+        assert set(os.listdir(kernel.real("/sys/block"))) >= set(others)
+        assert not kernel.has(kernel.home)
