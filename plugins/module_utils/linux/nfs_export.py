@@ -23,7 +23,7 @@ from ..core.failure import Failure, bad_value
 from ..core.names import check_name, check_testbed_id
 from ..core.steps import shown
 from . import datastore, mounts, nfs_mount
-from .daemon import end_process, patience, start_ticks
+from .daemon import end_process, patience, read_cmdline, start_ticks
 from .host import load_module, loaded_modules, modules_that_need, read_text, run, wait_for, write_text
 from .record import Record
 
@@ -359,6 +359,7 @@ class Exports:
             "start_server": lambda _step: self._start(server or {}),
             "export": self._export,
         }
+        self._take_started()
         claimed = self.record.data.setdefault("exports", {})
         for entry in wanted:
             claimed[entry["path"]] = sorted({*claimed.get(entry["path"], []), *entry["clients"]})
@@ -431,6 +432,9 @@ class Exports:
         """Start a daemon that goes to the background by itself, unless one of its name runs; ours is on record with its pid."""
         if pids_of(name):
             return
+        # On record before it runs: which process it becomes is known only when it does.
+        self.record.data.setdefault("starting", {})[name] = {"argv": argv, "ticks": ticks_now()}
+        self.record.save()
         run(argv, what=f"{name} cannot be started")
         pids = wait_for(lambda: pids_of(name), timeout_s=10)
         if not pids:
@@ -440,9 +444,22 @@ class Exports:
                 "Look at the system log of the host.",
                 command=name,
             )
+        self._own(name, pids)
+
+    def _own(self, name: str, pids: list[int]) -> None:
         daemons = self.record.data.setdefault("daemons", {})
-        daemons[name] = [{"pid": pid, "start_ticks": start_ticks(pid)} for pid in pids]
+        if pids:
+            daemons[name] = [{"pid": pid, "start_ticks": start_ticks(pid)} for pid in pids]
+        self.record.data["starting"].pop(name)
+        if not self.record.data["starting"]:
+            del self.record.data["starting"]
         self.record.save()
+
+    def _take_started(self) -> None:
+        """Own the daemons that a killed run had started: those with its very command line, and not older than its intention."""
+        for name, begun in dict(self.record.data.get("starting", {})).items():
+            same = [pid for pid in pids_of(name) if read_cmdline(pid) == begun["argv"]]
+            self._own(name, [pid for pid in same if int(start_ticks(pid) or 0) >= begun["ticks"]])
 
     def _stop(self) -> None:
         """Stop what was started; what other testbeds still use becomes theirs to stop."""
@@ -489,6 +506,11 @@ def read_file(path: str) -> str | None:
             return stream.read()
     except FileNotFoundError:
         return None
+
+
+def ticks_now() -> int:
+    """The time since the host's start in the unit of ``start_ticks``."""
+    return int(float(read_text("/proc/uptime").split()[0]) * os.sysconf("SC_CLK_TCK"))
 
 
 def pids_of(name: str) -> list[int]:

@@ -375,6 +375,43 @@ def test_a_daemon_that_ran_already_is_left_alone(host):
     assert ended == [4007]
 
 
+@pytest.mark.parametrize(
+    "found, ours",
+    [
+        pytest.param({4010: (["rpc.mountd", "-N", "2", "-N", "3"], 7_000)}, [4010], id="that of the killed run"),
+        pytest.param({17: (["rpc.mountd", "-N", "2", "-N", "3"], 6_999)}, [], id="one that ran before"),
+        pytest.param({18: (["/usr/sbin/rpc.mountd"], 7_001)}, [], id="one that somebody else has started since"),
+        pytest.param({}, [], id="none"),
+    ],
+)
+@pytest.mark.parametrize("next_run", ["absent", "present"])
+def test_a_daemon_that_a_killed_run_had_started_is_ours(host, tmp_path, monkeypatch, found, ours, next_run):
+    """Killed after the start, and before anybody knew which process it had become."""
+    said, ended, started = host
+    monkeypatch.setattr(nfs_export, "ticks_now", lambda: 7_000)
+
+    def killed(name):
+        if said:
+            raise KeyboardInterrupt
+        return []
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(nfs_export, "pids_of", killed)
+        nfs_export.ensure(params(), check_mode=False)
+    assert [argv[0] for argv in said] == ["rpc.mountd"]
+    started["rpc.mountd"] = list(found)
+    monkeypatch.setattr(nfs_export, "read_cmdline", lambda pid: found[pid][0] if pid in found else [])
+    monkeypatch.setattr(nfs_export, "start_ticks", lambda pid: str(found[pid][1]) if pid in found else "9000")
+    if next_run == "present":
+        nfs_export.ensure(params(), check_mode=False)
+        # Where none runs it is started again.
+        assert [argv[0] for argv in said].count("rpc.mountd") == (1 if found else 2)
+        assert "starting" not in (tmp_path / "run" / "lab" / "nfs_export.json").read_text(encoding="utf-8")
+        ours = ours or ([] if found else [4010])
+    nfs_export.ensure(params(state="absent"), check_mode=False)
+    assert ended == ours and not (tmp_path / "run").exists()
+
+
 def test_what_a_client_has_open_is_not_withdrawn(host, tmp_path, monkeypatch):
     nfs_export.ensure(params(), check_mode=False)
     (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n", encoding="utf-8")
