@@ -25,7 +25,7 @@ from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
 from ..core.steps import shown
 from . import datastore, mounts, nfs_mount
-from .daemon import end_process, start_ticks, wait_until_gone
+from .daemon import end_process, read_stat, start_ticks, wait_until_gone
 from .host import run
 from .record import Record
 
@@ -195,6 +195,8 @@ class Cluster:
 
     NAME: ClassVar[str]
     TITLE: ClassVar[str]
+    # Which of its programs is the server.
+    SERVER: ClassVar[str]
     # Of the programs that are not found: where they have to be, and what brings them.
     WHERE: ClassVar[str]
     PACKAGES: ClassVar[str]
@@ -364,6 +366,9 @@ class Cluster:
         os.makedirs(RUN_DIR, mode=0o755, exist_ok=True)
         self.own_folder(self.run_dir)
         replace(self.server_log, "", self.user)
+        # On record before it runs: which process it becomes is known only when it does.
+        self.record.data["starting"] = True
+        self.record.save()
         try:
             known = self.start_server(settings)
         except Failure as failure:
@@ -383,7 +388,26 @@ class Cluster:
     def keep_server(self, known: dict[str, Any]) -> None:
         """Which process the server is: {pid, …}."""
         self.record.data.update(known, start_ticks=start_ticks(known["pid"]))
+        self.record.data.pop("starting", None)
         self.record.save()
+
+    def known_of(self, pid: int) -> dict[str, Any]:
+        """{pid, …} of a server that runs."""
+        return {"pid": pid}
+
+    def _take_started(self) -> None:
+        """Know the server that a killed run had started: the program of this cluster, in its data, of its user, that no other of these has started."""
+        if not self.record.data.get("starting") or self.pid() is not None:
+            return
+        mine = [
+            pid
+            for pid in processes_in(self.data)
+            if runs_as(pid, os.path.realpath(self.program(self.SERVER)), self.user.pw_uid)
+        ]
+        parents = {pid: (read_stat(pid) or ["", ""])[1] for pid in mine}
+        leaders = [pid for pid, parent in parents.items() if parent not in {str(other) for other in mine}]
+        if len(leaders) == 1:
+            self.keep_server(self.known_of(leaders[0]))
 
     def load(self, texts: Any) -> None:
         """texts: [(what, SQL)], one after another."""
@@ -429,6 +453,7 @@ class Cluster:
 
     def stop(self) -> None:
         """End the server, all its processes, and what the kernel keeps for it in memory."""
+        self._take_started()
         if not end_process(self.pid, self.PATIENCE_S) or not wait_until_gone(lambda: processes_in(self.data), 60):
             raise Failure(
                 "database_hung",
@@ -437,7 +462,7 @@ class Cluster:
                 path=self.data,
             )
         self.clear()
-        for key in ("pid", "start_ticks", "segments"):
+        for key in ("pid", "start_ticks", "segments", "starting"):
             self.record.data.pop(key, None)
         self.record.save()
 
@@ -500,6 +525,14 @@ def remove_tree(path: str) -> None:
             mount_point=inside[0],
         )
     shutil.rmtree(path)
+
+
+def runs_as(pid: int, program: str, uid: int) -> bool:
+    """Whether a process runs this program as this user."""
+    try:
+        return os.readlink(f"/proc/{pid}/exe") == program and os.stat(f"/proc/{pid}").st_uid == uid
+    except OSError:  # ended meanwhile
+        return False
 
 
 def processes_in(folder: str) -> list[int]:

@@ -26,6 +26,7 @@ _DETACHED = 'echo $$ >"$1"; shift; exec "$@" >>"$0" 2>&1 </dev/null'
 
 class Mariadb(Cluster):
     NAME = "mariadb"
+    SERVER = "mariadbd"
     TITLE = "MariaDB"
     WHERE = "on this host"
     PACKAGES = "the packages mariadb-server-core, mariadb-client-core and sysbench (Debian, Ubuntu) or mariadb-server and sysbench (others)"

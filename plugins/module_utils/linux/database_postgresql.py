@@ -22,6 +22,7 @@ PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/bin", "/usr/loc
 
 class Postgresql(Cluster):
     NAME = "postgresql"
+    SERVER = "postgres"
     TITLE = "PostgreSQL"
     WHERE = "together in one folder of this host"
     PACKAGES = "the package postgresql (Debian, Ubuntu) or postgresql-server and postgresql-contrib (others)"
@@ -131,7 +132,9 @@ class Postgresql(Cluster):
             user=self.user,
             timeout_s=180,
         )
-        pid = int(read_text(pid_file).split()[0])
+        return self.known_of(int(read_text(pid_file).split()[0]))
+
+    def known_of(self, pid: int) -> dict[str, Any]:
         return {"pid": pid, "segments": segments_of(pid)}
 
     def make_database(self) -> None:

@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -168,3 +174,43 @@ def test_why_a_client_failed_is_told_by_the_server(monkeypatch, log, words, pid,
     explained = cluster.explained(failure)
     assert explained.code == (code or "command_failed")
     assert (explained is failure) is (code is None)
+
+
+@pytest.mark.parametrize(
+    ("begun", "program", "ended"),
+    [
+        pytest.param(True, "sleep", True, id="what a killed run had started"),
+        pytest.param(True, "tail", False, id="a process of somebody else in the folder"),
+        pytest.param(False, "sleep", False, id="nothing was begun"),
+    ],
+)
+def test_a_server_that_a_killed_run_had_started_is_ended_and_no_other_process(
+    monkeypatch, tmp_path, begun, program, ended
+):
+    """A program that sleeps in the data's folder plays the server; the killed run had no time to note which process it was."""
+    (tmp_path / "db" / "data").mkdir(parents=True)
+    server = shutil.which("sleep")
+    there = subprocess.Popen(
+        [shutil.which(program), *(["99"] if program == "sleep" else ["-f", "/dev/null"])], cwd=tmp_path / "db" / "data"
+    )
+    monkeypatch.setattr(database, "wait_until_gone", lambda find, _timeout_s: not find())
+    monkeypatch.setattr(Postgresql, "PATIENCE_S", {signal.SIGTERM: 60})
+    cluster = Postgresql.__new__(Postgresql)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    data = {"folder": str(tmp_path / "db"), "user": user, "programs": {"postgres": server}}
+    cluster.record = SimpleNamespace(data={**data, **({"starting": True} if begun else {})}, save=lambda: None)
+    # It is this process's own child, which stays in the table until it is waited for.
+    waiting = threading.Thread(target=there.wait)
+    waiting.start()
+    try:
+        if ended:
+            cluster.stop()
+            assert there.wait(60) == -signal.SIGTERM
+            assert cluster.record.data == data
+        else:
+            with pytest.raises(Failure) as caught:
+                cluster.stop()
+            assert caught.value.code == "database_hung" and there.poll() is None
+    finally:
+        there.kill()
+        waiting.join()
