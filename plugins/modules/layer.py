@@ -26,6 +26,16 @@ options:
         and optionally C(detail).
       - C(kind) is one of V(ceiling), V(backing), V(target), V(initiator), V(datastore), V(guest).
       - C(purpose) is V(scratch) when raw benchmarks may overwrite it, V(data) when it holds something.
+      - C(identity) proves that C(path) is still what was published. Before any I/O the device guard holds it against the host; what differs is refused
+        (such as C(wrong_serial)), and so is what proves nothing (C(identity_missing)). Which keys prove something depends on what C(path) is.
+      - "A disk on Linux (V(backing), V(target), V(initiator), V(guest)): any of C(serial), C(naa), C(wwid) or C(major_minor). Each that is given must hold."
+      - "A RAID, LVM, multipath or other mapped device on Linux (mostly V(backing)): C(uuid), or what proves a disk."
+      - "A partition that the testbed made itself (RAM disks of brd): C(whole_device), the disk that it is on, besides C(major_minor)."
+      - "A file on Linux (V(datastore)): both C(mount_point) and C(uuid), that of the file system, over NFS that of the exported one."
+      - "A disk on Windows (V(backing), V(target), V(initiator), V(guest)): C(unique_id); a C(serial) that is given must hold, too."
+      - "A file on Windows (V(datastore)): both C(mount_point) and C(stamp), the label of the volume."
+      - "What has no C(path) is not measured, so nothing is proven: V(ceiling) (empty), exports (C(export), C(uuid)), datastores of ESXi (C(naa), C(uuid),
+        C(datastore)). These say in the report what it was, as C(stamp), C(size_bytes), C(target_iqn) and C(lun) do elsewhere."
     type: list
     elements: dict
     default: []
@@ -76,6 +86,22 @@ EXAMPLES = r"""
         size_bytes: 67108864
         identity:
           stamp: embedded/bench
+          major_minor: "1:0"
+
+- name: Publish a file on an ext4 of your own, which is measured without overwriting anything else
+  storlab.testbed.layer:
+    state_dir: /tmp/storlab-example
+    layers:
+      - name: datastore-mine
+        kind: datastore
+        host: client01
+        path: /srv/mine/bench.dat
+        parent: null
+        purpose: scratch
+        size_bytes: 1073741824
+        identity:
+          mount_point: /srv/mine
+          uuid: 2f1c7f0e-5a0e-4d0b-9f2c-0d6f3c1b7a55
 
 - name: Read what was published
   storlab.testbed.layer:
