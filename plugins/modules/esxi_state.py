@@ -46,6 +46,11 @@ storage_state:
   returned: always
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
+read_only_licence:
+  description: Name of the licence that lets the host be read and not changed.
+  returned: when a host on its own has such a licence
+  type: str
+  sample: VMware vSphere Hypervisor
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
@@ -127,6 +132,7 @@ def main() -> None:
         module.exit_json(
             changed=False,
             about=session.about,
+            **({"read_only_licence": licence} if (licence := session.read_only_licence()) else {}),
             storage_state=state_of(adapter, stores, machines, network, settings),
         )
 

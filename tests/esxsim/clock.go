@@ -18,6 +18,8 @@ const (
 	discoveryDelay = 700 * time.Millisecond
 	// How long the host has been running when the simulation begins.
 	uptime = time.Hour
+	// How far the clocks of a vCenter's hosts are ahead of its own.
+	clockAhead = 40 * time.Second
 )
 
 // due is something that a host does a while after the call that asked for it has returned.

@@ -137,6 +137,7 @@ type order struct {
 	Seconds float64 `json:"seconds"` // of cut (connections refused), hang, slow and late (a task begins)
 	Name    string  `json:"name"`    // of a virtual machine, or of a device
 	Host    string  `json:"host"`    // where it goes, or what is restarted
+	Holds   bool    `json:"holds"`   // whether a situation does from now on
 }
 
 var faults = map[string]types.BaseMethodFault{
@@ -228,6 +229,7 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.setPath(asked.Name, asked.Method == "down")
 		return asked.Method, nil
 	})
+	handle("/situation", func(asked order) (any, error) { return "as asked", world.situate(asked.Name, asked.Holds) })
 	handle("/settle", func(order) (any, error) { return "settled", world.settle() })
 	handle("/restart", func(asked order) (any, error) { return "restarted", world.restart(asked.Host) })
 	handle("/options", func(order) (any, error) {

@@ -34,7 +34,8 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 	}
 	body := &methods.QueryPerfBody{Res: &types.QueryPerfResponse{}}
 	for _, query := range req.QuerySpec {
-		end, start := time.Now(), time.Now().Add(-time.Hour)
+		now := time.Now().Add(p.world.ahead)
+		end, start := now, now.Add(-time.Hour)
 		if query.EndTime != nil && query.EndTime.Before(end) {
 			end = *query.EndTime
 		}
@@ -58,7 +59,7 @@ func (p *performance) QueryPerf(ctx *simulator.Context, req *types.QueryPerf) so
 					value = p.world.trouble(name, id.Instance)
 				}
 				if strings.HasPrefix(name, "number") {
-					value += p.world.busy(query.Entity.Value, id.Instance, sample.Timestamp)
+					value += p.world.busy(query.Entity.Value, id.Instance, sample.Timestamp.Add(-p.world.ahead))
 				}
 				series.Value = append(series.Value, value)
 			}

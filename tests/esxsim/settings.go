@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -23,6 +24,12 @@ type powerSystem struct {
 // dateTimeSystem keeps the servers that a host's clock is to go by. No clock is set.
 type dateTimeSystem struct {
 	mo.HostDateTimeSystem
+	world *world
+}
+
+// QueryDateTime is the host's clock.
+func (s *dateTimeSystem) QueryDateTime(*types.QueryDateTime) soap.HasFault {
+	return &methods.QueryDateTimeBody{Res: &types.QueryDateTimeResponse{Returnval: time.Now().Add(s.world.ahead).UTC()}}
 }
 
 // serviceSystem keeps which services run. None does.
@@ -38,7 +45,7 @@ func (h *host) equipSettings(number int) {
 	}
 	power := &powerSystem{}
 	power.Self, power.Capability, power.Info = own("HostPowerSystem"), *config.PowerSystemCapability, *config.PowerSystemInfo
-	clock := &dateTimeSystem{}
+	clock := &dateTimeSystem{world: h.world}
 	clock.Self = own("HostDateTimeSystem")
 	clock.DateTimeInfo = types.HostDateTimeInfo{TimeZone: types.HostDateTimeSystemTimeZone{Key: "UTC", Name: "UTC", Description: "UTC"}, NtpConfig: &types.HostNtpConfig{}}
 	services := &serviceSystem{}

@@ -43,10 +43,13 @@ const (
 	shortLatencies = "short-latencies"
 	// The host's certificate carries names and no address.
 	namesOnly = "names-only"
+	// The hosts of a vCenter have a clock of their own: QueryDateTime and samples of counters go by it, CurrentTime and events by the vCenter's. That
+	// samples carry the host's is a belief, and so is the rest of it where the documentation says no more than "on the host".
+	hostClock = "host-clock"
 )
 
 var everyStrictness = []string{usedDisksOffered, registeredBlockUnmount, unresolvedVolumes, deviceLoss, eventPages, lateInventory, slowDiscovery, optionsNeedRestart,
-	adapterSurvives, ownRescanOnly, severalPortals, busyFiles, leastSize, shortLatencies, namesOnly}
+	adapterSurvives, ownRescanOnly, severalPortals, busyFiles, leastSize, shortLatencies, namesOnly, hostClock}
 
 // everyLab are peculiarities of a lab that are off by default; -lab switches some on.
 var everyLab []string

@@ -35,6 +35,8 @@ type world struct {
 	courses    map[types.ManagedObjectReference]*course
 	troubled   map[string]int64 // what a sample counts of "counter device", 0 unless a test says so
 	down       sync.Map         // portals that no host reaches
+	situations map[string]bool  // see situations.go
+	ahead      time.Duration    // of the clocks of the hosts, before that of their vCenter
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
 
@@ -57,17 +59,20 @@ type host struct {
 	bound   []string
 	// The interfaces that sessions go through.
 	carrying []string
-	mounts  []types.HostFileSystemMountInfo
-	modules *kernelModules
-	holding map[string]string // the options as of the last start
-	agenda  agenda
-	disks   map[string]*disk // by canonical name
+	mounts   []types.HostFileSystemMountInfo
+	modules  *kernelModules
+	holding  map[string]string // the options as of the last start
+	agenda   agenda
+	disks    map[string]*disk // by canonical name
 }
 
 func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool) *world {
 	w := &world{model: model, strict: strict, volumes: map[string]*volume{}, calls: map[string]int{}, clones: map[string]*types.CloneVM_Task{},
-		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, troubled: map[string]int64{}, destroyed: map[string]bool{}, answered: make(chan struct{})}
+		courses: map[types.ManagedObjectReference]*course{}, slow: map[string]time.Duration{}, troubled: map[string]int64{}, destroyed: map[string]bool{}, situations: map[string]bool{}, answered: make(chan struct{})}
 	w.volumesHome, w.opened = volumesHome, map[string]bool{}
+	if strict[hostClock] && model.ServiceContent.About.ApiType == "VirtualCenter" {
+		w.ahead = clockAhead
+	}
 	registry := model.Map()
 	entities := registry.All("HostSystem")
 	sort.Slice(entities, func(i, j int) bool { return entities[i].Reference().Value < entities[j].Reference().Value })
@@ -95,6 +100,9 @@ func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool
 		}
 		w.mu.Unlock()
 		time.Sleep(delay)
+		if refusal := w.forbidden(method); refusal != nil {
+			return nil, refusal
+		}
 		w.catchUp(ctx)
 		if asked, ok := method.Body.(*types.UpdateOptions); ok {
 			return nil, w.misset(asked)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.storlab.testbed.plugins.modules import esxi_vm
+from ansible_collections.storlab.testbed.plugins.modules import esxi_state, esxi_vm
 from pyVim.connect import Disconnect, SmartConnect
 from pyVmomi import vim
 
@@ -111,7 +111,7 @@ class Simulated:
         assert not answer.get("failed"), answer
         return answer
 
-    def call(self, check: bool = False, **arguments) -> dict:
+    def call(self, check: bool = False, module=esxi_vm, **arguments) -> dict:
         """What the module answers."""
         given = {
             "hostname": self.address,
@@ -120,15 +120,19 @@ class Simulated:
             "password": PASSWORD,
             "ca_path": self.ready["certificate"],
             "esxi_host": self.host_name,
-            "testbed_id": "tb-vm",
+            **({"testbed_id": "tb-vm"} if module is esxi_vm else {}),
             "_ansible_check_mode": check,
             "_ansible_remote_tmp": str(self.home),
-            **({"datastore": self.store.name} if arguments.get("state", "present") == "present" else {}),
+            **(
+                {"datastore": self.store.name}
+                if module is esxi_vm and arguments.get("state", "present") == "present"
+                else {}
+            ),
             **arguments,
         }
         output = io.StringIO()
         with patch_module_args(given), contextlib.redirect_stdout(output), pytest.raises(SystemExit):
-            esxi_vm.main()
+            module.main()
         assert PASSWORD not in output.getvalue().partition('"invocation"')[0]
         return json.loads(output.getvalue())
 
@@ -572,6 +576,46 @@ def test_what_the_host_lacks_is_named_before_anything_is_made(sim, vm_name):
     assert sim.refused(name=vm_name, **GUEST, datastore="no-such")["code"] == "bad_value"
     assert sim.refused(name=vm_name, **GUEST, disks=[{"name": "big", "size_mib": 1 << 34}])["code"] == "datastore_full"
     assert sim.vm(vm_name) is None
+
+
+# ---------------------------------------------------------------- lockdown mode, a licence
+
+
+@pytest.fixture
+def situation(sim):
+    """Puts the host into a situation until the end of the test."""
+    begun = []
+
+    def begin(name: str) -> None:
+        begun.append(name)
+        sim.order("situation", name=name, holds=True)
+
+    yield begin
+    for name in begun:
+        sim.order("situation", name=name, holds=False)
+
+
+def test_a_host_in_lockdown_mode_says_so_and_is_not_called_unreachable(sim, vm_name, situation):
+    situation("lockdown")
+    failure = sim.refused(name=vm_name, **GUEST)
+    assert failure["code"] == "no_access"
+    assert "lockdown mode" in sim.call(name=vm_name, **GUEST)["msg"]
+    assert sim.vm(vm_name) is None
+
+
+def test_a_licence_that_lets_nothing_be_changed_says_so(sim, vm_name, situation):
+    situation("licence-read-only")
+    with unchanged(sim.files()):
+        answer = sim.call(name=vm_name, **GUEST)
+    assert (answer["failure"]["code"], sim.vm(vm_name)) == ("licence_read_only", None)
+    assert "makes its API read-only" in answer["msg"]
+    # What only looks goes on: that a licence forbids changes is known before one is tried.
+    state = sim.call(module=esxi_state)
+    assert state.get("read_only_licence") == ("VMware vSphere Hypervisor" if sim.kind == "esx" else None)
+
+
+def test_a_licence_that_lets_a_host_be_changed_is_no_finding(sim):
+    assert "read_only_licence" not in sim.call(module=esxi_state)
 
 
 # ---------------------------------------------------------------- moved by a cluster, images in folders

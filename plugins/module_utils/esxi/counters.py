@@ -98,7 +98,7 @@ def read(session: Any, host: Any, started_s: float, finished_s: float, wait_s: f
 
     started_s, finished_s: seconds since 1970 by this machine's clock.
     """
-    ahead = clock(session)
+    ahead = clock(session, host)
     manager, vim = session.content.perfManager, session.vim
     with session.doing("read its counters"):
         counters = {
@@ -176,14 +176,28 @@ def _utc(moment_s: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(moment_s, datetime.timezone.utc)
 
 
-def clock(session: Any) -> dict[str, Any]:
-    """How far the clock of what we are connected to is ahead of ours, {offset_s, uncertain_s}."""
+def clock(session: Any, host: Any) -> dict[str, Any]:
+    """How far the host's own clock is ahead of ours, {offset_s, uncertain_s}. Samples carry that clock, which is not the vCenter's."""
+    with session.doing("read the host's clock"):
+        system = host.configManager.dateTimeSystem
+    return _ahead(session, system.QueryDateTime)
+
+
+def session_clock(session: Any) -> dict[str, Any]:
+    """The same of the clock of what we are logged in to: the host, or its vCenter. Events carry it."""
+    return _ahead(session, session.instance.CurrentTime)
+
+
+def _ahead(session: Any, ask: Callable[[], Any]) -> dict[str, Any]:
     exchanges = []
     with session.doing("read its clock"):
         for _exchange in range(CLOCK_EXCHANGES):
             sent = time.time()
-            theirs = session.instance.CurrentTime().timestamp()
+            theirs = ask().timestamp()
             exchanges.append((sent, theirs, time.time()))
+    if all(theirs == int(theirs) for _sent, theirs, _received in exchanges):
+        # Whole seconds only: the moment may have been any time of that second.
+        exchanges = [(sent - 1.0, theirs, received) for sent, theirs, received in exchanges]
     offset_s, uncertain_s = observer.clock_offset(exchanges)
     return {"offset_s": round(offset_s, 4), "uncertain_s": round(uncertain_s, 4)}
 

@@ -7,11 +7,12 @@ The machine itself remembers its installation in its extraConfig, so that a run 
 
     storlab.testbed.installation: {run_id, armed_utc}                                   about to be turned on
                                   {run_id, started_utc}                                 going on
-                                  {run_id, started_utc, finished_utc, ended_by[, uncertain_s]}
+                                  {run_id, started_utc, finished_utc, ended_by[, uncertain_s][, ahead_s]}
                                   {run_id, started_utc, given_up_utc}                   turned off because it took too long
 
-All times are of the host's clock: when the machine was turned on and off say the host's own events. Where the host has none (VMware Tools began to run,
-an address was told), or has lost it, the time is that of the look that saw it, and uncertain_s how long before that the last look was.
+When the machine was turned on and off is known from events, so these times are of the clock of what we are logged in to: the host, or its vCenter. What is
+reported and kept is of the host's own clock (ahead_s later), as its counters are. Where there is no event (VMware Tools began to run, an address was
+reported), or it is lost, the time is that of the look that saw it, and uncertain_s how long before that the last look was.
 """
 
 from __future__ import annotations
@@ -479,18 +480,27 @@ class Installation:
                     self.remember(machine, {**record, "given_up_utc": utc(self.now(session))})
                 raise
             if ended:
-                record = {**record, "finished_utc": utc(ended.pop("finished_s")), **ended}
+                finished_utc = utc(ended.pop("finished_s"))
+                record = {**record, "finished_utc": finished_utc, **ended, **self.host_ahead(session, machine.host)}
                 self.remember(machine, record)
                 return record
             if time.monotonic() - self.samples_at > READ_EVERY_S:
                 self.sample(session, machine.host, seen["now_s"] - started_s, 0, 0)
             time.sleep(POLL_S)
 
+    def host_ahead(self, session: Any, host: Any) -> dict[str, Any]:
+        """{ahead_s}: how far the host's clock is ahead of that of the events, which is its vCenter's; nothing for a host on its own."""
+        if session.about["kind"] == "HostAgent":
+            return {}
+        own, theirs = esxi_counters.clock(session, host), esxi_counters.session_clock(session)
+        return {"ahead_s": round(own["offset_s"] - theirs["offset_s"], 4)}
+
     def timing(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         disk = state["disks"][0]
-        timed: dict[str, Any] = {
-            key: record[key] for key in ("started_utc", "finished_utc", "ended_by", "uncertain_s") if key in record
-        }
+        timed: dict[str, Any] = {key: record[key] for key in ("ended_by", "uncertain_s") if key in record}
+        timed.update(
+            {key: utc(unix_s(record[key]) + record.get("ahead_s", 0.0)) for key in ("started_utc", "finished_utc")}
+        )
         duration_s = unix_s(record["finished_utc"]) - unix_s(record["started_utc"])
         return {
             **timed,
@@ -508,7 +518,7 @@ class Installation:
 
     def count(self, session: Any, host: Any, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
         """{clock, samples} or {clock, counters_missed}: an installation is no less timed when its host does not tell what it counted."""
-        clock = esxi_counters.clock(session)
+        clock = esxi_counters.clock(session, host)
         ago_s, since_end_s = (self.now(session) - unix_s(record[key]) for key in ("started_utc", "finished_utc"))
         self.sample(session, host, ago_s, since_end_s + SAMPLE_S, SAMPLE_PATIENCE_S)
         return {"clock": clock, **({"samples": self.samples} if self.samples else {"counters_missed": self.missed})}

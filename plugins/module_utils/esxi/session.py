@@ -28,6 +28,8 @@ STAMP_KEY = "storlab.testbed"
 TASK_PATIENCE_S = 3600
 # The option of the service by which what stands in for ESXi in tests announces itself. No product has it.
 STAND_IN = "storlab.standIn"
+# The edition of the free vSphere Hypervisor, whose API reads and changes nothing.
+READ_ONLY_EDITIONS = ("esxBasic",)
 POLL_S = 0.2
 
 
@@ -92,6 +94,13 @@ class Session:
                 f"{where} refuses the login of {self.params['username']}.",
                 "Correct username and password.",
             ) from None
+        except self.vim.fault.NoPermission:
+            raise Failure(
+                "no_access",
+                f"{where} accepts the password of {self.params['username']} but grants no access: the host is in lockdown mode, or the user has no role.",
+                "Go through the host's vCenter, or put the user on the list of exceptions of lockdown mode; or give the user a role on the host.",
+                username=self.params["username"],
+            ) from None
         except (ssl.SSLCertVerificationError, trust.OtherCertificate) as error:
             raise trust.untrusted(error, self.params) from None
         except (OSError, http.client.HTTPException, self.vmodl.MethodFault) as error:
@@ -154,6 +163,18 @@ class Session:
             "api": about.apiVersion,
             "kind": about.apiType,
         }
+
+    def read_only_licence(self) -> str | None:
+        """The name of the licence that lets a host on its own be read and not changed; None when there is no such licence, or it may not be read.
+
+        A vCenter cannot manage a host with one.
+        """
+        if self.content.about.apiType != "HostAgent" or self.content.licenseManager is None:
+            return None
+        with contextlib.suppress(self.vmodl.MethodFault):
+            licences = self.content.licenseManager.licenses or []
+            return next((licence.name for licence in licences if licence.editionKey in READ_ONLY_EDITIONS), None)
+        return None
 
     def all(self, kind: Any, *names: Any) -> list[Any]:
         """[(object, {name: value})] of every managed object of this kind, in one request."""
@@ -218,6 +239,8 @@ class Session:
             ) from None
         except self.vim.fault.NoPermission as fault:
             raise _no_permission(what, fault, self.params) from None
+        except self.vim.fault.RestrictedVersion:
+            raise licence_read_only(self.params, f"Cannot {what}: the licence of") from None
         except self.vim.fault.ResourceInUse as fault:
             raise Failure(
                 "in_use",
@@ -306,6 +329,14 @@ class Session:
             parts.append(entity.name)
             entity = entity.parent
         return "/".join(reversed(parts))
+
+
+def licence_read_only(params: dict[str, Any], beginning: str) -> Failure:
+    return Failure(
+        "licence_read_only",
+        f"{beginning} {params['hostname']} makes its API read-only.",
+        "Give the host a licence whose API may change it, or evaluate one; the free vSphere Hypervisor cannot carry a testbed.",
+    )
 
 
 def _no_permission(what: str, fault: Any, params: dict[str, Any]) -> Failure:

@@ -391,6 +391,16 @@ def _esxi(testbed: Testbed, name: str, about: dict[str, Any]) -> list[Any]:
     version = str(about.get("version", "0"))
     numbers = tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
     lines.append(_line(name, "version", numbers >= (6, 5), version, "upgrade the host to ESXi 6.5 or later"))
+    licence = about.get("read_only_licence")
+    lines.append(
+        _line(
+            name,
+            "licence",
+            not licence,
+            f"{licence} makes the API of the host read-only" if licence else "lets the host be changed",
+            "give the host a licence whose API may change it, or evaluate one",
+        )
+    )
     simulated = bool(about.get("stand_in"))
     for store in testbed.stores:
         size = store.disk.entry.get("size") if store.disk else None

@@ -240,6 +240,16 @@ def test_sectors_and_sizes_that_esxi_refuses():
     ]
 
 
+def test_a_licence_that_lets_nothing_be_changed_is_found_before_a_build():
+    esxi = {"product": "VMware ESXi 8.0.3", "version": "8.0.3"}
+    (bad,) = (
+        line for line in lines(ESXI, esxi01={**esxi, "read_only_licence": "Free Thing 8"}) if line["what"] == "licence"
+    )
+    assert (bad["good"], bad["said"]) == (False, "Free Thing 8 makes the API of the host read-only")
+    assert "licence whose API may change it" in bad["command"]
+    assert all(line["good"] for line in lines(ESXI, esxi01=esxi) if line["what"] == "licence")
+
+
 def test_clocks_are_judged_by_what_is_certain():
     assert ahead_s(100.0, 103.0, 101.5) == 0.0
     assert ahead_s(100.0, 103.0, 95.0) == -5.0

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import hashlib
 import json
 import types
@@ -623,3 +625,39 @@ def test_damaged_records_are_said_to_be(tmp_path):
     with refused(tmp_path) as caught:
         read_json(str(tmp_path / "x.json"))
     assert caught.value.code == "record_damaged" and read_json(str(tmp_path / "none.json")) is None
+
+
+# ---------------------------------------------------------------- clocks
+
+
+class Clocks:
+    """A vCenter whose clock is 7 s ahead of ours, and its host with one that is 47 s ahead; fraction: whether they say parts of seconds."""
+
+    def __init__(self, fraction: bool = True) -> None:
+        def clock(ahead_s):
+            def ask():
+                moment = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=ahead_s)
+                return moment if fraction else moment.replace(microsecond=0)
+
+            return ask
+
+        self.instance = types.SimpleNamespace(CurrentTime=clock(7))
+        self.host = types.SimpleNamespace(
+            configManager=types.SimpleNamespace(dateTimeSystem=types.SimpleNamespace(QueryDateTime=clock(47)))
+        )
+
+    @contextlib.contextmanager
+    def doing(self, _what):
+        yield
+
+
+def test_the_clock_of_samples_is_the_hosts_own_and_not_that_of_its_vcenter():
+    clocks = Clocks()
+    assert esxi_counters.clock(clocks, clocks.host)["offset_s"] == pytest.approx(47, abs=0.5)
+    assert esxi_counters.session_clock(clocks)["offset_s"] == pytest.approx(7, abs=0.5)
+
+
+def test_a_clock_that_says_whole_seconds_only_is_uncertain_by_them():
+    clocks = Clocks(fraction=False)
+    ahead = esxi_counters.clock(clocks, clocks.host)
+    assert abs(ahead["offset_s"] - 47) <= ahead["uncertain_s"] + 0.001

@@ -54,6 +54,11 @@ def code(session: Session, error: Exception) -> tuple:
     [
         (vim.fault.NotAuthenticated(), "session_lost", "esx7.lab ended the session while trying to make the tea"),
         (
+            vim.fault.RestrictedVersion(),
+            "licence_read_only",
+            "Cannot make the tea: the licence of esx7.lab makes its API read-only",
+        ),
+        (
             vim.fault.NoPermission(privilegeId="VirtualMachine.Inventory.Create"),
             "no_permission",
             "u7 may not make the tea: the privilege VirtualMachine.Inventory.Create is missing",
@@ -147,6 +152,11 @@ def opened(session, monkeypatch):
     ("error", "name", "words"),
     [
         (vim.fault.InvalidLogin(), "login_refused", "esx7.lab:4430 refuses the login of u7"),
+        (
+            vim.fault.NoPermission(privilegeId="System.View"),
+            "no_access",
+            "esx7.lab:4430 accepts the password of u7 but grants no access: the host is in lockdown mode",
+        ),
         (ssl.SSLCertVerificationError(), "untrusted", "No."),
         (esxi_session.trust.OtherCertificate(), "untrusted", "No."),
         (ConnectionRefusedError(111, "refused"), "host_unreachable", "esx7.lab:4430 cannot be reached"),
@@ -343,3 +353,35 @@ def test_a_file_that_is_refused_is_told_from_one_that_is_not_there(session, stor
         session.file(method, store, "a.iso", b"x" if method == "PUT" else None)
     assert caught.value.code == name and "a.iso on datastore ds 1" in str(caught.value)
     assert caught.value.details.get("status") == getattr(error, "code", None)
+
+
+# ---------------------------------------------------------------- licences
+
+
+@pytest.mark.parametrize(
+    ("kind", "editions", "read_only"),
+    [
+        ("HostAgent", ["esxBasic"], "name of esxBasic"),
+        ("HostAgent", ["eval"], None),
+        ("HostAgent", ["esxBasicPlus"], None),
+        ("HostAgent", [], None),
+        # Its licences are those of all its hosts, and none of them can be the free one.
+        ("VirtualCenter", ["esxBasic"], None),
+    ],
+)
+def test_a_licence_that_lets_nothing_be_changed_is_known_by_its_edition(session, kind, editions, read_only):
+    licences = [SimpleNamespace(editionKey=edition, name=f"name of {edition}") for edition in editions]
+    session.content = SimpleNamespace(
+        about=SimpleNamespace(apiType=kind), licenseManager=SimpleNamespace(licenses=licences)
+    )
+    assert session.read_only_licence() == read_only
+
+
+def test_licences_that_may_not_be_read_are_no_licence(session):
+    class Locked:
+        @property
+        def licenses(self):
+            raise vim.fault.NoPermission(privilegeId="Global.Licenses")
+
+    session.content = SimpleNamespace(about=SimpleNamespace(apiType="HostAgent"), licenseManager=Locked())
+    assert session.read_only_licence() is None
