@@ -15,6 +15,9 @@ description:
     and left as it is, whatever O(state) is.
   - What differs is repaired. What needs the machine to be off is refused while it runs, unless O(restart) allows it. A disk that is there is never made anew;
     when its size or kind differs that is a failure. Disks and network cards that are not listed are left alone.
+  - It keeps a record of the disks that came with it. A host deletes whatever disk is attached to a machine that it destroys, so disks without a record are
+    detached before, and images and files of floppy drives and ports that others mounted are taken out; they are named in the plan and in RV(kept_for_others).
+    Beside files of others in its folder the machine is taken away file by file. A snapshot that holds a disk of others is refused.
   - A creation that fails destroys what it made. One that was cut off is noticed by the next run and made anew.
 options:
   testbed_id:
@@ -23,7 +26,7 @@ options:
     required: true
   state:
     description:
-      - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with its disks.
+      - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with the disks that it has a record of.
       - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
       - V(released) only lets go of a datastore that is lost, so that it can be made anew - of the machine when it lies there, else of its disks there, which
         V(present) then adds anew; see M(storlab.testbed.esxi_datastore).
@@ -249,6 +252,12 @@ steps:
       returned: always
       type: raw
       sample: 64 MiB
+kept_for_others:
+  description: Files that others attached to the machine or put into its folder; they are there when it is gone.
+  returned: when O(state=absent)
+  type: list
+  elements: str
+  sample: ["[LocalDS_0] golden/dataset.vmdk"]
 disks:
   description:
     - The disks that the testbed made, each C(name), C(path), C(controller), C(bus), C(unit), C(size_bytes), C(provisioning), C(datastore), C(uuid), and
@@ -407,7 +416,12 @@ def main() -> None:
     with failures_of(module):
         check_testbed_id("guest_vm_testbed_id", module.params["testbed_id"])
         with esxi.Session(module.params) as session:
-            module.exit_json(about=session.about, **guest.ensure(session, module.params, module.check_mode))
+            result = guest.ensure(session, module.params, module.check_mode)
+            for path in result.get("kept_for_others", []):
+                module.warn(
+                    f"{path} is kept: the testbed did not attach it to {module.params['name']}, or put it beside it."
+                )
+            module.exit_json(about=session.about, **result)
 
 
 if __name__ == "__main__":

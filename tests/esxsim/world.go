@@ -107,6 +107,9 @@ func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool
 		if asked, ok := method.Body.(*types.UpdateOptions); ok {
 			return nil, w.misset(asked)
 		}
+		if vm, ok := registry.Get(method.This).(*simulator.VirtualMachine); ok && method.Name == "Destroy_Task" {
+			return &machine{vm}, nil
+		}
 		return nil, nil
 	}
 	return w

@@ -578,6 +578,193 @@ def test_what_the_host_lacks_is_named_before_anything_is_made(sim, vm_name):
     assert sim.vm(vm_name) is None
 
 
+# ---------------------------------------------------------------- what others attached
+
+
+def theirs(sim, vm_name: str, name: str, folder: str = "golden", **more):
+    """Attach a disk of somebody else to the machine, as an administrator would, and return its file."""
+    path = f"[{sim.store.name}] {folder}/{name}"
+    (sim.files() / folder).mkdir(exist_ok=True)
+    spec = vim.VirtualDiskManager.FileBackedVirtualDiskSpec(
+        diskType="thin", adapterType="lsiLogic", capacityKb=7 * 1024
+    )
+    wait(
+        sim.content.virtualDiskManager.CreateVirtualDisk_Task(
+            name=path, spec=spec, datacenter=sim.objects(vim.Datacenter)[0]
+        )
+    )
+    change(sim, vm_name, disk_device(sim, vm_name, path, **more))
+    sim.path(path).write_text("the only copy of a data set")
+    return path
+
+
+def disk_device(sim, vm_name: str, path: str, mode: str = "persistent"):
+    controller = next(
+        device
+        for device in sim.vm(vm_name).config.hardware.device
+        if isinstance(device, vim.vm.device.VirtualSCSIController)
+    )
+    backing = vim.vm.device.VirtualDisk.FlatVer2BackingInfo(fileName=path, diskMode=mode)
+    return vim.vm.device.VirtualDisk(key=-55, controllerKey=controller.key, unitNumber=11, backing=backing)
+
+
+def change(sim, vm_name: str, device, operation: str = "add") -> None:
+    spec = vim.vm.device.VirtualDeviceSpec(operation=operation, device=device)
+    wait(sim.vm(vm_name).ReconfigVM_Task(vim.vm.ConfigSpec(deviceChange=[spec])))
+
+
+@pytest.mark.parametrize("mode", ["persistent", "independent_persistent", "independent_nonpersistent"])
+def test_a_disk_that_somebody_attached_is_there_after_the_machine_is_gone(sim, vm_name, mode):
+    made = sim.done(name=vm_name, **GUEST, disks=DISKS[:2], power="on")
+    golden = theirs(sim, vm_name, "dataset.vmdk", mode=mode)
+    try:
+        # A build does not mind it, and does not take it for its own.
+        again = sim.done(name=vm_name, **GUEST, disks=DISKS[:2])
+        assert (again["changed"], again["disks"]) == (False, made["disks"])
+        foreseen = sim.done(check=True, name=vm_name, state="absent")
+        assert [(step["op"], step["target"], step["will"]) for step in foreseen["steps"]] == [
+            ("kill", vm_name, "off"),
+            ("detach", golden, "kept"),
+            ("destroy", vm_name, None),
+        ]
+        assert f"detach {golden}: disk that the testbed did not attach" in foreseen["diff"]["before"]
+        assert foreseen["kept_for_others"] == [golden]
+        gone = sim.done(name=vm_name, state="absent")
+        assert (gone["steps"], gone["kept_for_others"]) == (foreseen["steps"], [golden])
+        assert sim.vm(vm_name) is None
+        assert sim.path(golden).read_text() == "the only copy of a data set"
+        assert not [disk["path"] for disk in made["disks"] if sim.path(disk["path"]).exists()]
+    finally:
+        sim.path(golden).unlink(missing_ok=True)
+
+
+def test_disks_of_ours_on_another_datastore_go_with_the_machine(sim, vm_name, tmp_path):
+    """So that what stays of others stays because it was detached, and not because it lies elsewhere."""
+    other = tmp_path / "other"
+    other.mkdir()
+    store = sim.host.configManager.datastoreSystem.CreateLocalDatastore(f"other-{sim.kind}", str(other))
+    try:
+        far = {"name": "far", "size_mib": 5, "controller": "lsilogic", "datastore": store.name}
+        sim.done(name=vm_name, **GUEST, disks=[DISKS[0], far])
+        assert list(other.rglob("*.vmdk"))
+        sim.done(name=vm_name, state="absent")
+        assert not [path for path in other.rglob("*") if path.is_file()]
+    finally:
+        sim.host.configManager.datastoreSystem.RemoveDatastore(store)
+
+
+def test_images_and_files_of_ports_that_others_mounted_are_there_after_the_machine_is_gone(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:1])
+    home, store = sim.vm(vm_name).config.files.vmPathName.rpartition("/")[0], sim.store.name
+    paths = [f"[{store}] theirs/tools.iso", f"[{store}] theirs/boot.flp", f"{home}/console.txt"]
+    (sim.files() / "theirs").mkdir()
+    for path in paths:
+        sim.path(path).write_text("theirs")
+    backings = vim.vm.device
+    drive = backings.VirtualCdrom(
+        key=-60, controllerKey=201, unitNumber=0, backing=backings.VirtualCdrom.IsoBackingInfo(fileName=paths[0])
+    )
+    floppy = backings.VirtualFloppy(
+        key=-61, controllerKey=400, unitNumber=0, backing=backings.VirtualFloppy.ImageBackingInfo(fileName=paths[1])
+    )
+    port = backings.VirtualSerialPort(
+        key=-62,
+        controllerKey=400,
+        unitNumber=0,
+        yieldOnPoll=True,
+        backing=backings.VirtualSerialPort.FileBackingInfo(fileName=paths[2]),
+    )
+    for device in (drive, floppy, port):
+        change(sim, vm_name, device)
+    try:
+        foreseen = sim.done(check=True, name=vm_name, state="absent")
+        gone = sim.done(name=vm_name, state="absent")
+        assert (gone["steps"], gone["kept_for_others"]) == (foreseen["steps"], sorted(paths))
+        assert [step["target"] for step in gone["steps"] if step["will"] == "kept"] == paths
+        # One of them lies in the machine's own folder, which a host may delete with all that is in it.
+        assert "destroy" not in ops(gone)
+        assert sim.vm(vm_name) is None
+        assert [sim.path(path).read_text() for path in paths] == ["theirs"] * 3
+        assert [path.name for path in sim.path(paths[2]).parent.iterdir()] == ["console.txt"]
+        assert sim.done(name=vm_name, state="absent")["changed"] is False
+    finally:
+        for path in paths:
+            sim.path(path).unlink(missing_ok=True)
+        (sim.files() / "theirs").rmdir()
+        sim.path(paths[2]).parent.rmdir()
+
+
+def test_a_disk_that_somebody_made_in_the_machines_own_folder_is_kept_there(sim, vm_name):
+    """What a client proposes for a new disk is a file beside the machine's own."""
+    made = sim.done(name=vm_name, **GUEST, disks=DISKS)
+    home = sim.vm(vm_name).config.files.vmPathName.rpartition("/")[0]
+    folder = sim.path(home)
+    added = theirs(sim, vm_name, "added.vmdk", folder=folder.name)
+    (folder / "notes.md").write_text("put beside it")
+    foreseen = sim.done(check=True, name=vm_name, state="absent")
+    gone = sim.done(name=vm_name, state="absent")
+    assert gone["steps"] == foreseen["steps"] and foreseen["kept_for_others"] == gone["kept_for_others"]
+    assert gone["kept_for_others"] == [added, f"{home}/notes.md"]
+    assert sim.vm(vm_name) is None
+    left = {path.name for path in folder.iterdir()}
+    assert left >= {"added.vmdk", "notes.md"} and left <= {"added.vmdk", "added-flat.vmdk", "notes.md"}
+    assert (folder / "added.vmdk").read_text() == "the only copy of a data set"
+    assert not [disk["path"] for disk in made["disks"] if sim.path(disk["path"]).exists()]
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
+
+
+def test_a_snapshot_that_holds_a_disk_of_others_stops_the_teardown(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:1])
+    golden = theirs(sim, vm_name, "kept-by-snapshot.vmdk")
+    wait(sim.vm(vm_name).CreateSnapshot_Task(name="before-test-7", memory=False, quiesce=False))
+    try:
+        failure = sim.refused(name=vm_name, state="absent")
+        assert (failure["code"], failure["details"]["snapshot"]) == ("snapshot_foreign", "before-test-7")
+        assert (failure["details"]["path"], sim.path(golden).is_file()) == (golden, True)
+        wait(sim.vm(vm_name).RemoveAllSnapshots_Task())
+        assert sim.done(name=vm_name, state="absent")["kept_for_others"] == [golden]
+        assert sim.path(golden).read_text() == "the only copy of a data set"
+    finally:
+        sim.path(golden).unlink(missing_ok=True)
+
+
+def test_snapshots_of_our_own_disks_are_named_and_go_with_the_machine(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:1])
+    wait(sim.vm(vm_name).CreateSnapshot_Task(name="after-build", memory=False, quiesce=False))
+    golden = theirs(sim, vm_name, "later.vmdk")
+    try:
+        gone = sim.done(name=vm_name, state="absent")
+        assert ops(gone) == ["detach", "destroy"] and "after-build" in gone["steps"][-1]["was"]
+        assert sim.path(golden).read_text() == "the only copy of a data set"
+    finally:
+        sim.path(golden).unlink(missing_ok=True)
+
+
+def test_a_disk_in_place_of_ours_is_neither_filled_nor_destroyed(sim, vm_name):
+    sim.done(name=vm_name, **GUEST, disks=DISKS[:1])
+    (ours,) = sim.disks(vm_name)
+    change(sim, vm_name, ours, operation="remove")
+    golden = f"[{sim.store.name}] golden/instead.vmdk"
+    theirs(sim, vm_name, "instead.vmdk")
+    moved = next(disk for disk in sim.disks(vm_name) if disk.backing.fileName == golden)
+    change(sim, vm_name, moved, operation="remove")
+    moved.unitNumber, moved.key = 0, -71
+    change(sim, vm_name, moved)
+    try:
+        for asked in (
+            {"name": vm_name, **GUEST, "disks": DISKS[:1]},
+            {"name": vm_name, "state": "zeroed", "disks": [{"name": "lsi"}]},
+        ):
+            assert sim.refused(**asked)["code"] in ("disk_foreign", "bad_value")
+        assert sim.done(name=vm_name, state="absent")["kept_for_others"][0] == golden
+        assert sim.path(golden).read_text() == "the only copy of a data set"
+    finally:
+        sim.path(golden).unlink(missing_ok=True)
+        sim.path(ours.backing.fileName).unlink(missing_ok=True)
+
+
 # ---------------------------------------------------------------- lockdown mode, a licence
 
 

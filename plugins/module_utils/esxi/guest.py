@@ -11,8 +11,9 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.steps import shown
 from . import machine_plan
+from .belongings import kept
 from .datastore import rescanned
-from .machine import CONFIGURED, Machine, find, hardware, read, read_facts
+from .machine import CONFIGURED, Machine, find, hardware, look_beside, read, read_facts
 from .transfer import Import, IsoStore, Ova
 
 DISK: dict[str, Any] = {
@@ -92,10 +93,10 @@ class Source:
 
     def make(self) -> None:
         if self.template is not None:
-            self.machine.clone(self.template, self.state["extra"])
+            self.machine.clone(self.template, self.state)
         elif self.ova is not None:
             try:
-                self.task.run(self.machine.stamps(), self.machine.folder())
+                self.task.run(self.machine.stamps(self.state), self.machine.folder())
             finally:
                 self.machine.vm = self.task.vm
                 self.ova.close()
@@ -109,6 +110,7 @@ def present(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -
     state: Any = read(session, host, vm) if vm is not None else None
     if state is not None:
         machine_plan.own(state, want)
+        state = look_beside(session, vm, state) if state["building"] else state
     machine = Machine(session, host, vm, want)
     moves = away(session, host, vm) if state is not None and not here else []
     facts = read_facts(session, host, [disk["rdm"]["naa"] for disk in want["disks"] if disk["rdm"]])
@@ -161,7 +163,9 @@ def carry_out(
     take_back: Any,
 ) -> list[Any]:
     """The steps that were taken. A machine that could not be completed is destroyed again, and so is the image that was uploaded for it."""
-    creation = [step for step in steps if step["op"] in ("destroy", "create")]
+    number = next((number for number, step in enumerate(steps) if step["op"] == "create"), None)
+    # What takes away one that was made half comes before.
+    creation = steps[: number + 1] if number is not None else []
     upload_done = False
     try:
         upload()
@@ -169,14 +173,14 @@ def carry_out(
         if not creation:
             machine.apply(steps, state, facts)
             return steps
-        if creation[0]["op"] == "destroy":
-            machine.apply(creation[:1], state, facts)
+        if creation[:-1]:
+            machine.apply(creation[:-1], {**state, "building": False}, facts)
             machine.vm = None
         source.make()
         state = read(session, machine.host, machine.vm)
         rest = machine_plan.with_power(state, machine.want, machine_plan.changes(state, machine.want, facts))
         if not any(step["op"] in CONFIGURED for step in rest):
-            machine.finish()
+            machine.finish(building=True)
         machine.apply(rest, state, facts)
         return [*creation, *rest]
     except Failure:
@@ -189,7 +193,8 @@ def carry_out(
 
 
 def absent(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    want = {"name": params["name"], "testbed_id": params["testbed_id"]}
+    image: Any = IsoStore.of(session, host, params) if params["state"] == "absent" else None
+    want = {"name": params["name"], "testbed_id": params["testbed_id"], "iso": image.iso if image else None}
     vm, _here = find(session, host, params["name"])
     state: Any = read(session, host, vm) if vm is not None else None
     if params["state"] == "released" and state is not None and not check_mode:
@@ -198,14 +203,17 @@ def absent(session: Any, host: Any, params: dict[str, Any], check_mode: bool) ->
             names = [store.name for store in vm.datastore]
         rescanned(session, host, names, params["timeout_s"])
         state = read(session, host, vm)
+    if params["state"] == "absent" and state is not None:
+        machine_plan.own(state, want)
+        state = look_beside(session, vm, state)
     steps = (machine_plan.absent_plan if params["state"] == "absent" else machine_plan.released_plan)(state, want)
-    image: Any = IsoStore.of(session, host, params) if params["state"] == "absent" else None
+    left = kept(steps, state)
     removal = image.removal(params["name"]) if image else []
     if not check_mode:
         Machine(session, host, vm, want).apply(steps, state, {})
         if removal:
             image.remove()
-    return shown([*steps, *removal])
+    return {**shown([*steps, *removal]), **({"kept_for_others": left} if params["state"] == "absent" else {})}
 
 
 def zeroed(session: Any, host: Any, params: dict[str, Any], check_mode: bool) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.names import plain_naa
-from . import scsi
+from . import belongings, scsi
+from .belongings import DISK_KEY
 from .datastore_contents import datastore as find_datastore
-from .machine_plan import BUILDING_KEY, DISK_KEY, UUID_KEY
+from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan
 from .session import POLL_S, STAMP_KEY, Session
 
 SHUTDOWN_S = 60
@@ -30,8 +31,10 @@ CONFIGURED = (
     "replace_nic",
     "move_nic",
     "extra_config",
+    "record_disks",
     "detach",
     "eject",
+    "delete_disk",
 )
 CONTROLLER_TYPES = {
     "lsilogic": "VirtualLsiLogicController",
@@ -43,6 +46,13 @@ CONTROLLER_TYPES = {
     "sata": "VirtualAHCIController",
 }
 NIC_TYPES = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
+# What has a file besides disks and CD-ROM drives, in a user's words.
+FILE_KINDS = {
+    "VirtualFloppy": "floppy image",
+    "VirtualSerialPort": "file of a serial port",
+    "VirtualParallelPort": "file of a parallel port",
+    "VirtualNVDIMM": "persistent memory",
+}
 MODES = {"physicalMode": "physical", "virtualMode": "virtual"}
 
 
@@ -72,6 +82,8 @@ def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
                 name=vm.name,
             )
         extra = {option.key: str(option.value) for option in config.extraConfig}
+        # What a machine does not have is left out.
+        more = session.properties(vm, "snapshot", "layoutEx")
         parts = hardware(session, host, config, config.hardware.device)
         # '[name] path'; a datastore that is not there at all is lost as well.
         files = [
@@ -99,8 +111,41 @@ def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
             "path": config.files.vmPathName,
             "uuid": config.uuid,
             "extra": extra,
+            "snapshots": _snapshots(session.vim, more.get("snapshot")),
+            "layout": [
+                {"path": file.name, "type": file.type} for file in getattr(more.get("layoutEx"), "file", None) or []
+            ],
+            "folder": [],
             **parts,
         }
+
+
+def _snapshots(vim: Any, taken: Any) -> list[Any]:
+    found, left = [], list(taken.rootSnapshotList) if taken else []
+    while left:
+        item = left.pop(0)
+        left += item.childSnapshotList or []
+        disks = [
+            {"uuid": getattr(device.backing, "uuid", None), "chain": _chain(device.backing)}
+            for device in item.snapshot.config.hardware.device
+            if isinstance(device, vim.vm.device.VirtualDisk)
+        ]
+        found.append({"name": item.name, "disks": disks})
+    return found
+
+
+def look_beside(session: Session, vm: Any, state: dict[str, Any]) -> dict[str, Any]:
+    """The state with the names of all that lies in the machine's folder; as it is when that cannot be reached."""
+    folder = belongings.folder_of(state["path"])
+    if not state["accessible"] or not folder:
+        return state
+    what = f"look into the folder {folder}"
+    with session.doing(what):
+        name = folder[1:].partition("] ")[0]
+        store = next(store for store in vm.datastore if store.name == name)
+        spec = session.vim.host.DatastoreBrowser.SearchSpec(matchPattern=["*"])
+        task = store.browser.SearchDatastore_Task(datastorePath=folder, searchSpec=spec)
+    return {**state, "folder": [file.path for file in session.wait(task, what).file or []]}
 
 
 def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str, Any]:
@@ -119,7 +164,7 @@ def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str
         if any(_is_raw(vim, device) for device in devices)
         else {}
     )
-    disks, cdroms, nics = [], [], []
+    disks, cdroms, nics, files = [], [], [], []
     for device in devices:
         at = by_key.get(device.controllerKey)
         spot = {
@@ -138,6 +183,9 @@ def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str
                 type(device).__name__.rsplit(".", 1)[-1],
             )
             nics.append({"key": device.key, "type": kind, "network": _network_of(host, device)})
+        elif isinstance(device.backing, vim.vm.device.VirtualDevice.FileBackingInfo) and device.backing.fileName:
+            kind = type(device).__name__.rsplit(".", 1)[-1]
+            files.append({"key": device.key, "kind": FILE_KINDS.get(kind, kind), "path": device.backing.fileName})
     own = getattr(config, "hardware", config)
     allocation = config.memoryAllocation
     return {
@@ -150,6 +198,7 @@ def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str
         "disks": disks,
         "cdroms": cdroms,
         "nics": nics,
+        "files": files,
     }
 
 
@@ -177,9 +226,19 @@ def _disk(vim: Any, device: Any, names: dict[str, Any]) -> dict[str, Any]:
         "provisioning": provisioning,
         "uuid": getattr(backing, "uuid", None) or None,
         "path": getattr(backing, "fileName", None),
+        "chain": _chain(backing),
         "naa": names.get(backing.lunUuid) or plain_naa((backing.deviceName or "").rsplit("/", 1)[-1]) if raw else None,
         "compatibility": MODES.get(backing.compatibilityMode) if raw else None,
     }
+
+
+def _chain(backing: Any) -> list[str]:
+    """The file of a disk and those below it, which it has from its snapshots."""
+    paths = []
+    while backing is not None:
+        paths.append(getattr(backing, "fileName", None))
+        backing = getattr(backing, "parent", None)
+    return [path for path in paths if path]
 
 
 def _network_of(host: Any, card: Any) -> str | None:
@@ -246,6 +305,8 @@ class Machine:
             "power_off": self._power_off,
             "kill": self._kill,
             "zero": self._zero,
+            "remove_snapshots": self._remove_snapshots,
+            "delete_file": self._delete_file,
         }
 
     def apply(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -253,7 +314,7 @@ class Machine:
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
             if step["op"] not in CONFIGURED:
-                if parts and step["op"] in ("power_on", "destroy"):
+                if parts and step["op"] in ("power_on", "destroy", "unregister"):
                     self.configure(parts, state, facts)
                     parts = []
                 self.calls[step["op"]](step)
@@ -275,10 +336,11 @@ class Machine:
         with self.session.doing("find the folder of virtual machines"):
             return self.session.datacenter(self.host).vmFolder
 
-    def stamps(self, forget: Any = ()) -> list[Any]:
-        """What a machine carries from its first moment on."""
+    def stamps(self, source: dict[str, Any] | None = None) -> list[Any]:
+        """What a machine carries from its first moment on. source: state of what it is made from, whose own records it must not have."""
+        forget = {key: "" for key in (source or BLANK)["extra"] if key.startswith("storlab.")}
         values = {STAMP_KEY: self.want["testbed_id"], BUILDING_KEY: "TRUE", UUID_KEY: "TRUE"}
-        return self.options({**{key: "" for key in forget if key.startswith("storlab.")}, **values})
+        return self.options({**forget, **values, **belongings.of_source(source)})
 
     def options(self, values: dict[str, Any]) -> list[Any]:
         return [self.vim.option.OptionValue(key=key, value=value) for key, value in values.items()]
@@ -300,7 +362,7 @@ class Machine:
             lambda: self.folder().CreateVM_Task(config=spec, pool=self.pool(), host=self.host),
         )
 
-    def clone(self, template: Any, extra: dict[str, Any]) -> None:
+    def clone(self, template: Any, source: dict[str, Any]) -> None:
         spec = self.vim.vm.CloneSpec(
             location=self.vim.vm.RelocateSpec(
                 datastore=find_datastore(self.session, self.host, self.want["datastore"]),
@@ -309,7 +371,7 @@ class Machine:
             ),
             powerOn=False,
             template=False,
-            config=self.vim.vm.ConfigSpec(extraConfig=self.stamps(forget=extra)),
+            config=self.vim.vm.ConfigSpec(extraConfig=self.stamps(source)),
         )
         self.vm = self.task(
             f"clone the template {self.want['template']}",
@@ -326,15 +388,29 @@ class Machine:
 
     def remove(self) -> None:
         """Takes away what could not be completed, whatever its power."""
-        with self.session.doing(f"look at the virtual machine {self.name}"):
-            off = str(self.vm.runtime.powerState) == "poweredOff"
-        if not off:
-            self._kill()
-        self._destroy()
+        state = look_beside(self.session, self.vm, read(self.session, self.host, self.vm))
+        self.apply(absent_plan(state, {"name": self.name, "testbed_id": self.want["testbed_id"]}), state, {})
 
     def _unregister(self, _step: Any) -> None:
         with self.session.doing(f"let go of the virtual machine {self.name}"):
             self.vm.UnregisterVM()
+
+    def _remove_snapshots(self, _step: Any) -> None:
+        self.task(f"remove the snapshots of the virtual machine {self.name}", self.vm.RemoveAllSnapshots_Task)
+
+    def _delete_file(self, step: dict[str, Any]) -> None:
+        manager = self.session.content.fileManager
+        try:
+            self.task(
+                f"delete the file {step['target']}",
+                lambda: manager.DeleteDatastoreFile_Task(
+                    name=step["target"], datacenter=self.session.datacenter(self.host)
+                ),
+            )
+        except Failure as failure:
+            # Turned off and forgotten, a machine has fewer files.
+            if "FileNotFound" not in str(failure.details.get("fault")):
+                raise
 
     def move(self) -> None:
         """To the host that is meant; a cluster balances its load without asking."""
@@ -413,15 +489,18 @@ class Machine:
 
     # -------------------------------------------------------- reconfiguration
 
-    def finish(self) -> None:
-        """The machine is complete."""
-        spec = self.vim.vm.ConfigSpec(extraConfig=self.options({BUILDING_KEY: ""}))
-        self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
+    def finish(self, building: bool, added: Any = None) -> None:
+        """Notes in the machine which disks it got, by their keys (added; None: all that it has a record of), and that it is complete."""
+        state = read(self.session, self.host, self.vm)
+        noted = belongings.completed(state, belongings.records(state) if added is None else added)
+        if building:
+            noted[BUILDING_KEY] = ""
+        if noted:
+            spec = self.vim.vm.ConfigSpec(extraConfig=self.options(noted))
+            self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
     def configure(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
-        spec, extra = self.vim.vm.ConfigSpec(deviceChange=[]), {}
-        if state["building"]:
-            extra[BUILDING_KEY] = ""
+        spec, extra, added = self.vim.vm.ConfigSpec(deviceChange=[]), {}, []
         keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
         memory = self.want.get("memory_mib") or state["memory_mib"]
         for step in steps:
@@ -441,10 +520,12 @@ class Machine:
                 spot, disk = step["place"], step["disk"]
                 controller = self._controller(keys, spot, spec)
                 spec.deviceChange.append(self._add_disk(step, controller, len(spec.deviceChange), facts))
-                extra[DISK_KEY + disk["name"]] = (
-                    f"{spot['controller']} {spot['bus']}:{spot['unit']} "
-                    f"{disk['rdm']['compatibility'] if disk['rdm'] else disk['provisioning']}"
+                added.append(DISK_KEY + disk["name"])
+                extra[added[-1]] = belongings.record_text(
+                    spot, disk["rdm"]["compatibility"] if disk["rdm"] else disk["provisioning"]
                 )
+            elif op == "record_disks":
+                extra.update(step["values"])
             elif op == "add_cdrom":
                 drive = self.vim.vm.device.VirtualCdrom(
                     key=-901,
@@ -452,8 +533,10 @@ class Machine:
                     unitNumber=step["place"]["unit"],
                 )
                 spec.deviceChange.append(self._change("add", self._with_iso(drive)))
-            elif op == "detach":
-                spec.deviceChange.append(self._change("remove", self._device(step["key"])))
+            elif op in ("detach", "delete_disk"):
+                # Without an operation on it the file stays.
+                file_operation = "destroy" if op == "delete_disk" else None
+                spec.deviceChange.append(self._change("remove", self._device(step["key"]), file_operation))
             elif op == "eject":
                 drive = self._device(step["key"])
                 drive.backing = self.vim.vm.device.VirtualCdrom.RemotePassthroughBackingInfo(
@@ -466,6 +549,8 @@ class Machine:
                 spec.deviceChange += self._nic(step)
         spec.extraConfig = self.options(extra)
         self.task(f"change the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
+        if state["building"] or added:
+            self.finish(state["building"], None if state["building"] else added)
 
     def _reserve(self, spec: Any, reserve: bool, memory_mib: int) -> None:
         spec.memoryReservationLockedToMax = reserve

@@ -3,15 +3,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Virtual machines of an ESXi host: their state as plain data, and a plan that brings one to what is wanted.
 
-A machine belongs to a testbed when its extraConfig says so. There it also stands which disks the testbed made, under ``storlab.disk.<name>``:
-``<controller> <bus>:<unit> <eager|lazy|thin|physical|virtual>``. Disks and cards that are not listed are left alone.
+A machine belongs to a testbed when its extraConfig says so. There it also says which of its disks are the testbed's (belongings.py). Disks and cards that are
+not listed are left alone, and disks that have no record are detached before the machine is destroyed.
 
 State::
 
     {power: on|off|suspended, owner, building: bool, accessible: bool, lost: [names of its datastores that are lost],
      guest_id, vcpus, memory_mib, locked: bool, reservation_mib, path, uuid,
-     controllers: [{key, kind, bus}], disks: [{key, controller, bus, unit, size_bytes, provisioning, uuid, path, naa, compatibility}],
-     cdroms: [{key, controller, bus, unit, iso}], nics: [{key, type, network}], extra: {key: text}}
+     controllers: [{key, kind, bus}],
+     disks: [{key, controller, bus, unit, size_bytes, provisioning, uuid, path, chain: [path and those below it], naa, compatibility}],
+     cdroms: [{key, controller, bus, unit, iso}], files: [{key, kind, path}] of floppy drives, ports and whatever else has a file,
+     nics: [{key, type, network}], extra: {key: text}, snapshots: [{name, disks: [{uuid, chain}]}],
+     layout: [{path, type}] of the machine's files, and where it is to be destroyed folder: [names of what lies in its folder]}
 
 Facts, what the host offers::
 
@@ -25,10 +28,11 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.names import plain_naa
+from . import belongings
+from .belongings import DISK_KEY
 
 # Set while a machine is being made: what carries it was interrupted, has never run, and is made anew.
 BUILDING_KEY = "storlab.building"
-DISK_KEY = "storlab.disk."
 # Without it a guest sees no serial numbers of its disks.
 UUID_KEY = "disk.EnableUUID"
 MIB = 1048576
@@ -58,8 +62,12 @@ BLANK: dict[str, Any] = {
     "uuid": None,
     "disks": [],
     "cdroms": [],
+    "files": [],
     "nics": [],
     "extra": {},
+    "snapshots": [],
+    "layout": [],
+    "folder": [],
     "controllers": [{"key": 200, "kind": "ide", "bus": 0}, {"key": 201, "kind": "ide", "bus": 1}],
 }
 
@@ -215,18 +223,16 @@ def _no_twins(want: dict[str, Any]) -> None:
 
 
 def records(state: dict[str, Any]) -> dict[str, Any]:
-    """{disk's name: {controller, bus, unit, made}} as the machine itself says."""
-    by_name = {}
-    for key, text in state["extra"].items():
-        match = re.fullmatch(r"(\w+) (\d+):(\d+) (\w+)", text) if key.startswith(DISK_KEY) else None
-        if match:
-            by_name[key[len(DISK_KEY) :]] = {
-                "controller": match[1],
-                "bus": int(match[2]),
-                "unit": int(match[3]),
-                "made": match[4],
-            }
-    return by_name
+    """{disk's name: {controller, bus, unit, made, uuid}} of the disks that the testbed made, as the machine itself says."""
+    return {
+        key[len(DISK_KEY) :]: record for key, record in belongings.records(state).items() if key.startswith(DISK_KEY)
+    }
+
+
+def disk_of(state: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The disk that the testbed made under this name; None when it is not attached."""
+    disk: dict[str, Any] | None = belongings.owned(state).get(DISK_KEY + name)
+    return disk
 
 
 class Slots:
@@ -291,12 +297,16 @@ def place(want: dict[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], 
                 disk["controller"], disk["bus"], disk["unit"], f"disk {disk['name']} of {want['name']}"
             )
             continue
-        for key in ("controller", "bus", "unit"):
-            if disk[key] not in (None, record[key]):
-                raise differs(want, disk, key, record[key], disk[key])
+        now = disk_of(state, disk["name"])
+        spot = {key: (now or record)[key] for key in belongings.PLACE}
+        for key, value in spot.items():
+            if disk[key] not in (None, value):
+                raise differs(want, disk, key, value, disk[key])
+        if now is None:
+            _refuse_occupied(state, want, disk, spot)
         places[disk["name"]] = {
-            **record,
-            "new_controller": (FAMILIES[record["controller"]], record["bus"]) not in slots.there,
+            **spot,
+            "new_controller": (FAMILIES[spot["controller"]], spot["bus"]) not in slots.there,
         }
     drive = (
         slots.take("ide", None, None, f"the CD-ROM drive of {want['name']}")
@@ -304,6 +314,19 @@ def place(want: dict[str, Any], state: dict[str, Any]) -> tuple[dict[str, Any], 
         else None
     )
     return places, drive
+
+
+def _refuse_occupied(state: dict[str, Any], want: dict[str, Any], disk: dict[str, Any], spot: dict[str, Any]) -> None:
+    for other in state["disks"]:
+        if all(other[key] == spot[key] for key in belongings.PLACE):
+            raise Failure(
+                "disk_foreign",
+                f"Where disk {disk['name']} of {want['name']} was ({spot['controller']} {spot['bus']}:{spot['unit']}), {other['path']} is attached, which "
+                "the testbed did not make.",
+                "Attach the testbed's disk again, or detach the other if nobody needs it there; nothing is written to it.",
+                disk=disk["name"],
+                path=other["path"],
+            )
 
 
 def differs(want: dict[str, Any], disk: dict[str, Any], key: str, was: Any, will: Any) -> Failure:
@@ -355,6 +378,9 @@ def changes(state: dict[str, Any], want: dict[str, Any], facts: dict[str, Any]) 
         step("reserve_memory", name, f"{state['reservation_mib']} MiB", "0 MiB", off=True)
     if state["extra"].get(UUID_KEY, "").upper() != "TRUE" and not state["building"]:
         step("disk_uuids", name, state["extra"].get(UUID_KEY), "TRUE", off=True)
+    unnoted = {} if state["building"] else belongings.completed(state)
+    if unnoted:
+        step("record_disks", name, "known by their places", "known by their UUIDs", values=unnoted)
     places, drive = place(want, state)
     _disks(state, want, facts, places, step)
     if want["iso"]:
@@ -402,14 +428,7 @@ def _disks(
     for disk in want["disks"]:
         spot, record = places[disk["name"]], known.get(disk["name"])
         where = f"{spot['controller']} {spot['bus']}:{spot['unit']}"
-        now = next(
-            (
-                each
-                for each in state["disks"]
-                if record and all(each[key] == spot[key] for key in ("controller", "bus", "unit"))
-            ),
-            None,
-        )
+        now = disk_of(state, disk["name"])
         if now is not None and record:
             _same(want, disk, now, record)
             continue
@@ -524,7 +543,7 @@ def plan(
                 name=want["name"],
             )
         if state["building"]:
-            steps.append({"op": "destroy", "target": want["name"], "was": "made half", "will": None})
+            steps += absent_plan(state, want)
             state = None
     if state is None:
         state = start_of(want, template)
@@ -581,33 +600,58 @@ def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Any]) ->
 
 def lost_parts(state: dict[str, Any]) -> list[Any]:
     """Steps that take disks and images out whose datastores are lost."""
-
-    def lost(path: Any) -> bool:
-        return any((path or "").startswith(f"[{name}] ") for name in state["lost"])
-
     return [
         {"op": "detach", "target": disk["path"], "was": "lost with its datastore", "will": None, "key": disk["key"]}
         for disk in state["disks"]
-        if lost(disk["path"])
+        if belongings.lost(state, disk["path"])
     ] + [
         {"op": "eject", "target": drive["iso"], "was": "lost with its datastore", "will": None, "key": drive["key"]}
         for drive in state["cdroms"]
-        if lost(drive["iso"])
+        if belongings.lost(state, drive["iso"])
     ]
 
 
 def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
-    """Destroys the machine; one whose files are lost is only forgotten by the host."""
+    """Destroys the machine, and keeps what others attached to it or put beside it; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
     own(state, want)
     if not state["accessible"]:
-        return [*_kill(state, want), {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}]
-    return [
+        return [*_kill(state, want), _forget(state, want)]
+    belongings.refuse_snapshots(state, want["name"])
+    image = want.get("iso")
+    steps = [
         *_kill(state, want),
         *lost_parts(state),
-        {"op": "destroy", "target": want["name"], "was": state["path"], "will": None},
+        *belongings.letting_go(state, image["backing"] if image else None),
     ]
+    if belongings.beside(state):
+        return steps + _dismantle(state, want)
+    names = [snapshot["name"] for snapshot in state["snapshots"]]
+    was = state["path"] + (f", with the snapshots {', '.join(names)}" if names else "")
+    return [*steps, {"op": "destroy", "target": want["name"], "was": was, "will": None}]
+
+
+def _forget(state: dict[str, Any], want: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "unregister", "target": want["name"], "was": state["path"], "will": None}
+
+
+def _dismantle(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
+    """Takes a machine away file by file, because its folder holds files of others, and nothing says that a host leaves them when it destroys the machine."""
+    snapshots = [
+        {"op": "remove_snapshots", "target": want["name"], "was": snapshot["name"], "will": None}
+        for snapshot in state["snapshots"][:1]
+    ]
+    disks = [
+        {"op": "delete_disk", "target": disk["path"], "was": "the testbed's", "will": None, "key": disk["key"]}
+        for disk in belongings.owned(state).values()
+        if not belongings.lost(state, disk["path"])
+    ]
+    files = [
+        {"op": "delete_file", "target": path, "was": "the machine's", "will": None}
+        for path in belongings.own_files(state)
+    ]
+    return [*snapshots, *disks, _forget(state, want), *files]
 
 
 def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
@@ -670,18 +714,15 @@ def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[An
 
 def made_disks(state: dict[str, Any]) -> list[Any]:
     """The disks that the testbed made: [{name, controller, bus, unit, size_bytes, path, uuid, naa, compatibility, made}]."""
-    disks = []
-    for name, record in sorted(records(state).items()):
-        for disk in state["disks"]:
-            if all(disk[key] == record[key] for key in ("controller", "bus", "unit")):
-                disks.append(
-                    {
-                        **{key: value for key, value in disk.items() if key not in ("key", "provisioning")},
-                        "name": name,
-                        "made": record["made"],
-                    }
-                )
-    return disks
+    return [
+        {
+            **{key: value for key, value in disk.items() if key not in ("key", "provisioning", "chain")},
+            "name": name,
+            "made": record["made"],
+        }
+        for name, record in sorted(records(state).items())
+        if (disk := disk_of(state, name)) is not None
+    ]
 
 
 def disk_facts(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:

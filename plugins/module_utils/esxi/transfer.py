@@ -327,7 +327,9 @@ class Import:
 
     def run(self, stamps: list[Any], folder: Any) -> None:
         """Makes the virtual machine, which is in vm as soon as there is one."""
-        self.config.extraConfig = [*(self.config.extraConfig or []), *stamps]
+        # One that was exported from a testbed's machine has records of other disks.
+        given = [option for option in self.config.extraConfig or [] if not option.key.startswith("storlab.")]
+        self.config.extraConfig = [*given, *stamps]
         with self.session.doing(f"import {self.ova.path}"):
             lease = self.pool.ImportVApp(spec=self.spec, folder=folder, host=self.host)
             while str(lease.state) == "initializing":

@@ -317,21 +317,41 @@ PLACES = st.sampled_from(
 
 @CASES
 @given(
-    disks=st.lists(PLACES, max_size=5),
+    disks=st.lists(st.tuples(PLACES, st.booleans()), max_size=5),
+    beside=st.sets(st.sampled_from(("a.vmdk", "vm1.vmdk", "vm1.vmx", "notes.txt")), max_size=2),
     images=st.lists(st.one_of(st.none(), PLACES), max_size=2),
     lost=st.sets(st.sampled_from(("ds1", "ds10", "ds", "ds1 ", "other"))),
     owner=st.sampled_from(("mine", "mine-2", "min", None)),
     accessible=st.booleans(),
     power=st.sampled_from(("on", "off")),
 )
-def test_machines(disks, images, lost, owner, accessible, power):
+def test_machines(disks, beside, images, lost, owner, accessible, power):
+    """disks: [(path, whether the machine has a record of it)]."""
     state = {
         "owner": owner,
         "accessible": accessible,
         "power": power,
         "path": "[ds1] vm1/vm1.vmx",
         "lost": sorted(lost),
-        "disks": [{"path": path, "key": 2000 + number} for number, path in enumerate(disks)],
+        "disks": [
+            {
+                "path": path,
+                "chain": [path],
+                "key": 2000 + unit,
+                "uuid": f"U-{unit}",
+                "controller": "nvme",
+                "bus": 1,
+                "unit": unit,
+            }
+            for unit, (path, _mine) in enumerate(disks)
+        ],
+        "extra": {
+            f"storlab.disk.{unit}": f"nvme 1:{unit} eager u-{unit}" for unit, (_path, mine) in enumerate(disks) if mine
+        },
+        "files": [{"key": 4000, "kind": "floppy image", "path": "[ds1] theirs/a.flp"}],
+        "snapshots": [],
+        "layout": [{"path": "[ds1] vm1/vm1.vmx", "type": "config"}],
+        "folder": sorted(beside),
         "cdroms": [{"iso": path, "key": 3000 + number} for number, path in enumerate(images)],
     }
     want, before = {"name": "vm1", "testbed_id": "mine"}, copy.deepcopy(state)
@@ -343,18 +363,34 @@ def test_machines(disks, images, lost, owner, accessible, power):
         assert released == [] and state == before
         return
     assert owner == "mine" and state == before
-    assert (steps[-1]["op"], steps[-1]["target"]) == ("destroy" if accessible else "unregister", "vm1")
     # A disk lies where its path says, between the brackets: a disk on a datastore that works stays with its files.
-    away = {
-        2000 + number for number, path in enumerate(disks) if path[1 : path.index("] ") if "] " in path else 1] in lost
-    }
-    away |= {
+    gone = {
+        2000 + number
+        for number, (path, _mine) in enumerate(disks)
+        if path[1 : path.index("] ") if "] " in path else 1] in lost
+    } | {
         3000 + number
         for number, path in enumerate(images)
         if path and path[1 : path.index("] ") if "] " in path else 1] in lost
     }
-    assert {step["key"] for step in steps if "key" in step} == (away if accessible else set())
-    assert {step["key"] for step in released if "key" in step} == (away if accessible else set())
+    assert {step["key"] for step in released if "key" in step} == (gone if accessible else set())
+    if not accessible:
+        assert [step["op"] for step in steps if step["op"] != "kill"] == ["unregister"]
+        return
+    theirs = {2000 + number for number, (_path, mine) in enumerate(disks) if not mine} | {4000}
+    theirs |= {3000 + number for number, path in enumerate(images) if path}
+    let_go = {step["key"] for step in steps if step["op"] in ("detach", "eject")}
+    assert let_go == gone | theirs
+    # A host that destroys a machine deletes what is attached to it, and perhaps the folder.
+    ours = {path.rpartition("/")[2] for path, mine in disks if mine and path.startswith("[ds1] vm1/")} | {"vm1.vmx"}
+    if beside <= ours:
+        assert steps[-1]["op"] == "destroy" and "delete_disk" not in [step["op"] for step in steps]
+    else:
+        assert "destroy" not in [step["op"] for step in steps]
+        assert {step["key"] for step in steps if step["op"] == "delete_disk"} == {
+            2000 + number for number, (_path, mine) in enumerate(disks) if mine
+        } - gone
+        assert [step["target"] for step in steps if step["op"] == "delete_file"] == ["[ds1] vm1/vm1.vmx"]
 
 
 def test_a_share_of_others_that_has_the_name_of_a_datastore_stays():

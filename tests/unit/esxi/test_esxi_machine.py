@@ -40,7 +40,8 @@ class Vm:
     """A machine of the host; what its methods do is noted in ``calls``."""
 
     def __init__(self, world: World, name: str, **config) -> None:
-        self.world, self.name, self.template, self.datastore = world, name, False, []
+        self.world, self.name, self.template, self.datastore = world, name, False, [world.browsed]
+        self.snapshot, self.layoutEx = None, None
         self.config = vim.vm.ConfigInfo(
             name=name,
             uuid="421c-7",
@@ -85,6 +86,9 @@ class Vm:
                 keys[device.key] = device.key = 3000 + len(devices)
                 # A controller that the same request adds is named by the client's own key.
                 device.controllerKey = keys.get(device.controllerKey, device.controllerKey)
+                if isinstance(device, KIND.VirtualDisk) and device.backing.fileName.endswith("]"):
+                    device.backing.fileName += f" {self.name}/{device.key}.vmdk"
+                    device.backing.uuid = f"6000C29-{device.key}"
                 devices.append(device)
 
     def called(self, what: str, work=lambda: None, states=()) -> Task:
@@ -159,6 +163,9 @@ class World(esxi_session.Session):
         kind.network = [SimpleNamespace(name="VM Network"), SimpleNamespace(name="storage")]
         kind.datastore = [store for store, _values in self.stores.values()]
         self.here = kind("host-7")
+        # What lies in the folders of machines, and is looked at there.
+        self.beside = []
+        self.browsed = SimpleNamespace(name="ds1", browser=SimpleNamespace(SearchDatastore_Task=self.search))
         self.folder = SimpleNamespace(CreateVM_Task=self.create)
         self.content = SimpleNamespace(virtualDiskManager=SimpleNamespace(ZeroFillVirtualDisk_Task=self.zero))
         self.kind = "HostAgent"
@@ -181,6 +188,9 @@ class World(esxi_session.Session):
     def task_properties(self, task):
         return task.look()
 
+    def properties(self, vm, *names):
+        return {name: value for name in names if (value := getattr(vm, name)) is not None}
+
     def add(self, name: str, **more) -> Vm:
         vm = Vm(self, name, **more)
         self.machines.append(vm)
@@ -195,6 +205,10 @@ class World(esxi_session.Session):
         vm = self.add(config.name)
         vm.change(config)
         return Task(vm)
+
+    def search(self, datastorePath, searchSpec):
+        assert (datastorePath, searchSpec.matchPattern) == ("[ds1] vm1", ["*"])
+        return Task(SimpleNamespace(file=[SimpleNamespace(path=name) for name in self.beside]))
 
     def zero(self, name, datacenter):
         self.calls.append(("zero", name))
@@ -241,10 +255,14 @@ def test_a_machine_is_made_of_all_that_is_wanted_and_then_left_alone(world):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(guest, "IsoStore", lambda *_arguments: SimpleNamespace(plan=list))
         result = present(world, **WHOLE, iso=ISO, power="on")
-        assert result["changed"] and world.changes() == ["create", "reconfigure", "power on"]
+        assert result["changed"] and world.changes() == ["create", "reconfigure", "reconfigure", "power on"]
         assert present(world, **WHOLE, iso=ISO, power="on")["changed"] is False
     thin, raw = world.devices(KIND.VirtualDisk)
-    assert (thin.backing.thinProvisioned, thin.capacityInBytes, thin.backing.fileName) == (True, 16 * MIB, "[ds1]")
+    assert (thin.backing.thinProvisioned, thin.capacityInBytes, thin.backing.fileName) == (
+        True,
+        16 * MIB,
+        f"[ds1] vm1/{thin.key}.vmdk",
+    )
     assert (raw.backing.deviceName, raw.backing.lunUuid) == ("/vmfs/devices/disks/a1", LUN_UUID)
     assert (raw.backing.compatibilityMode, raw.capacityInBytes) == ("physicalMode", 96 * MIB)
     assert [type(card).__name__.rsplit(".", 1)[-1] for card in world.devices(KIND.VirtualEthernetCard)] == [
@@ -357,7 +375,7 @@ def fault(kind=vmodl.fault.SystemError, text="no room left"):
     [
         ("create", "as_is", ["create"]),
         ("reconfigure", "as_is", ["create", "reconfigure", "destroy"]),
-        ("power on", "on", ["create", "reconfigure", "power on", "destroy"]),
+        ("power on", "on", ["create", "reconfigure", "reconfigure", "power on", "destroy"]),
     ],
 )
 def test_a_machine_that_cannot_be_completed_is_taken_away_again(world, what, power, calls):
@@ -372,7 +390,8 @@ def test_a_machine_that_asks_while_it_starts_is_turned_off_before_it_goes(world)
     vm = world.add("vm1")
     vm.runtime.question = SimpleNamespace(text="msg.uuid.altered:\n This machine might have been  copied.")
     world.starting = ["queued", "running"]
-    ours = machine.Machine(world, world.here, vm, {"name": "vm1"})
+    vm.config.extraConfig = [vim.option.OptionValue(key="storlab.testbed", value="tb")]
+    ours = machine.Machine(world, world.here, vm, {"name": "vm1", "testbed_id": "tb"})
     with broken_off() as caught:
         ours.apply([{"op": "power_on"}], {}, {})
     assert caught.value.code == "vm_asks"
@@ -395,7 +414,12 @@ def test_the_first_failure_is_told_when_tidying_up_fails_too(world):
     assert machine.BUILDING_KEY in world.settings()
     world.calls.clear()
     result = present(world, **WHOLE)
-    assert ops(result)[:2] == ["destroy", "create"] and world.changes() == ["destroy", "create", "reconfigure"]
+    assert ops(result)[:2] == ["destroy", "create"] and world.changes() == [
+        "destroy",
+        "create",
+        "reconfigure",
+        "reconfigure",
+    ]
     assert len(world.machines) == 1 and machine.BUILDING_KEY not in world.settings()
 
 
@@ -742,7 +766,9 @@ def test_a_machine_of_others_is_neither_released_nor_destroyed(world):
 def test_an_image_goes_with_the_machine_that_it_was_uploaded_for(world, monkeypatch):
     removed = []
     step = {"op": "remove_iso", "target": "[ds1] iso/guest.iso", "was": "uploaded", "will": None}
-    image = SimpleNamespace(removal=lambda _name: [step], remove=lambda: removed.append(True))
+    image = SimpleNamespace(
+        iso={"backing": "[ds1] iso/guest.iso"}, removal=lambda _name: [step], remove=lambda: removed.append(True)
+    )
     monkeypatch.setattr(guest.IsoStore, "of", classmethod(lambda *_given: image))
     present(world)
     assert ops(ended(world, "absent", check_mode=True, iso=ISO)) == ["destroy", "remove_iso"] and not removed

@@ -44,6 +44,7 @@ DISK = {
     "datastore": None,
     "rdm": None,
 }
+UUID = "6000C29a-7b1c-0d2e-3f40-516273849506"
 RAW = {
     **DISK,
     "name": "raw",
@@ -108,14 +109,16 @@ def with_disk(made: str = "eager", provisioning: str | None = "eager", **more) -
             "unit": 0,
             "size_bytes": 16 * MIB,
             "provisioning": provisioning,
-            "uuid": "6000C29a-7b1c-0d2e-3f40-516273849506",
+            "uuid": UUID,
             "path": "[ds1] vm1/vm1.vmdk",
+            "chain": ["[ds1] vm1/vm1.vmdk"],
             "naa": None,
             "compatibility": None,
             **more,
         }
     )
-    state["extra"]["storlab.disk.data"] = f"pvscsi 0:0 {made}"
+    # Hosts write the letters of a UUID as they like.
+    state["extra"]["storlab.disk.data"] = f"pvscsi 0:0 {made} {UUID.upper()}"
     return state
 
 
@@ -410,7 +413,7 @@ def test_lost_machines_are_let_go_of_and_others_stay():
 
 def test_only_the_disks_go_when_only_their_datastore_is_lost():
     state = {**with_disk(), "power": "on", "lost": ["ds2"]}
-    state["disks"].append({**state["disks"][0], "key": 2001, "unit": 1, "path": "[ds2] vm1/vm1.vmdk"})
+    state["disks"].append({**state["disks"][0], "key": 2001, "unit": 1, "uuid": "far", "path": "[ds2] vm1/vm1.vmdk"})
     state["cdroms"] = [{"key": 3000, "controller": "ide", "bus": 0, "unit": 0, "iso": "[ds2] a.iso"}]
     assert failure(esxi_vm.plan, state, want(), FACTS).code == "vm_lost"
     steps = esxi_vm.released_plan(state, want())
@@ -421,7 +424,7 @@ def test_only_the_disks_go_when_only_their_datastore_is_lost():
 
 def test_zeroing_takes_only_disks_that_the_testbed_made():
     state = with_disk()
-    state["disks"].append({**state["disks"][0], "unit": 5, "path": "[ds1] vm1/system.vmdk"})
+    state["disks"].append({**state["disks"][0], "unit": 5, "uuid": "system", "path": "[ds1] vm1/system.vmdk"})
     (step,) = esxi_vm.zero_plan(state, want(), [])
     assert step["path"] == "[ds1] vm1/vm1.vmdk"
     assert failure(esxi_vm.zero_plan, state, want(), ["system"]).code == "bad_value"
