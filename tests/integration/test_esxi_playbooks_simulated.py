@@ -13,6 +13,7 @@ import os
 import ssl
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,7 @@ class Lab:
             },
         )
         document = json.JSONDecoder().raw_decode(done.stdout, done.stdout.index("{"))[0]
+        self.output = done.stdout
         if check:
             assert done.returncode == 0, [
                 task["hosts"][host]["msg"]
@@ -206,3 +208,28 @@ def test_the_same_lun_is_a_datastore_and_then_mapped_without_a_hand_in_between(l
     assert backing.compatibilityMode == "physicalMode" and volumes == []
     # It is the LUN that the datastore was on.
     assert (layer["parent"], layer["identity"]["naa"]) == ("datastore-tb-rdm-esx0", NAA)
+
+
+def test_doctor_says_why_a_host_lets_nobody_in_or_lets_nothing_be_changed(tmp_path):
+    (tmp_path / "luns").mkdir()
+    with (
+        tgt_process.Array(tmp_path / "luns", IQN, IN, OUT) as array,
+        esxsim_process.running(tmp_path / "esxsim", PASSWORD, "esx") as ready,
+    ):
+        lab = Lab(tmp_path, ready, array)
+        Disconnect(lab.instance)
+
+        def doctor(situation: str, holds: bool) -> str:
+            order = json.dumps({"name": situation, "holds": holds}).encode()
+            request = urllib.request.Request(f"http://{ready['control']}/situation", data=order, method="POST")
+            urllib.request.urlopen(request).close()  # noqa: S310, of this machine
+            lab.play("doctor", check=False)
+            return lab.output
+
+        said = doctor("licence-read-only", True)
+        assert "| esx0 | licence | no | VMware vSphere Hypervisor makes the API of the host read-only |" in said
+        assert "give the host a licence whose API may change it" in said
+        said = doctor("licence-read-only", False)
+        assert "| esx0 | licence | yes |" in said
+        said = doctor("lockdown", True)
+        assert "| esx0 | reached | no |" in said and "lockdown mode" in said and PASSWORD not in said
