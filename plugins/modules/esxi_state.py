@@ -132,7 +132,7 @@ def main() -> None:
         module.exit_json(
             changed=False,
             about=session.about,
-            **({"read_only_licence": licence} if (licence := session.read_only_licence()) else {}),
+            **session.licence(),
             storage_state=state_of(adapter, stores, machines, network, settings),
         )
 

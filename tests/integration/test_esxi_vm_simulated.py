@@ -757,7 +757,7 @@ def test_a_disk_in_place_of_ours_is_neither_filled_nor_destroyed(sim, vm_name):
             {"name": vm_name, **GUEST, "disks": DISKS[:1]},
             {"name": vm_name, "state": "zeroed", "disks": [{"name": "lsi"}]},
         ):
-            assert sim.refused(**asked)["code"] in ("disk_foreign", "bad_value")
+            assert sim.refused(**asked)["code"] in ("disk_replaced", "bad_value")
         assert sim.done(name=vm_name, state="absent")["kept_for_others"][0] == golden
         assert sim.path(golden).read_text() == "the only copy of a data set"
     finally:

@@ -49,19 +49,19 @@ EXTENTS = ("", "-flat", "-rdm", "-rdmp", "-delta", "-sesparse", "-ctk")
 
 def records(state: dict[str, Any]) -> dict[str, Any]:
     """{key: {controller, bus, unit, made, uuid}} of all records."""
-    found = {}
+    by_key = {}
     for key, text in state["extra"].items():
         if key.startswith((DISK_KEY, SOURCE_KEY)):
             match = re.fullmatch(r"(\w+) (\d+):(\d+) (\w+)(?: (\S+))?", text)
             if match:
-                found[key] = {
+                by_key[key] = {
                     "controller": match[1],
                     "bus": int(match[2]),
                     "unit": int(match[3]),
                     "made": match[4],
                     "uuid": match[5],
                 }
-    return found
+    return by_key
 
 
 def record_text(spot: dict[str, Any], made: str, uuid: str | None = None) -> str:
@@ -85,8 +85,8 @@ def in_own_folder(state: dict[str, Any], path: str | None) -> bool:
     return bool(own) and folder_of(path).partition("] ")[2] == own
 
 
-def same_uuid(one: str | None, other: str | None) -> bool:
-    return bool(one and other) and str(one).lower() == str(other).lower()
+def same_uuid(left: str | None, right: str | None) -> bool:
+    return bool(left and right) and str(left).lower() == str(right).lower()
 
 
 def owned(state: dict[str, Any]) -> dict[str, Any]:

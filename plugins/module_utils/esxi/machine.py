@@ -121,7 +121,7 @@ def read(session: Session, host: Any, vm: Any) -> dict[str, Any]:
 
 
 def _snapshots(vim: Any, taken: Any) -> list[Any]:
-    found, left = [], list(taken.rootSnapshotList) if taken else []
+    snapshots, left = [], list(taken.rootSnapshotList) if taken else []
     while left:
         item = left.pop(0)
         left += item.childSnapshotList or []
@@ -130,8 +130,8 @@ def _snapshots(vim: Any, taken: Any) -> list[Any]:
             for device in item.snapshot.config.hardware.device
             if isinstance(device, vim.vm.device.VirtualDisk)
         ]
-        found.append({"name": item.name, "disks": disks})
-    return found
+        snapshots.append({"name": item.name, "disks": disks})
+    return snapshots
 
 
 def look_beside(session: Session, vm: Any, state: dict[str, Any]) -> dict[str, Any]:

@@ -320,7 +320,7 @@ def _refuse_occupied(state: dict[str, Any], want: dict[str, Any], disk: dict[str
     for other in state["disks"]:
         if all(other[key] == spot[key] for key in belongings.PLACE):
             raise Failure(
-                "disk_foreign",
+                "disk_replaced",
                 f"Where disk {disk['name']} of {want['name']} was ({spot['controller']} {spot['bus']}:{spot['unit']}), {other['path']} is attached, which "
                 "the testbed did not make.",
                 "Attach the testbed's disk again, or detach the other if nobody needs it there; nothing is written to it.",

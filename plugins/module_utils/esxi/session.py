@@ -164,17 +164,18 @@ class Session:
             "kind": about.apiType,
         }
 
-    def read_only_licence(self) -> str | None:
-        """The name of the licence that lets a host on its own be read and not changed; None when there is no such licence, or it may not be read.
+    def licence(self) -> dict[str, Any]:
+        """{read_only_licence}: the name of the licence that lets a host on its own be read and not changed; nothing where there is none, or it may not be read.
 
         A vCenter cannot manage a host with one.
         """
         if self.content.about.apiType != "HostAgent" or self.content.licenseManager is None:
-            return None
+            return {}
         with contextlib.suppress(self.vmodl.MethodFault):
             licences = self.content.licenseManager.licenses or []
-            return next((licence.name for licence in licences if licence.editionKey in READ_ONLY_EDITIONS), None)
-        return None
+            names = [licence.name for licence in licences if licence.editionKey in READ_ONLY_EDITIONS]
+            return {"read_only_licence": names[0]} if names else {}
+        return {}
 
     def all(self, kind: Any, *names: Any) -> list[Any]:
         """[(object, {name: value})] of every managed object of this kind, in one request."""
@@ -240,7 +241,7 @@ class Session:
         except self.vim.fault.NoPermission as fault:
             raise _no_permission(what, fault, self.params) from None
         except self.vim.fault.RestrictedVersion:
-            raise licence_read_only(self.params, f"Cannot {what}: the licence of") from None
+            raise _read_only(self.params, what) from None
         except self.vim.fault.ResourceInUse as fault:
             raise Failure(
                 "in_use",
@@ -331,10 +332,10 @@ class Session:
         return "/".join(reversed(parts))
 
 
-def licence_read_only(params: dict[str, Any], beginning: str) -> Failure:
+def _read_only(params: dict[str, Any], what: str) -> Failure:
     return Failure(
         "licence_read_only",
-        f"{beginning} {params['hostname']} makes its API read-only.",
+        f"Cannot {what}: the licence of {params['hostname']} makes its API read-only.",
         "Give the host a licence whose API may change it, or evaluate one; the free vSphere Hypervisor cannot carry a testbed.",
     )
 

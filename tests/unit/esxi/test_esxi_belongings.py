@@ -65,7 +65,7 @@ def test_a_disk_at_the_place_of_ours_is_not_ours():
     assert machine_plan.made_disks(state) == []
     assert failure(machine_plan.zero_plan, state, want(), ["data"]).code == "bad_value"
     refused = failure(machine_plan.plan, state, want(disks=[DISK]), FACTS)
-    assert (refused.code, refused.details["path"]) == ("disk_foreign", "[ds1] vm1/vm1_7.vmdk")
+    assert (refused.code, refused.details["path"]) == ("disk_replaced", "[ds1] vm1/vm1_7.vmdk")
     assert [step["op"] for step in machine_plan.absent_plan(state, want())] == ["detach", "destroy"]
 
 

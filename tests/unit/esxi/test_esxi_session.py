@@ -374,7 +374,7 @@ def test_a_licence_that_lets_nothing_be_changed_is_known_by_its_edition(session,
     session.content = SimpleNamespace(
         about=SimpleNamespace(apiType=kind), licenseManager=SimpleNamespace(licenses=licences)
     )
-    assert session.read_only_licence() == read_only
+    assert session.licence() == ({"read_only_licence": read_only} if read_only else {})
 
 
 def test_licences_that_may_not_be_read_are_no_licence(session):
@@ -384,4 +384,4 @@ def test_licences_that_may_not_be_read_are_no_licence(session):
             raise vim.fault.NoPermission(privilegeId="Global.Licenses")
 
     session.content = SimpleNamespace(about=SimpleNamespace(apiType="HostAgent"), licenseManager=Locked())
-    assert session.read_only_licence() is None
+    assert session.licence() == {}
