@@ -147,6 +147,13 @@ options:
   ova:
     description: OVA file where the task runs, to be imported. Its own disks become thin.
     type: path
+  allow_device:
+    description:
+      - LUNs that a raw mapping gives to the guest whatever is on them, by identifier (C(naa.…)) or path. Without it only a LUN that is provably blank is
+        mapped. One that carries a datastore of the host, or is mapped to another machine, is refused nevertheless.
+    type: list
+    elements: str
+    default: []
   wait_for_address_s:
     description: How long to wait until the guest's tools tell its address; 0 does not wait.
     type: int

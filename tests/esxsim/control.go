@@ -229,6 +229,15 @@ func serveControl(listen string, service *simulator.Service, world *world, gate 
 		world.setPath(asked.Name, asked.Method == "down")
 		return asked.Method, nil
 	})
+	// The disk that is named is offered for raw mappings no more, or again.
+	handle("/withhold", func(asked order) (any, error) {
+		if asked.Holds {
+			world.withheld.Store(asked.Name, true)
+		} else {
+			world.withheld.Delete(asked.Name)
+		}
+		return "as asked", nil
+	})
 	handle("/situation", func(asked order) (any, error) { return "as asked", world.situate(asked.Name, asked.Holds) })
 	handle("/settle", func(order) (any, error) { return "settled", world.settle() })
 	handle("/restart", func(asked order) (any, error) { return "restarted", world.restart(asked.Host) })

@@ -156,10 +156,10 @@ func (h *host) onDisk(name string) bool {
 }
 
 // mapped is whether a machine that this host knows uses the disk as raw device mapping.
-func (h *host) mapped(ctx *simulator.Context, found *disk) bool {
+func (h *host) mapped(ctx *simulator.Context, name string) bool {
 	for _, entity := range ctx.Map.All("VirtualMachine") {
 		for _, device := range entity.(*simulator.VirtualMachine).Config.Hardware.Device {
-			if raw, ok := device.GetVirtualDevice().Backing.(*types.VirtualDiskRawDiskMappingVer1BackingInfo); ok && strings.HasSuffix(raw.DeviceName, found.name) {
+			if raw, ok := device.GetVirtualDevice().Backing.(*types.VirtualDiskRawDiskMappingVer1BackingInfo); ok && strings.HasSuffix(raw.DeviceName, name) {
 				return true
 			}
 		}
@@ -176,13 +176,30 @@ func (h *host) copied(found *disk) bool {
 func (d *datastoreSystem) QueryAvailableDisksForVmfs(ctx *simulator.Context, _ *types.QueryAvailableDisksForVmfs) soap.HasFault {
 	body := &methods.QueryAvailableDisksForVmfsBody{Res: &types.QueryAvailableDisksForVmfsResponse{}}
 	for _, lun := range d.host.storage.StorageDeviceInfo.ScsiLun {
-		if candidate, ok := lun.(*types.HostScsiDisk); ok {
-			if found := d.device(candidate.DevicePath); found != nil && !d.host.onDisk(found.name) && !d.host.mapped(ctx, found) {
-				body.Res.Returnval = append(body.Res.Returnval, *candidate)
-			}
+		if candidate, ok := lun.(*types.HostScsiDisk); ok && d.unused(ctx, candidate) {
+			body.Res.Returnval = append(body.Res.Returnval, *candidate)
 		}
 	}
 	return body
+}
+
+// unused is whether a disk works, carries no volume of this host and is mapped to no machine.
+func (d *datastoreSystem) unused(ctx *simulator.Context, candidate *types.HostScsiDisk) bool {
+	if d.host.local(candidate.DevicePath) {
+		return !d.host.mapped(ctx, candidate.CanonicalName)
+	}
+	found := d.device(candidate.DevicePath)
+	return found != nil && !d.host.onDisk(found.name) && !d.host.mapped(ctx, found.name)
+}
+
+// local is whether a disk is one of the host's own, which are blank.
+func (h *host) local(path string) bool {
+	for _, lun := range h.base.ScsiLun {
+		if disk, ok := lun.(*types.HostScsiDisk); ok && disk.DevicePath == path {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *datastoreSystem) QueryVmfsDatastoreCreateOptions(_ *simulator.Context, req *types.QueryVmfsDatastoreCreateOptions) soap.HasFault {
@@ -598,6 +615,10 @@ func (h *host) rescanVolumes(ctx *simulator.Context) {
 func (s *storageSystem) RetrieveDiskPartitionInfo(_ *simulator.Context, req *types.RetrieveDiskPartitionInfo) soap.HasFault {
 	body := &methods.RetrieveDiskPartitionInfoBody{Res: &types.RetrieveDiskPartitionInfoResponse{}}
 	for _, path := range req.DevicePath {
+		if s.host.local(path) {
+			body.Res.Returnval = append(body.Res.Returnval, types.HostDiskPartitionInfo{DeviceName: path})
+			continue
+		}
 		found := s.host.stores.device(path)
 		if found != nil {
 			s.host.reread()

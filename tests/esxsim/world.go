@@ -36,6 +36,7 @@ type world struct {
 	troubled   map[string]int64 // what a sample counts of "counter device", 0 unless a test says so
 	down       sync.Map         // portals that no host reaches
 	situations map[string]bool  // see situations.go
+	withheld   sync.Map         // disks that no host offers for raw mappings, by canonical name
 	ahead      time.Duration    // of the clocks of the hosts, before that of their vCenter
 	// Closed when questions are answered, and made anew.
 	answered chan struct{}
@@ -108,7 +109,7 @@ func newWorld(model *simulator.Model, volumesHome string, strict map[string]bool
 			return nil, w.misset(asked)
 		}
 		if vm, ok := registry.Get(method.This).(*simulator.VirtualMachine); ok && method.Name == "Destroy_Task" {
-			return &machine{vm}, nil
+			expunge(ctx, vm)
 		}
 		return nil, nil
 	}
@@ -127,6 +128,11 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	h.storage.FileSystemVolumeInfo = types.HostFileSystemVolumeInfo{VolumeTypeList: []string{"VMFS", "NFS", "OTHER"}}
 	sys.Config.FileSystemVolume = &h.storage.FileSystemVolumeInfo
 	h.stores = &datastoreSystem{HostDatastoreSystem: registry.Get(*sys.ConfigManager.DatastoreSystem).(*simulator.HostDatastoreSystem), host: h}
+	if parent, ok := registry.Get(*sys.Parent).(*mo.ComputeResource); ok {
+		if stock, ok := registry.Get(*parent.EnvironmentBrowser).(*simulator.EnvironmentBrowser); ok {
+			registry.Put(&browser{EnvironmentBrowser: stock, world: w})
+		}
+	}
 	registry.Put(h.storage)
 	registry.Put(h.stores)
 	h.equipNetwork()

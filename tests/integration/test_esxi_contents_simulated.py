@@ -278,9 +278,79 @@ def test_a_copy_of_a_volume_is_not_formatted(lab):
 def test_a_lun_that_is_mapped_to_a_machine_is_not_formatted(lab):
     lab.connect()
     raw = {"name": "raw", "controller": "pvscsi", "rdm": {"naa": NAA}}
-    lab.machine(datastore=lab.host.datastore[0].name, disks=[raw])
+    lab.machine(datastore=lab.host.datastore[0].name, disks=[raw], allow_device=[f"naa.{NAA}"])
     assert lab.refused()["code"] == "device_in_use"
     assert lab.refused(allow_device=[f"naa.{NAA}"])["code"] == "device_in_use"
+
+
+def mapped(lab, naa: str = NAA, check: bool = False, **changes) -> dict:
+    """What becomes of a guest that is to get the LUN raw."""
+    layer = {"kind": "initiator", "parent": "target-big", "identity": {"naa": naa, **PLACE}}
+    return lab.call(
+        esxi_vm,
+        check=check,
+        **{
+            "testbed_id": "tb-co",
+            "name": "tb-raw",
+            "datastore": lab.host.datastore[0].name,
+            "guest_id": "debian10_64Guest",
+            "vcpus": 1,
+            "memory_mib": 64,
+            "layers": {"initiator-big": layer, **EXPORT},
+            "disks": [{"name": "raw", "controller": "pvscsi", "rdm": {"layer": "initiator-big"}}],
+            **changes,
+        },
+    )
+
+
+def not_mapped(lab, naa: str = NAA, **changes) -> str:
+    """The code of a refusal, the same in check mode, after which host and LUN are as they were."""
+    watch = Watch(lab.everything)
+    answers = [mapped(lab, naa, check, **changes) for check in (True, False)]
+    assert [answer.get("failed") for answer in answers] == [True, True], answers
+    assert answers[0]["failure"] == answers[1]["failure"]
+    watch.assert_unchanged()
+    return answers[1]["failure"]["code"]
+
+
+@pytest.mark.parametrize("label", ["dos", "gpt"])
+def test_a_lun_with_a_partition_is_mapped_raw_only_when_it_is_named(lab, label):
+    lab.array.partition(1, label)
+    lab.connect()
+    assert not_mapped(lab) == "device_not_blank"
+    assert not_mapped(lab, allow_device=[f"naa.{NEXT}"]) == "device_not_blank"
+    before = lab.array.contents(1)
+    foreseen = mapped(lab, check=True, allow_device=[f"naa.{NAA}"])
+    done = mapped(lab, allow_device=[f"naa.{NAA}"])
+    assert done["steps"] == foreseen["steps"]
+    (added,) = [step for step in done["steps"] if step["op"] == "add_disk"]
+    assert "partitions (1 " in added["was"] and f"physical mapping of {NAA}" in added["will"]
+    # It is the guest that writes, and the machine that has it keeps it.
+    assert lab.array.contents(1) == before
+    assert mapped(lab)["changed"] is False
+
+
+def test_a_copy_of_a_volume_is_not_mapped_raw(lab):
+    lab.connect()
+    lab.built()
+    lab.array.identify(1, NEXT, "SN1101B")
+    lab.rescan()
+    assert [volume.vmfsLabel for volume in lab.storage.QueryUnresolvedVmfsVolume()] == ["tb-ds"]
+    assert not_mapped(lab, NEXT) == "device_not_blank"
+
+
+def test_a_lun_with_a_datastore_or_of_another_array_is_not_mapped_raw(lab):
+    lab.connect()
+    assert not_mapped(lab, layers={"initiator-big": {"kind": "initiator", "identity": {"naa": NAA, **PLACE}}}) == (
+        "device_unproven"
+    )
+    lab.order("withhold", name=f"naa.{NAA}", holds=True)
+    assert not_mapped(lab, allow_device=[f"naa.{NAA}"]) == "device_unfit"
+    lab.order("withhold", name=f"naa.{NAA}", holds=False)
+    lab.built()
+    assert not_mapped(lab, allow_device=[f"naa.{NAA}"]) == "device_in_use"
+    assert lab.built(state="absent") == ["destroy"]
+    assert not mapped(lab).get("failed")
 
 
 def test_a_host_that_gives_its_adapter_back_lists_the_lun_of_an_unmounted_volume_no_more(vcenter):

@@ -180,6 +180,8 @@ def guest_on(store: str, name: str, disk: dict) -> str:
         {
             "datastore_datastores": [{"name": f"tb-{name}", "layer": "initiator-big-{{ inventory_hostname }}", **kind}],
             "guest_vm_provider": "esxi",
+            # No target of the inventory exports the LUN.
+            "guest_vm_allow_device": [f"naa.{NAA}"],
             "guest_vm_guests": "{{ guests_of_esx0 if inventory_hostname == 'esx0' else [] }}",
             "guests_of_esx0": [{"name": name, "host": "guest01", "vcpus": 1, "memory_mib": 64, "esxi": own}],
         }

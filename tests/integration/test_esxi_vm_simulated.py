@@ -430,6 +430,13 @@ def test_raw_mapping_of_a_lun(sim, vm_name):
             {"name": "raw", "controller": "lsilogic", "rdm": {"layer": "datastore-raw"}},
         ],
     }
+    # No target of a testbed exports it.
+    failure = sim.refused(**asked)
+    assert (failure["code"], failure["details"]["naa"]) == ("device_unproven", lun.canonicalName)
+    asked["allow_device"] = [lun.canonicalName]
+    sim.order("withhold", name=lun.canonicalName, holds=True)
+    assert sim.refused(**asked)["code"] == "device_unfit"
+    sim.order("withhold", name=lun.canonicalName, holds=False)
     made = sim.done(**asked)
     told = {disk["name"]: disk for disk in made["disks"]}["raw"]
     assert (told["naa"], told["serial"], told["compatibility"], told["size_bytes"]) == (
@@ -646,9 +653,14 @@ def test_disks_of_ours_on_another_datastore_go_with_the_machine(sim, vm_name, tm
     try:
         far = {"name": "far", "size_mib": 5, "controller": "lsilogic", "datastore": store.name}
         sim.done(name=vm_name, **GUEST, disks=[DISKS[0], far])
-        assert list(other.rglob("*.vmdk"))
+        (disk,) = {path.parent for path in other.rglob("*.vmdk")}
+        (disk / "theirs").write_text("put beside it")
         sim.done(name=vm_name, state="absent")
-        assert not [path for path in other.rglob("*") if path.is_file()]
+        assert [path.name for path in other.rglob("*") if path.is_file()] == ["theirs"]
+        (disk / "theirs").unlink()
+        sim.done(name=vm_name, **GUEST, disks=[DISKS[0], far])
+        sim.done(name=vm_name, state="absent")
+        assert not list(other.rglob("*"))
     finally:
         sim.host.configManager.datastoreSystem.RemoveDatastore(store)
 

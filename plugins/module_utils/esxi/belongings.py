@@ -167,6 +167,12 @@ def refuse_snapshots(state: dict[str, Any], name: str) -> None:
                 )
 
 
+def folders_elsewhere(state: dict[str, Any]) -> list[str]:
+    """The folders of the testbed's disks on other datastores; none of a datastore that is lost."""
+    folders = {folder_of(path) for disk in owned(state).values() for path in disk["chain"] if not lost(state, path)}
+    return sorted(folders - {folder_of(state["path"]), ""})
+
+
 def own_files(state: dict[str, Any]) -> list[str]:
     """Paths of the files that the machine consists of besides its disks."""
     return [

@@ -798,12 +798,12 @@ def check(
             + ".",
         )
     want["naa"] = naa
-    want["exported"] = _exported(layer, layers)
+    want["exported"] = exported(layer, layers)
     want["allowed"] = naa is not None and naa in {plain_naa(name.rsplit("/", 1)[-1]) for name in allow_device}
     return want
 
 
-def _exported(layer: dict[str, Any] | None, layers: dict[str, Any]) -> bool:
+def exported(layer: dict[str, Any] | None, layers: dict[str, Any]) -> bool:
     """Whether a LUN is what this testbed's own target has published: the one beneath its layer, with the same place at the same target."""
     beneath = layers.get((layer or {}).get("parent") or "")
     if not layer or not beneath or beneath.get("kind") != "target":

@@ -62,6 +62,7 @@ SPEC: dict[str, Any] = {
     "template": {"type": "str"},
     "ova": {"type": "path"},
     "layers": {"type": "dict", "default": {}},
+    "allow_device": {"type": "list", "elements": "str", "default": []},
     "wait_for_address_s": {"type": "int", "default": 0},
 }
 

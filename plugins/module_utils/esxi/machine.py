@@ -12,8 +12,9 @@ from ..core.failure import Failure
 from ..core.names import plain_naa
 from . import belongings, scsi
 from .belongings import DISK_KEY
+from .datastore import on_disks
 from .datastore_contents import datastore as find_datastore
-from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan
+from .machine_plan import BLANK, BUILDING_KEY, UUID_KEY, absent_plan, free_lun
 from .session import POLL_S, STAMP_KEY, Session
 
 SHUTDOWN_S = 60
@@ -139,13 +140,23 @@ def look_beside(session: Session, vm: Any, state: dict[str, Any]) -> dict[str, A
     folder = belongings.folder_of(state["path"])
     if not state["accessible"] or not folder:
         return state
+    with session.doing(f"look into the folder {folder}"):
+        store = next(store for store in vm.datastore if folder.startswith(f"[{store.name}] "))
+    return {**state, "folder": _listing(session, store, folder) or []}
+
+
+def _listing(session: Session, store: Any, folder: str) -> list[str] | None:
+    """What lies in a folder '[store] path'; None when there is no such folder."""
     what = f"look into the folder {folder}"
     with session.doing(what):
-        name = folder[1:].partition("] ")[0]
-        store = next(store for store in vm.datastore if store.name == name)
         spec = session.vim.host.DatastoreBrowser.SearchSpec(matchPattern=["*"])
         task = store.browser.SearchDatastore_Task(datastorePath=folder, searchSpec=spec)
-    return {**state, "folder": [file.path for file in session.wait(task, what).file or []]}
+    try:
+        return [file.path for file in session.wait(task, what).file or []]
+    except Failure as failure:
+        if "FileNotFound" in str(failure.details.get("fault")):
+            return None
+        raise
 
 
 def hardware(session: Session, host: Any, config: Any, devices: Any) -> dict[str, Any]:
@@ -275,17 +286,28 @@ def read_facts(session: Session, host: Any, naas: list[Any]) -> dict[str, Any]:
             for device in values.get("config.hardware.device", []):
                 if isinstance(device, vim.vm.device.VirtualDisk) and _is_raw(vim, device):
                     users.setdefault(device.backing.lunUuid, []).append(values["name"])
-        for lun in _luns(host):
-            naa = plain_naa(lun.canonicalName)
-            if naa in naas and scsi.works(scsi.state_of(lun)):
-                facts["luns"][naa] = {
-                    "size_bytes": lun.capacity.block * lun.capacity.blockSize,
-                    "device": lun.deviceName,
-                    "uuid": lun.uuid,
-                    "volume": volumes.get(naa),
-                    "users": users.get(lun.uuid, []),
-                }
+        known = {plain_naa(lun.canonicalName): lun for lun in _luns(host)}
+        working = {naa: lun for naa, lun in known.items() if naa in naas and scsi.works(scsi.state_of(lun))}
+        proofs = on_disks(session, host, {naa: lun.devicePath for naa, lun in working.items()})
+        offered = _mappable(host) if working else set()
+        for naa, lun in working.items():
+            facts["luns"][naa] = {
+                "size_bytes": lun.capacity.block * lun.capacity.blockSize,
+                "device": lun.deviceName,
+                "uuid": lun.uuid,
+                "volume": volumes.get(naa),
+                "users": users.get(lun.uuid, []),
+                "offered": naa in offered,
+                **proofs[naa],
+            }
         return facts
+
+
+def _mappable(host: Any) -> set[str]:
+    """The devices that the host offers for raw mappings."""
+    target = host.parent.environmentBrowser.QueryConfigTarget(host)
+    disks = [each.disk for each in (target.scsiDisk if target else None) or []]
+    return {plain_naa(disk.canonicalName) for disk in disks if disk}
 
 
 # ---------------------------------------------------------------- doing
@@ -320,6 +342,8 @@ class Machine:
                 self.calls[step["op"]](step)
         if parts:
             self.configure(parts, state, facts)
+        if any(step["op"] == "destroy" for step in steps) or any(step["op"] == "delete_disk" for step in steps):
+            self._tidy(state)
 
     def task(self, what: str, begin: Any) -> Any:
         with self.session.doing(what):
@@ -385,6 +409,13 @@ class Machine:
             # An import that was given up has taken it away by itself.
             if "ManagedObjectNotFound" not in str(failure.details.get("fault")):
                 raise
+
+    def _tidy(self, state: dict[str, Any]) -> None:
+        """Deletes the folders that disks of the machine had on other datastores, once they are empty: nothing says that a host does."""
+        for folder in belongings.folders_elsewhere(state):
+            store = find_datastore(self.session, self.host, folder[1:].partition("] ")[0])
+            if store is not None and _listing(self.session, store, folder) == []:
+                self._delete_file({"target": folder})
 
     def remove(self) -> None:
         """Takes away what could not be completed, whatever its power."""
@@ -519,7 +550,7 @@ class Machine:
             elif op == "add_disk":
                 spot, disk = step["place"], step["disk"]
                 controller = self._controller(keys, spot, spec)
-                spec.deviceChange.append(self._add_disk(step, controller, len(spec.deviceChange), facts))
+                spec.deviceChange.append(self._add_disk(step, controller, len(spec.deviceChange)))
                 added.append(DISK_KEY + disk["name"])
                 extra[added[-1]] = belongings.record_text(
                     spot, disk["rdm"]["compatibility"] if disk["rdm"] else disk["provisioning"]
@@ -574,12 +605,13 @@ class Machine:
             spec.deviceChange.append(self._change("add", controller))
         return keys[kind, bus]
 
-    def _add_disk(self, step: dict[str, Any], controller_key: int, number: int, facts: dict[str, Any]) -> Any:
+    def _add_disk(self, step: dict[str, Any], controller_key: int, number: int) -> Any:
         vim, disk, spot = self.vim, step["disk"], step["place"]
         # The host chooses the file's name, in the machine's folder on that datastore.
         where = f"[{disk['datastore']}]"
         if disk["rdm"]:
-            lun = facts["luns"][disk["rdm"]["naa"]]
+            # Looked at once more: between plan and now somebody else may have made something of it.
+            lun = free_lun(self.want, disk, read_facts(self.session, self.host, [disk["rdm"]["naa"]]))
             physical = disk["rdm"]["compatibility"] == "physical"
             backing = vim.vm.device.VirtualDisk.RawDiskMappingVer1BackingInfo(
                 fileName=where,

@@ -18,7 +18,9 @@ State::
 
 Facts, what the host offers::
 
-    {datastores: {name: {free_bytes, accessible}}, networks: [names], luns: {naa: {size_bytes, device, uuid, volume, users: [names]}}}
+    {datastores: {name: {free_bytes, accessible}}, networks: [names],
+     luns: {naa: {size_bytes, device, uuid, volume, users: [names], offered: for raw mappings,
+                  available, partitions, unresolved: what is on it, see datastore.py}}}
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ import re
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.names import plain_naa
+from ..core.names import device_name, plain_naa
 from . import belongings
 from .belongings import DISK_KEY
+from .datastore import UNSEEN, contents, exported
 
 # Set while a machine is being made: what carries it was interrupted, has never run, and is made anew.
 BUILDING_KEY = "storlab.building"
@@ -185,8 +188,18 @@ def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, 
             "serial": identity.get("serial"),
             "compatibility": rdm["compatibility"],
             "layer": rdm["layer"],
+            "exported": _exported(params["layers"], rdm["layer"]),
+            "allowed": identity["naa"] in {plain_naa(each.rsplit("/", 1)[-1]) for each in params["allow_device"]},
         },
     }
+
+
+def _exported(layers: dict[str, Any], name: str | None) -> bool:
+    """Whether a layer is a LUN that this testbed's own target exports, or is of one."""
+    layer = layers.get(name or "") or {}
+    if layer.get("kind") == "datastore":
+        layer = layers.get(layer.get("parent") or "") or {}
+    return exported(layer, layers)
 
 
 def iso_of(iso: dict[str, Any], name: str, home: str) -> dict[str, Any]:
@@ -426,16 +439,17 @@ def _disks(
     known = records(state)
     needed: dict[Any, Any] = {}
     for disk in want["disks"]:
-        spot, record = places[disk["name"]], known.get(disk["name"])
+        spot, record, holds = places[disk["name"]], known.get(disk["name"]), []
         where = f"{spot['controller']} {spot['bus']}:{spot['unit']}"
         now = disk_of(state, disk["name"])
         if now is not None and record:
             _same(want, disk, now, record)
             continue
         if disk["rdm"]:
-            lun = _free_lun(want, disk, facts)
+            lun = free_lun(want, disk, facts)
             text = f"{where}, {disk['rdm']['compatibility']} mapping of {disk['rdm']['naa']}"
             size = lun["size_bytes"]
+            holds = contents(lun) + ([] if disk["rdm"]["exported"] else [UNSEEN])
         else:
             text, size = (
                 f"{where}, {disk['size_bytes'] // MIB} MiB {disk['provisioning']} on {disk['datastore']}",
@@ -446,7 +460,8 @@ def _disks(
         _datastore(want, disk["datastore"], facts)
         # Only disks at a SCSI controller that is there can be plugged in while the machine runs.
         off = spot["new_controller"] or FAMILIES[spot["controller"]] != "scsi"
-        step("add_disk", f"{want['name']} {disk['name']}", None, text, off=off, place=spot, disk=disk, size_bytes=size)
+        was = " and ".join(holds) or None
+        step("add_disk", f"{want['name']} {disk['name']}", was, text, off=off, place=spot, disk=disk, size_bytes=size)
     for name, size in needed.items():
         free = facts["datastores"][name]["free_bytes"]
         if size > free:
@@ -482,7 +497,7 @@ def _same(want: dict[str, Any], disk: dict[str, Any], now: dict[str, Any], recor
         raise differs(want, disk, "provisioning", made, disk["provisioning"])
 
 
-def _free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+def free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
     naa = disk["rdm"]["naa"]
     lun: dict[str, Any] | None = facts["luns"].get(naa)
     if lun is None:
@@ -507,7 +522,52 @@ def _free_lun(want: dict[str, Any], disk: dict[str, Any], facts: dict[str, Any])
             "Give the testbed a LUN of its own.",
             name=users[0],
         )
+    # That a machine which was made half has it says no more than that; it is asked for again when that machine is gone.
+    if not lun["users"]:
+        _refuse_unoffered(want, disk, lun)
+    _refuse_overwriting(want, disk, lun)
     return lun
+
+
+def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: dict[str, Any]) -> None:
+    naa, where = disk["rdm"]["naa"], f"disk {disk['name']} of {want['name']}"
+    if not lun["available"]:
+        raise Failure(
+            "device_in_use",
+            f"The device {naa} is not free for {where}: the host has a datastore on it, or uses it itself, or it is mapped to a virtual machine.",
+            "Give the testbed a LUN of its own.",
+            name=naa,
+        )
+    if not lun["offered"]:
+        raise Failure(
+            "device_unfit",
+            f"The host does not offer the device {naa} for raw mappings, so it cannot be {where}.",
+            "Give the testbed a LUN of an array that the host can map, and that nobody else has.",
+            naa=naa,
+        )
+
+
+def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: dict[str, Any]) -> None:
+    """A guest writes to a raw mapping, so the LUN is proven as one that is going to be formatted is."""
+    rdm, reasons = disk["rdm"], contents(lun)
+    remedy = (
+        "Give a blank LUN. If nobody needs what is on this one, let the guest overwrite it with "
+        f"guest_vm_allow_device: [{device_name(rdm['naa'])}]."
+    )
+    what = f"The device {rdm['naa']} for disk {disk['name']} of {want['name']}"
+    if rdm["allowed"]:
+        return
+    if reasons:
+        raise Failure(
+            "device_not_blank", f"{what} has {' and '.join(reasons)}.", remedy, naa=rdm["naa"], contents=reasons
+        )
+    if not rdm["exported"]:
+        raise Failure(
+            "device_unproven",
+            f"{what} is not exported by this testbed, and a host does not see a file system that lies on a device without a partition table.",
+            remedy,
+            naa=rdm["naa"],
+        )
 
 
 def _datastore(want: dict[str, Any], name: str, facts: dict[str, Any]) -> None:

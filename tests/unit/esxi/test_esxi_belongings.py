@@ -328,3 +328,20 @@ def test_an_archive_of_a_testbeds_machine_brings_no_records_with_it():
         ("kept.key", "x"),
         ("storlab.testbed", "tb"),
     ]
+
+
+def test_folders_of_our_disks_elsewhere_are_those_that_may_be_left_empty():
+    state = with_golden()
+    far = {
+        **GOLDEN,
+        "key": 2003,
+        "unit": 2,
+        "uuid": "far",
+        "path": "[ds2] vm1/far.vmdk",
+        "chain": ["[ds2] vm1/far.vmdk"],
+    }
+    gone = {**far, "key": 2004, "unit": 3, "uuid": "gone", "path": "[ds3] vm1/a.vmdk", "chain": ["[ds3] vm1/a.vmdk"]}
+    state["disks"] += [far, gone]
+    state["extra"].update({"storlab.disk.far": "pvscsi 0:2 thin far", "storlab.disk.gone": "pvscsi 0:3 thin gone"})
+    state["lost"] = ["ds3"]
+    assert belongings.folders_elsewhere(state) == ["[ds2] vm1"]

@@ -148,18 +148,38 @@ class World(esxi_session.Session):
             uuid=LUN_UUID,
             lunType="disk",
             deviceName="/vmfs/devices/disks/a1",
+            devicePath="/vmfs/devices/disks/a1",
             operationalState=["ok"],
             capacity=vim.host.DiskDimensions.Lba(block=196608, blockSize=512),
         )
         self.stores = {
             name: (vim.Datastore(name), {"name": name, "summary.accessible": True}) for name in ("ds1", "ds2")
         }
+        # What is on the LUN.
+        self.partitions = []
+        nothing = SimpleNamespace(partition=[])
         storage = SimpleNamespace(
-            storageDeviceInfo=SimpleNamespace(scsiLun=[lun]), fileSystemVolumeInfo=SimpleNamespace(mountInfo=[])
+            storageDeviceInfo=SimpleNamespace(scsiLun=[lun]),
+            fileSystemVolumeInfo=SimpleNamespace(mountInfo=[]),
+            QueryUnresolvedVmfsVolume=list,
+            RetrieveDiskPartitionInfo=lambda _paths: [
+                SimpleNamespace(spec=SimpleNamespace(partition=self.partitions), layout=nothing)
+            ],
         )
+        unused = lambda: [lun] if not any(map(self.maps, self.machines)) else []  # noqa: E731
         kind = type("Host", (vim.HostSystem,), {})
-        kind.name, kind.parent = "esx7", SimpleNamespace(resourcePool=vim.ResourcePool("pool-7"))
-        kind.configManager = SimpleNamespace(storageSystem=storage)
+        kind.name = "esx7"
+        kind.parent = SimpleNamespace(
+            resourcePool=vim.ResourcePool("pool-7"),
+            environmentBrowser=SimpleNamespace(
+                QueryConfigTarget=lambda host: SimpleNamespace(
+                    scsiDisk=[SimpleNamespace(disk=disk) for disk in unused() if host is self.here]
+                )
+            ),
+        )
+        kind.configManager = SimpleNamespace(
+            storageSystem=storage, datastoreSystem=SimpleNamespace(QueryAvailableDisksForVmfs=unused)
+        )
         kind.network = [SimpleNamespace(name="VM Network"), SimpleNamespace(name="storage")]
         kind.datastore = [store for store, _values in self.stores.values()]
         self.here = kind("host-7")
@@ -169,6 +189,10 @@ class World(esxi_session.Session):
         self.folder = SimpleNamespace(CreateVM_Task=self.create)
         self.content = SimpleNamespace(virtualDiskManager=SimpleNamespace(ZeroFillVirtualDisk_Task=self.zero))
         self.kind = "HostAgent"
+
+    def maps(self, vm: Vm) -> bool:
+        devices = vm.config.hardware.device if vm.config else []
+        return any(getattr(device.backing, "lunUuid", None) == LUN_UUID for device in devices)
 
     about = property(lambda self: {"kind": self.kind})
 
@@ -712,9 +736,13 @@ def test_a_lun_is_free_only_where_no_machine_and_no_datastore_has_it(world):
         "uuid": LUN_UUID,
         "volume": None,
         "users": [],
+        "offered": True,
+        "available": True,
+        "partitions": [],
+        "unresolved": None,
     }
     present(world, disks=[RAW])
-    assert luns()[NAA]["users"] == ["vm1"]
+    assert (luns()[NAA]["users"], luns()[NAA]["offered"], luns()[NAA]["available"]) == (["vm1"], False, False)
     volume = SimpleNamespace(name="ds9", extent=[SimpleNamespace(diskName=f"naa.{NAA}")])
     storage = world.here.configManager.storageSystem
     storage.fileSystemVolumeInfo.mountInfo = [
@@ -724,6 +752,27 @@ def test_a_lun_is_free_only_where_no_machine_and_no_datastore_has_it(world):
     assert luns()[NAA]["volume"] == "ds9"
     storage.storageDeviceInfo.scsiLun[0].operationalState = ["lost"]
     assert luns() == {}
+
+
+def test_a_lun_that_is_written_to_after_the_plan_is_not_mapped(world):
+    """It is looked at once more right before it is attached, and the machine that was made for it goes again."""
+    create = world.create
+
+    def late(config, pool, host):
+        world.partitions.append(SimpleNamespace(partition=1, type="ntfs"))
+        return create(config, pool, host)
+
+    world.folder.CreateVM_Task = late
+    with broken_off() as caught:
+        present(world, disks=[RAW])
+    assert (caught.value.code, caught.value.details["contents"]) == ("device_not_blank", ["partitions (1 ntfs)"])
+    assert (world.machines, world.changes()) == ([], ["create", "destroy"])
+    # A machine that has it already is not asked about it again.
+    world.partitions.clear()
+    world.folder.CreateVM_Task = create
+    present(world, disks=[RAW])
+    world.partitions.append(SimpleNamespace(partition=1, type="ntfs"))
+    assert present(world, disks=[RAW])["changed"] is False
 
 
 # ---------------------------------------------------------------- gone

@@ -25,14 +25,36 @@ from ansible_collections.storlab.testbed.plugins.module_utils.esxi import (
 
 MIB = 1048576
 NAA = "600140500000000000000000000000a1"
-LAYERS = {"datastore-raw": {"identity": {"naa": NAA, "serial": "a1-serial"}}, "datastore-nfs": {"identity": {}}}
+# A LUN that the testbed's own target exports, as the host sees it.
+LAYERS = {
+    "target-raw": {"kind": "target", "identity": {"target_iqn": "iqn.t", "lun": 3}},
+    "initiator-raw": {"kind": "initiator", "parent": "target-raw", "identity": {"target_iqn": "iqn.t", "lun": 3}},
+    "datastore-raw": {
+        "kind": "datastore",
+        "parent": "initiator-raw",
+        "identity": {"naa": NAA, "serial": "a1-serial"},
+    },
+    "datastore-nfs": {"identity": {}},
+}
 FACTS = {
     "datastores": {
         "ds1": {"free_bytes": 100 * MIB, "accessible": True},
         "lost": {"free_bytes": 1, "accessible": False},
     },
     "networks": ["VM Network", "storage"],
-    "luns": {NAA: {"size_bytes": 96 * MIB, "device": "/dev/x", "uuid": "02", "volume": None, "users": []}},
+    "luns": {
+        NAA: {
+            "size_bytes": 96 * MIB,
+            "device": "/dev/x",
+            "uuid": "02",
+            "volume": None,
+            "users": [],
+            "offered": True,
+            "available": True,
+            "partitions": [],
+            "unresolved": None,
+        }
+    },
 }
 DISK = {
     "name": "data",
@@ -71,6 +93,7 @@ def params(**more) -> dict:
         "iso": None,
         "extra_config": {},
         "layers": LAYERS,
+        "allow_device": [],
         **more,
     }
 
@@ -381,6 +404,52 @@ def test_values_of_settings_are_not_shown():
 )
 def test_what_the_host_cannot_give_is_said_before_anything_is_made(change, facts, code):
     assert failure(esxi_vm.plan, None, want(**change), {**FACTS, **facts}).code == code
+
+
+@pytest.mark.parametrize(
+    ("lun", "layers", "code", "helps"),
+    [
+        ({"partitions": ["1 0x83", "2 ntfs"]}, LAYERS, "device_not_blank", True),
+        ({"partitions": None}, LAYERS, "device_not_blank", True),
+        ({"unresolved": "prod-vmfs"}, LAYERS, "device_not_blank", True),
+        ({}, {"datastore-raw": LAYERS["datastore-raw"]}, "device_unproven", True),
+        (
+            {},
+            {**LAYERS, "target-raw": {"kind": "target", "identity": {"target_iqn": "iqn.t", "lun": 4}}},
+            "device_unproven",
+            True,
+        ),
+        ({"available": False}, LAYERS, "device_in_use", False),
+        ({"offered": False}, LAYERS, "device_unfit", False),
+        ({"volume": "prod"}, LAYERS, "device_in_use", False),
+        ({"users": ["vm2"]}, LAYERS, "device_in_use", False),
+    ],
+)
+def test_a_lun_is_mapped_raw_only_when_it_is_proven_to_hold_nothing(lun, layers, code, helps):
+    facts = {**FACTS, "luns": {NAA: {**FACTS["luns"][NAA], **lun}}}
+    assert failure(esxi_vm.plan, machine(), want(disks=[RAW], layers=layers), facts).code == code
+    # Another LUN that is named helps nothing.
+    other = want(disks=[RAW], layers=layers, allow_device=[f"naa.{NAA[:-1]}2"])
+    assert failure(esxi_vm.plan, machine(), other, facts).code == code
+    allowed = want(disks=[RAW], layers=layers, allow_device=[f"/vmfs/devices/disks/naa.{NAA}"])
+    if not helps:
+        assert failure(esxi_vm.plan, machine(), allowed, facts).code == code
+        return
+    (step,) = esxi_vm.plan(machine(), allowed, facts)
+    assert step["op"] == "add_disk"
+    # What is overwritten is said in the diff.
+    lost = {
+        "device_not_blank": ["1 0x83", "cannot be read", "prod-vmfs"],
+        "device_unproven": ["without a partition table"],
+    }
+    assert any(words in step["was"] for words in lost[code])
+
+
+def test_a_lun_that_a_half_made_machine_has_is_looked_at_again_when_that_is_gone():
+    facts = {**FACTS, "luns": {NAA: {**FACTS["luns"][NAA], "users": ["vm1"], "available": False, "offered": False}}}
+    assert ops(esxi_vm.plan(machine(building=True), want(disks=[RAW]), facts)) == ["destroy", "create", "add_disk"]
+    facts["luns"][NAA]["partitions"] = ["1 vmfs"]
+    assert failure(esxi_vm.plan, machine(building=True), want(disks=[RAW]), facts).code == "device_not_blank"
 
 
 def test_a_thin_disk_may_be_larger_than_the_free_space():
