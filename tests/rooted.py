@@ -22,7 +22,7 @@ from ansible_collections.storlab.testbed.plugins.module_utils.core.failure impor
 MAPPED = ("/sys", "/dev", "/proc", "/run", "/etc", "/var")
 # Functions whose first argument is a path.
 OF_PATHS = ("exists", "lexists", "isdir", "isfile", "islink")
-OF_FILES = ("chmod", "chown", "listdir", "lstat", "makedirs", "open", "stat", "statvfs", "unlink")
+OF_FILES = ("access", "chmod", "chown", "listdir", "lstat", "makedirs", "open", "stat", "statvfs", "unlink")
 
 
 class _Standin:

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, ramdisk
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, mounts, ramdisk
+from places import ROOT
 from unchanged import refused
 
 MIB = 1 << 20
@@ -74,3 +77,50 @@ def test_a_real_disk_in_use_is_not_removed(real):
     finally:
         ramdisk.run(["losetup", "--detach", holder])
         ramdisk.wait_for(lambda: not block_device.users(path), timeout_s=5)
+
+
+@pytest.fixture
+def group():
+    """A control group with a memory limit: (its folder, the file of the limit); what was in it has ended."""
+    names = {"cgroup": "memory.limit_in_bytes", "cgroup2": "memory.max"}
+    for mount in mounts.read():
+        folder = os.path.join(mount["mount_point"], f"storlab-test-{os.getpid()}")
+        limit = os.path.join(folder, names.get(mount["filesystem"], ""))
+        if mount["filesystem"] not in names:
+            continue
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue  # a container may not make one there
+        if os.path.exists(limit):
+            yield folder, limit
+            os.rmdir(folder)
+            return
+        os.rmdir(folder)
+    pytest.skip("no control group with a memory limit can be made on this machine")
+
+
+def test_a_disk_larger_than_the_limit_of_the_control_group_is_refused(group, tmp_path):
+    """In a process of its own: without the refusal, the kernel would kill it."""
+    folder, limit = group
+    with open(limit, "w", encoding="ascii") as handle:
+        handle.write(str(300 * MIB))
+    source = (
+        "import os, sys\n"
+        f"open({os.path.join(folder, 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+        "from conftest import ROOT\n"
+        "from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure\n"
+        "from ansible_collections.storlab.testbed.plugins.module_utils.linux import ramdisk, record\n"
+        f"ramdisk.Record = lambda testbed, area: record.Record(testbed, area, {str(tmp_path / 'run')!r})\n"
+        "disks = [{'name': 'a', 'size_mib': 400, 'purpose': 'scratch'}]\n"
+        "try:\n"
+        "    ramdisk.ensure({'testbed_id': 'unit', 'state': 'present', 'provider': 'tmpfs', 'disks': disks}, False)\n"
+        "except Failure as failure:\n"
+        "    print(failure.code, failure)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT / "tests", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("not_enough_memory ") and f"limit of 300 MiB ({limit})" in done.stdout
+    assert not (tmp_path / "run").exists()

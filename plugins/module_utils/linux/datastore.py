@@ -211,6 +211,25 @@ def _mount_point_used(wanted: dict[str, Any], mounted: dict[str, Any]) -> Failur
     )
 
 
+def _impossible(wanted: dict[str, Any], why: str) -> Failure:
+    return Failure(
+        "mount_point_impossible",
+        f"The folder {wanted['mount_point']} of datastore {wanted['name']} cannot be made: {why}.",
+        "Set mount_point of that datastore to a folder on a file system that can be written to.",
+        mount_point=wanted["mount_point"],
+    )
+
+
+def _refuse_not_empty(wanted: dict[str, Any]) -> None:
+    if os.listdir(wanted["mount_point"]):
+        raise Failure(
+            "mount_point_used",
+            f"{wanted['mount_point']} of datastore {wanted['name']} is not an empty folder.",
+            "Use another mount_point.",
+            mount_point=wanted["mount_point"],
+        )
+
+
 class Datastores:
     """The datastores of one testbed on this host."""
 
@@ -320,6 +339,9 @@ class Datastores:
         else:
             recorded["device"] = os.path.realpath(wanted["device"])
         try:
+            if any(step["op"] == "mount" for step in steps) and not self.mount_of(wanted["mount_point"]):
+                # First of all: a device whose file system could not be mounted stays as it is. A dead mount is not to be touched.
+                self._make_mount_point(wanted)
             for step in steps:
                 operations[step["op"]](wanted)
             over_nfs = wanted["filesystem"] == "nfs"
@@ -357,7 +379,23 @@ class Datastores:
         self.record.data["datastores"][wanted["name"]]["generation"] = wanted["generation"]
         self.record.save()
 
-    def _mount(self, wanted: dict[str, Any]) -> None:
+    def refuse_mount_point(self, wanted: dict[str, Any]) -> None:
+        """Before anything is written to the device: the mount point is an empty folder, or one that can be made."""
+        folder = wanted["mount_point"]
+        if self.mount_of(folder):
+            return  # what is mounted there has been looked at already
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            raise _impossible(wanted, f"{folder} is no folder")
+        if folder == wanted["mount_point"]:
+            _refuse_not_empty(wanted)
+        elif os.statvfs(folder).f_flag & os.ST_RDONLY:
+            raise _impossible(wanted, f"the file system of {folder} is mounted read-only")
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            raise _impossible(wanted, f"user {os.geteuid()} may not write to {folder}")
+
+    def _make_mount_point(self, wanted: dict[str, Any]) -> None:
         recorded, folder = self.record.data["datastores"][wanted["name"]], wanted["mount_point"]
         missing = []
         while not os.path.isdir(folder):
@@ -365,14 +403,14 @@ class Datastores:
             folder = os.path.dirname(folder)
         recorded["folders"] += [folder for folder in missing if folder not in recorded["folders"]]
         self.record.save()
-        os.makedirs(wanted["mount_point"], mode=0o755, exist_ok=True)
-        if os.listdir(wanted["mount_point"]):
-            raise Failure(
-                "mount_point_used",
-                f"{wanted['mount_point']} of datastore {wanted['name']} is not an empty folder.",
-                "Use another mount_point.",
-                mount_point=wanted["mount_point"],
-            )
+        try:
+            os.makedirs(wanted["mount_point"], mode=0o755, exist_ok=True)
+        except OSError as error:
+            raise _impossible(wanted, f"{error.strerror} ({error.filename})") from None
+
+    def _mount(self, wanted: dict[str, Any]) -> None:
+        self._make_mount_point(wanted)
+        _refuse_not_empty(wanted)
         # Not in fstab: a LUN on a RAM disk is another one after the next boot of its target.
         over_nfs = wanted["filesystem"] == "nfs"
         run(
@@ -728,6 +766,8 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
             steps = _plan_of(entry)(UNBORN if unborn else stores.current(entry), entry)
             if not unborn and any(step["op"] == "make_filesystem" for step in steps):
                 stores.refuse_unsafe(entry, steps)
+            if any(step["op"] == "mount" for step in steps):
+                stores.refuse_mount_point(entry)
             plans.append((entry, steps))
         for entry, steps in plans if not check_mode else []:
             if steps:

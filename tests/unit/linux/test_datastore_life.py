@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import filesystem_uuid
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import datastore, record
 from rooted import Rooted
+from unchanged import broken_off, refused
 
 MIB = 1 << 20
 POINT, SERVER = "/run/srv/ds1", "10.0.0.7"
@@ -273,6 +276,51 @@ def test_a_mount_point_of_somebody_else(host):
     host.write(f"{POINT}/theirs", "kept")
     assert refusal(entry()).code == "mount_point_used"
     assert host.read_text(f"{POINT}/theirs") == "kept" and host.table == []
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+@pytest.mark.parametrize(
+    ("case", "why"),
+    [
+        ("below a file", "/run/srv is no folder"),
+        ("a file", f"{POINT} is no folder"),
+        ("a link to nowhere", "/run/srv is no folder"),
+        ("read-only", "the file system of /run is mounted read-only"),
+        ("no right", "may not write to /run"),
+    ],
+)
+def test_a_mount_point_that_cannot_be_made_is_found_before_the_disk_is_formatted(
+    host, monkeypatch, case, why, check_mode
+):
+    if case == "below a file":
+        host.write("/run/srv", "kept")
+    elif case == "a file":
+        host.write(POINT, "kept")
+    elif case == "a link to nowhere":
+        os.symlink("/no/such/folder", host.real("/run/srv"))
+    elif case == "read-only":
+        status = os.statvfs("/")
+        flags = SimpleNamespace(f_flag=status.f_flag | os.ST_RDONLY)
+        monkeypatch.setattr(datastore.os, "statvfs", lambda path: flags, raising=False)
+    else:
+        monkeypatch.setattr(datastore.os, "access", lambda path, mode: False, raising=False)
+    with refused(Path(host.root), host.done) as caught:
+        call(entry(), check_mode=check_mode)
+    assert (caught.value.code, caught.value.details["mount_point"]) == ("mount_point_impossible", POINT)
+    assert why in str(caught.value) and host.blocks["/dev/sdx"] == BLANK
+
+
+def test_a_folder_that_the_kernel_refuses_leaves_the_disk_as_it_is(host, monkeypatch):
+    """As in /proc, where nobody can tell beforehand."""
+
+    def refuse(path, **_more):
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    monkeypatch.setattr(datastore.os, "makedirs", refuse, raising=False)
+    with broken_off() as caught:
+        call(entry())
+    assert caught.value.code == "mount_point_impossible" and "No such file or directory" in str(caught.value)
+    assert (host.done, host.blocks["/dev/sdx"]) == ([], BLANK)
 
 
 def test_benchmark_files_are_those_that_are_wanted(host):
