@@ -26,6 +26,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.steps import shown
 from ..core.times import unix_s, utc
+from . import belongings
 from . import counters as esxi_counters
 from . import session as esxi
 from .machine import Machine, find, read, usable_address
@@ -206,6 +207,13 @@ def _wait(want: dict[str, Any]) -> dict[str, Any]:
 
 def iso_of(state: dict[str, Any]) -> str | None:
     return next((drive["iso"] for drive in state["cdroms"] if (drive["iso"] or "").startswith("[")), None)
+
+
+def system_disk(state: dict[str, Any]) -> dict[str, Any]:
+    """The first disk that came with the machine; one that somebody attached may come before it."""
+    mine = [disk["key"] for disk in belongings.owned(state).values()]
+    disk: dict[str, Any] = next((disk for disk in state["disks"] if disk["key"] in mine), state["disks"][0])
+    return disk
 
 
 # ---------------------------------------------------------------- judging what was seen, pure
@@ -496,7 +504,7 @@ class Installation:
         return {"ahead_s": round(own["offset_s"] - theirs["offset_s"], 4)}
 
     def timing(self, state: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-        disk = state["disks"][0]
+        disk = system_disk(state)
         timed: dict[str, Any] = {key: record[key] for key in ("ended_by", "uncertain_s") if key in record}
         timed.update(
             {key: utc(unix_s(record[key]) + record.get("ahead_s", 0.0)) for key in ("started_utc", "finished_utc")}

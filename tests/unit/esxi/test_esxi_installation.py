@@ -54,6 +54,15 @@ def ops(steps: list) -> list:
 # ---------------------------------------------------------------- planning
 
 
+def test_the_disk_that_is_installed_on_came_with_the_machine():
+    spot = {"controller": "ide", "bus": 0, "chain": []}
+    theirs = {**spot, "key": 2000, "unit": 0, "uuid": "u-0", "path": "[golden] data.vmdk"}
+    ours = {**spot, "key": 2001, "unit": 1, "uuid": "u-1", "path": "[lab-ds1] vm01/vm01.vmdk"}
+    recorded = state(disks=[theirs, ours], extra={"storlab.disk.system": "ide 0:1 thin u-1"})
+    assert util.system_disk(recorded) is ours
+    assert util.system_disk(state()) is STATE["disks"][0]
+
+
 def test_each_stage_of_an_installation_is_taken_up_where_it_was_left():
     assert ops(util.plan(state(), WANT)) == ["remember", "power_on", "wait"]
     assert ops(util.plan(state(power="on"), {**WANT, "join": True})) == ["remember", "wait"]
