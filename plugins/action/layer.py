@@ -57,9 +57,7 @@ def unbuilt(described: list[str], published: dict) -> list[str]:
     if described and missing == described:
         raise Failure(
             "nothing_built",
-            f"Nothing that is described is built, neither {' nor '.join(missing)}."
-            if len(missing) > 1
-            else f"{missing[0]} is described and not built.",
+            f"None of the described layers is built: {', '.join(missing)}.",
             "Build the testbed first, with the playbook storlab.testbed.build.",
             layers=missing,
         )

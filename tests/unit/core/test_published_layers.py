@@ -83,8 +83,8 @@ def test_what_is_described_and_not_built_is_named(path, tmp_path, described, mis
 @pytest.mark.parametrize(
     ("described", "sentence"),
     [
-        (["target-ds2"], "target-ds2 is described and not built."),
-        (["target-ds2", "guest-g3"], "Nothing that is described is built, neither target-ds2 nor guest-g3."),
+        (["target-ds2"], "None of the described layers is built: target-ds2."),
+        (["target-ds2", "guest-g3"], "None of the described layers is built: target-ds2, guest-g3."),
     ],
 )
 def test_nothing_of_the_description_is_a_failure(path, tmp_path, described, sentence):
