@@ -26,6 +26,7 @@ SELECTOR = {
         "testbed_id": {"type": "str"},
         "run_id": {"type": "str", "default": "latest"},
         "run_ids": {"type": "list", "elements": "str"},
+        "last": {"type": "int"},
         "layer": {"type": "str"},
         "variant": {"type": "str"},
         "workload": {"type": "str"},
@@ -73,8 +74,8 @@ class ActionModule(CollectionAction):
         # First what can be wrong without reading anything.
         rules = gate.rules(args["fail_on"], args["metrics"])
         given = _candidates(args)
-        sides = [self._side("baseline", args["baseline"])]
-        sides += [self._side(f"candidates.{name}" if name else "candidate", selector) for name, selector in given]
+        candidates = [self._side(f"candidates.{name}" if name else "candidate", selector) for name, selector in given]
+        sides = [self._side("baseline", args["baseline"], [side["runs"][0].folder for side in candidates]), *candidates]
         output_dir = self._output_dir(args, sides[1])
         names = [name for name, _selector in given]
         if args["scrub"]:
@@ -88,11 +89,13 @@ class ActionModule(CollectionAction):
         how = {key: args[key] for key in ("under_test", "metrics", "margin_percent")}
         if args["candidates"] is None:
             compared = comparison.compare_runs(*sides, **how)
-            compared.update(fail_on=args["fail_on"], hits=gate.hits(compared, rules))
+            compared.update(gate.concluded(args["fail_on"], gate.hits(compared, rules), gate.unjudged(compared, rules)))
             desired, table, facts = compare_render.render(compared), compare_render.table(compared), _facts(compared)
         else:
             compared = several.compare_sides(sides[0], dict(zip(names, sides[1:])), **how)
-            compared.update(fail_on=args["fail_on"], hits=several.hits(compared, rules))
+            compared.update(
+                gate.concluded(args["fail_on"], several.hits(compared, rules), several.unjudged(compared, rules))
+            )
             desired, table = sides_render.render(compared), sides_render.table(compared)
             facts = {"sides": [{"name": side["name"], **_facts(side)} for side in compared["sides"]]}
         folder = os.path.join(output_dir, f"{_joined([side['label'] for side in sides[1:]])}-vs-{sides[0]['label']}")
@@ -104,7 +107,11 @@ class ActionModule(CollectionAction):
             "index": os.path.join(folder, "index.html"),
             "files": {name: os.path.join(folder, name) for name in desired},
             "table": table,
-            **{key: compared[key] for key in ("verdict", "headline", "counts", "method", "under_test_same", "hits")},
+            **{
+                key: compared[key]
+                for key in ("verdict", "headline", "counts", "method", "under_test_same", "hits", "unjudged")
+            },
+            **({"outcome": compared["outcome"], "conclusion": compare_render.gate_words(compared)} if rules else {}),
             **facts,
         }
         if self._task.diff:
@@ -133,13 +140,20 @@ class ActionModule(CollectionAction):
             answer.update(failed=True, **stop.as_result())
         return answer
 
-    def _side(self, name: str, given: dict) -> dict:
+    def _side(self, name: str, given: dict, candidates: list[str] | None = None) -> dict:
+        """The runs of one side. candidates: of the baseline, the folders of the first run of each candidate, before which a history ends."""
         run_dir, results_dir, testbed_id = (given[key] for key in ("run_dir", "results_dir", "testbed_id"))
         if bool(run_dir) == bool(results_dir and testbed_id) or (run_dir and (results_dir or testbed_id)):
             raise bad_value(name, given, "Give either run_dir, or results_dir and testbed_id.")
         if given["run_ids"] is not None and (run_dir or not given["run_ids"]):
             raise bad_value(name, given, "Name at least one run in run_ids, of results_dir and testbed_id.")
-        if not run_dir and not given["run_ids"] and given["run_id"] == "":
+        if given["last"] is not None and (run_dir or given["run_ids"] or candidates is None or given["last"] < 1):
+            raise bad_value(
+                f"{name}.last",
+                given["last"],
+                "It is how many runs of results_dir and testbed_id before the candidate are the baseline; use it there alone, with 1 or more.",
+            )
+        if given["last"] is None and not run_dir and not given["run_ids"] and given["run_id"] == "":
             names = load.run_names(self._loader.path_dwim(results_dir), testbed_id)
             raise Failure(
                 "bad_value",
@@ -153,10 +167,11 @@ class ActionModule(CollectionAction):
         folders = (
             [run_dir]
             if run_dir
-            else [
-                load.find_run(self._loader.path_dwim(results_dir), testbed_id, run_id)
-                for run_id in given["run_ids"] or [given["run_id"]]
-            ]
+            else load.runs_before(self._loader.path_dwim(results_dir), testbed_id, candidates or [], given["last"])
+            if given["last"] is not None
+            else load.named_runs(
+                self._loader.path_dwim(results_dir), testbed_id, given["run_ids"] or [given["run_id"]], candidates or []
+            )
         )
         runs = [load.read_run(os.path.abspath(self._loader.path_dwim(folder))) for folder in folders]
         selector = {key: given[key] for key in points.SELECTORS.values()}

@@ -14,13 +14,15 @@ description:
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
     difference that the comparison could have seen. With fewer than 4 repetitions per side, or with lists of runs fewer than 3 runs, there is no
     verdict. C(docs/comparison.md) explains the methods and how often they are wrong.
-  - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times tell. Of sides measured one
-    block after the other time is as good an explanation as what was changed.
+  - Better and worse need sides that took turns, repetition by repetition or run by run, which the start times show; or a baseline of 8 runs or more,
+    whose own variation shows what a run can be with nothing changed; or, of sides measured one block after the other, a difference that is larger than
+    time explains. A smaller one is different, but may be drift.
+  - With O(fail_on) there are three outcomes, V(passed), V(failed) and V(inconclusive). What could not be judged is not passed.
   - Refuses unlike things. What the two were measured on is compared first; a difference that is not named in O(under_test) stops the task with
     code V(unlike_runs), and the message names every one.
   - Two layers, variants or workloads of one run are compared by naming them in O(baseline) and O(candidate).
-  - Writes a folder with C(index.html), C(report.md), C(comparison.json), C(comparison.csv) and C(junit.xml). The same results give the same
-    bytes, so a second run changes nothing.
+  - Writes a folder with C(index.html), C(report.md), C(comparison.json), C(comparison.csv), C(junit.xml) and C(github.txt) (annotations for GitHub
+    Actions). The same results give the same bytes, so a second run changes nothing.
   - Runs on the controller. No host of the testbed is needed.
 options:
   baseline:
@@ -46,10 +48,15 @@ options:
       run_ids:
         description:
           - Names of several runs in C(results_dir), in the place of C(run_id). Each counts as one measurement, so that what differs from run to run
-            is part of the noise.
-          - At least 3 per side, measured in turns with those of the other side, a b a b a b.
+            is part of the noise. A name with C(*) stands for all runs whose names fit, but for those of the candidate.
+          - At least 3 per side, measured in turns with those of the other side, a b a b a b; or of the baseline 8 or more before the candidate.
         type: list
         elements: str
+      last:
+        description:
+          - Takes so many runs of C(testbed_id) that began before the candidate as the baseline, its history.
+          - Of O(baseline) only. A verdict takes 8 or more.
+        type: int
       layer:
         description: Takes this layer only. When the other side names another, the two layers are compared.
         type: str
@@ -102,9 +109,9 @@ options:
   fail_on:
     description:
       - Makes the task fail, after the files are written, when a figure meets one of these.
-      - V(regression) is a verdict of worse, V(regression > 5 %) one whose estimate is worse by more, V(cannot_tell) a figure
-        without a verdict or one that time may have made, V(missing) a point that the candidate lacks or failed. All but the last can stand after a
-        metric, as in V(latency_p99_ns regression > 10 %).
+      - V(regression) is a verdict of worse, V(regression > 5 %) one whose estimate is worse by more, V(different > 20 %) a figure that is worse by more
+        than that for certain, even if it may be drift, V(cannot_tell) a figure without a verdict or one that may be drift (with it, what is inconclusive
+        fails), V(missing) a point that the candidate lacks or failed. All but the last can stand after a metric, as in V(latency_p99_ns regression > 10 %).
     type: list
     elements: str
     default: []
@@ -155,6 +162,12 @@ EXAMPLES = r"""
     baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [a1, a2, a3]}
     candidate: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_ids: [b1, b2, b3]}
     under_test: ["hosts.*.devices.*.queue.scheduler"]
+
+- name: The last run against the eight before it
+  storlab.testbed.compare:
+    baseline: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, last: 8}
+    candidate: {results_dir: /tmp/storlab-example/results, testbed_id: embedded, run_id: latest}
+    fail_on: [regression > 5 %]
 
 - name: Four kinds of RAM disk, variants of one run, in one table
   storlab.testbed.compare:
@@ -337,6 +350,22 @@ damaged:
   type: list
   elements: dict
   sample: [{file: points/x/result.json, reason: it is no JSON}]
+outcome:
+  description: V(failed) where a rule of O(fail_on) is met, V(inconclusive) where one could not be judged, else V(passed).
+  returned: with O(fail_on)
+  type: str
+  sample: passed
+conclusion:
+  description: The same as a sentence.
+  returned: with O(fail_on)
+  type: str
+  sample: "Passed: no figure meets regression > 5 %."
+unjudged:
+  description: What the rules of O(fail_on) could neither object to nor let pass, with the same keys as RV(hits).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{rule: regression > 5 %, point: initiator-bench 4k-r70-rnd100-qd8-w1, metric: iops, text: "cannot tell: run 3 more"}]
 hits:
   description: What met O(fail_on), each with C(rule), C(point), C(metric) and C(text), and with O(candidates) C(side).
   returned: success

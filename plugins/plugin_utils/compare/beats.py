@@ -84,6 +84,18 @@ def changes(baseline: list[list[dict[str, Any]]], candidate: list[list[dict[str,
     return sorted(changed, key=lambda change: -abs(math.log1p(change["change_percent"] / 100)))
 
 
+def hosts_of_both(baseline: list[list[dict[str, Any]]], candidate: list[list[dict[str, Any]]]) -> set[str]:
+    """The hosts of which both sides have so many beats that a change would be seen."""
+    runs = max(len(baseline), len(candidate)) > 1
+    return {
+        host
+        for host in {line["host"] for side in (baseline, candidate) for lines in side for line in lines}
+        if any(
+            min(len(_logs(side, host, figure, runs)) for side in (baseline, candidate)) >= LEAST for figure in FIGURES
+        )
+    }
+
+
 def _logs(side: list[list[dict[str, Any]]], host: str, figure: str, runs: bool) -> list[float]:
     of_runs = [[math.log(line[figure]) for line in lines if line["host"] == host and figure in line] for lines in side]
     return [statistics.median(logs) for logs in of_runs if logs] if runs else [log for logs in of_runs for log in logs]

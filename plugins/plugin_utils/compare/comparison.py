@@ -20,11 +20,11 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.result import PARTS
 from ..store.cells import Cell, pool
-from . import beats, gate, networks, points, stats, timeline
+from . import beats, blocks, gate, networks, points, stats, timeline
 from .alike import chain_hosts, differences, facts, refuse_unlike
 from .gate import MARGIN_PERCENT, VERDICTS
-from .points import FIELDS, LEAST_REPETITIONS, LEAST_RUNS, SELECTORS, SIDES, Metric, field_of
-from .timeline import LEAST_ROUNDS
+from .points import FIELDS, LEAST_REPETITIONS, SELECTORS, SIDES, Metric, field_of
+from .timeline import LEAST_HISTORY, LEAST_ROUNDS, LEAST_RUNS
 from .words import design_words, headline
 
 SCHEMA = "storlab.comparison/1"
@@ -42,17 +42,19 @@ def compare(
     metrics: list[str] | None = None,
     margin_percent: float = MARGIN_PERCENT,
     compared: tuple[str, ...] | None = None,
+    machines: blocks.Machines | None = None,
 ) -> dict[str, Any]:
     """Every figure of every point that both sides have, each with its verdict.
 
     baseline, candidate: results of schema storlab.result/1, or summaries of them. compared: the fields of FIELDS that may differ between the
-    sides; points are matched by the others. None means those that have but one value on each side. Returns {schema, margin_percent,
+    sides; points are matched by the others. None means those that have but one value on each side. machines: what is known of the hosts
+    themselves, see blocks. Returns {schema, margin_percent,
     design, counts, verdict, headline, rows, unmatched, failed}; docs/comparison.md describes them. What was not measured is absent.
     """
     check_margin(margin_percent)
     match = matched(baseline, candidate, compared)
     rows, lacking = figures(match, metrics, match.design)
-    judge(rows, match.design.method, margin_percent)
+    judge(rows, match.design.method, margin_percent, machines=machines)
     return summary(match, rows, lacking, margin_percent, match.design)
 
 
@@ -189,7 +191,7 @@ def _counts(pairs: list[Any], design: timeline.Design) -> tuple[int, int]:
         rounds = min(len(set(ours) & set(theirs)) for ours, theirs in pairs)
         return rounds, rounds
     baseline, candidate = (
-        min(len(timeline.runs_of(pair[side]) if design.method == "runs" else pair[side]) for pair in pairs)
+        min(len(timeline.runs_of(pair[side]) if design.method in ("runs", "history") else pair[side]) for pair in pairs)
         for side in (0, 1)
     )
     return baseline, candidate
@@ -241,11 +243,14 @@ def _row(
         {number: math.log(value) for number, value in measured.items()} for measured in values
     ]
     least, what, has = LEAST_REPETITIONS, "repetitions", min(map(len, logs))
-    if design.method == "runs":
+    if design.method in ("runs", "history"):
         logs = [dict(_of_runs(group, of_side)) for group, of_side in zip(pair, logs)]
         for side, of_runs in zip(SIDES, logs):
             row[side]["runs"] = len(of_runs)
         least, what, has = LEAST_RUNS, "runs", min(map(len, logs))
+        if design.method == "history":
+            least, what, has = LEAST_HISTORY, "runs of the baseline", len(logs[0])
+            logs[1] = {"candidate": statistics.fmean(logs[1].values())}
     elif design.method == "pairs":
         least, what, has = LEAST_ROUNDS, "common rounds", len(set(logs[0]) & set(logs[1]))
     if has < least:
@@ -255,6 +260,7 @@ def _row(
             _weaker(logs, _drift_within(pair, logs)) if design.method == "pairs" else (logs, 0.0)
         )
         row["_ordered"] = [timeline.in_time(group, measured) for group, measured in zip(pair, values)]
+        row["_order"] = design.order
         row["_turns"] = design.turns
     return row
 
@@ -296,7 +302,13 @@ def _weaker(logs: list[Any], drift: float) -> tuple[Any, float]:
     return [logs[0], {number: value - drift for number, value in logs[1].items()}], drift
 
 
-def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candidates: int = 1) -> None:
+def judge(
+    rows: list[dict[str, Any]],
+    method: str,
+    margin_percent: float,
+    candidates: int = 1,
+    machines: blocks.Machines | None = None,
+) -> None:
     """Adds effect, interval, p and verdict to the rows that have repetitions enough, all of them together.
 
     candidates: how many the rows set against one baseline. The intervals of one figure hold the truth of all of them with the confidence that
@@ -305,12 +317,14 @@ def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candid
     judged = [row for row in rows if "_logs" in row]
     margin = math.log1p(margin_percent / 100)
     alpha = stats.ALPHA / candidates
-    together = stats.family([row["_logs"] for row in judged], method)
+    together = stats.family([row["_logs"] for row in judged], "runs" if method == "history" else method)
     for row, corrected in zip(judged, together["p"]):
         a, b = row["_logs"]
         if method == "pairs":
             differences = [b[number] - a[number] for number in sorted(set(a) & set(b))]
             change, samples = stats.paired(differences), [differences]
+        elif method == "history":
+            change, samples = stats.predicted(list(a.values()), next(iter(b.values()))), [list(a.values())]
         else:
             samples = [list(a.values()), list(b.values())]
             change = stats.apart(*samples)
@@ -320,6 +334,9 @@ def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candid
             for sample in samples
         ]
         error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
+        if method == "history":
+            # The candidate is one run more, which varies as those before.
+            error = math.hypot(error, scatters[0][0])
         freedom = sum(len(sample) - 1.0 for sample in samples)
         each = stats.share_of_level(together["critical"], freedom, len(judged))
         low, high = _widened(change.interval(1 - alpha), row["_rest"])
@@ -334,8 +351,13 @@ def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candid
         )
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
         inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
-        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, row["_turns"])
-        if not row["_turns"] and row["verdict"] in ("different", "no_difference"):
+        beyond = False
+        if row["_order"] == "blocks":
+            limit = blocks.limit(row["_ordered"], machines(row) if machines else None)
+            beyond = inner > limit or outer < -limit
+            row["time_percent"] = _percent(limit)
+        row["verdict"] = gate.verdict(row, -margin <= inner and outer <= margin, row["_turns"] or beyond)
+        if not (row["_turns"] or beyond) and row["verdict"] in ("different", "no_difference"):
             drift = _drift(
                 row["_ordered"], margin if row["verdict"] == "no_difference" else DRIFT * abs(change.estimate)
             )
@@ -343,7 +365,11 @@ def judge(rows: list[dict[str, Any]], method: str, margin_percent: float, candid
                 row.update(verdict="cannot_tell", drift=drift)
         if row["verdict"] == "cannot_tell" and "drift" not in row:
             count = min(map(len, samples))
-            needed = stats.repetitions_needed(change.estimate, scatters, each, margin, count)
+            needed = (
+                stats.runs_needed(change.estimate, scatters[0][0], each, margin, count)
+                if method == "history"
+                else stats.repetitions_needed(change.estimate, scatters, each, margin, count)
+            )
             if needed:
                 row["run_more"] = needed - count
 
@@ -389,8 +415,51 @@ def compare_runs(
         metrics=metrics,
         margin_percent=margin_percent,
         compared=chosen.compared,
+        machines=_machines(chosen),
     )
     return with_runs(comparison, chosen, under_test)
+
+
+def _machines(chosen: Chosen) -> blocks.Machines:
+    """What the reference checks of both sides say of the hosts behind a figure."""
+    lines = _beats(chosen)
+    changed, known = beats.changes(*lines), beats.hosts_of_both(*lines)
+
+    def of_row(row: dict[str, Any]) -> float | None:
+        hosts = _hosts_of(row, chosen, known)
+        if not hosts or not hosts <= known:
+            return None
+        moved = beats.greatest(changed, hosts)
+        return abs(math.log1p(moved["change_percent"] / 100)) if moved else 0.0
+
+    return of_row
+
+
+def _beats(chosen: Chosen) -> list[list[list[dict[str, Any]]]]:
+    """Of each side the lines of each of its runs, those of the variants that are compared."""
+    return [
+        [
+            [
+                line
+                for line in run.beats
+                if line.get("variant", "") in {field_of(result, "variant") for result in results}
+            ]
+            for run, results in zip(side["runs"], of)
+        ]
+        for side, of in zip(chosen.sides, chosen.of)
+    ]
+
+
+def _hosts_of(row: dict[str, Any], chosen: Chosen, every: set[str]) -> set[str]:
+    """The hosts that the I/O of a figure goes through; of two layers, of which nobody reads a single chain, ``every`` host."""
+    if "layer" in chosen.compared:
+        return every
+    return {host for side in chosen.sides for run in side["runs"] for host in chain_hosts(run.layers, row["layer"])} | {
+        field_of(result, "host")
+        for side in (0, 1)
+        for result in chosen.results(side)
+        if result["layer"] == row["layer"]
+    }
 
 
 @dataclass(frozen=True)
@@ -478,33 +547,9 @@ def choose(
 def with_runs(comparison: dict[str, Any], chosen: Chosen, under_test: list[str]) -> dict[str, Any]:
     """A comparison with what is known of the runs that it compares."""
     sides = chosen.sides
-    changed = beats.changes(
-        *(
-            [
-                [
-                    line
-                    for line in run.beats
-                    if line.get("variant", "") in {field_of(result, "variant") for result in results}
-                ]
-                for run, results in zip(side["runs"], of)
-            ]
-            for side, of in zip(sides, chosen.of)
-        )
-    )
+    changed = beats.changes(*_beats(chosen))
     for row in comparison["rows"]:
-        # Of two layers nobody reads a single chain.
-        hosts = (
-            {change["host"] for change in changed}
-            if "layer" in chosen.compared
-            else {host for side in sides for run in side["runs"] for host in chain_hosts(run.layers, row["layer"])}
-            | {
-                field_of(result, "host")
-                for side in (0, 1)
-                for result in chosen.results(side)
-                if result["layer"] == row["layer"]
-            }
-        )
-        machine = beats.greatest(changed, hosts)
+        machine = beats.greatest(changed, _hosts_of(row, chosen, {change["host"] for change in changed}))
         if machine:
             row["machine"] = machine
     named = [

@@ -20,8 +20,8 @@ VERDICTS = ("worse", "better", "different", "cannot_tell", "no_verdict", "no_dif
 def verdict(row: dict[str, Any], fits: bool, turns: bool) -> str:
     """Within the margin first: a difference too small to matter is none, however certain it is.
 
-    fits: whether the interval, at the level that all figures together allow, lies within the margin. turns: whether the sides took turns;
-    where they did not, time is as good an explanation as what is under test.
+    fits: whether the interval, at the level that all figures together allow, lies within the margin. turns: whether what time does is no
+    explanation: the sides took turns, the baseline is a history, or the difference is larger than what time can do (beyond_time).
     """
     if fits:
         return "no_difference"
@@ -42,7 +42,7 @@ def overall(counts: dict[str, Any]) -> str:
 
 
 RULE = re.compile(
-    r"(?:(?P<metric>[A-Za-z_][\w.]*) )?(?P<condition>regression|cannot_tell|missing)(?: > (?P<percent>\d+(?:\.\d+)?) ?%)?"
+    r"(?:(?P<metric>[A-Za-z_][\w.]*) )?(?P<condition>regression|different|cannot_tell|missing)(?: > (?P<percent>\d+(?:\.\d+)?) ?%)?"
 )
 
 
@@ -54,13 +54,14 @@ def rules(given: list[str], metrics: list[str] | None = None) -> list[dict[str, 
         match = RULE.fullmatch(text.strip()) if isinstance(text, str) else None
         if (
             not match
-            or (match["percent"] and match["condition"] != "regression")
+            or (match["percent"] and match["condition"] not in ("regression", "different"))
+            or (match["condition"] == "different" and not match["percent"])
             or (match["metric"] and match["condition"] == "missing")
         ):
             raise bad_value(
                 "fail_on",
                 text,
-                "Write 'regression', 'regression > 5 %', 'cannot_tell' or 'missing'; all but the last also after a metric.",
+                "Write 'regression', 'regression > 5 %', 'different > 20 %', 'cannot_tell' or 'missing'; all but the last also after a metric.",
             )
         if match["metric"] and match["metric"] not in names:
             raise bad_value("fail_on", text, f"{match['metric']} is not compared; use one of {', '.join(names)}.")
@@ -130,4 +131,62 @@ def objections(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list
 def _objects(rule: dict[str, Any], row: dict[str, Any]) -> bool:
     if rule["condition"] == "cannot_tell":
         return row["verdict"] in ("different", "cannot_tell", "no_verdict")
+    if rule["condition"] == "different":
+        # By more than that for certain: the near end of the interval.
+        return row["verdict"] in ("different", "worse") and worst_percent(row, near=True) > rule["percent"]
     return row["verdict"] == "worse" and bool(abs(row["change_percent"]) > rule["percent"])
+
+
+def worst_percent(row: dict[str, Any], near: bool = False) -> float:
+    """By how many percent the figure can be worse, at most; near: at least. Negative where it is better."""
+    lower_is_worse = row["better"] == "higher"
+    if near:
+        return float(-row["change_high_percent"] if lower_is_worse else row["change_low_percent"])
+    return float(-row["change_low_percent"] if lower_is_worse else row["change_high_percent"])
+
+
+OUTCOMES = ("failed", "inconclusive", "passed")
+
+
+def outcome(hits: list[Any], unjudged: list[Any]) -> str:
+    """What a pipeline is to make of it: 'failed' where a rule objects, 'inconclusive' where one could not be judged, else 'passed'."""
+    return "failed" if hits else "inconclusive" if unjudged else "passed"
+
+
+def concluded(fail_on: list[str], hits: list[Any], unjudged: list[Any]) -> dict[str, Any]:
+    """{fail_on, hits, unjudged, outcome} as a comparison carries them; without rules there is no outcome."""
+    judged = {"outcome": outcome(hits, unjudged)} if fail_on else {}
+    return {"fail_on": fail_on, "hits": hits, "unjudged": unjudged, **judged}
+
+
+def unjudged(comparison: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """[{rule, point, metric, text}] of what the rules could neither object to nor let pass.
+
+    A figure without a verdict passes a rule all the same where its interval leaves out what the rule objects to.
+    """
+    left: list[dict[str, Any]] = []
+    for rule in wanted:
+        if rule["condition"] not in ("regression", "different"):
+            continue
+        mine = [row for row in comparison["rows"] if rule["metric"] in (None, row["metric"])]
+        left += [
+            {
+                "rule": rule["rule"],
+                "point": row["point"],
+                "metric": row["metric"],
+                "text": verdict_words(row, comparison["margin_percent"]),
+            }
+            for row in mine
+            if not _objects(rule, row) and _open(rule, row)
+        ]
+        if not mine:
+            left.append(
+                {"rule": rule["rule"], "point": "", "metric": "", "text": "no figure of both sides was compared"}
+            )
+    return left
+
+
+def _open(rule: dict[str, Any], row: dict[str, Any]) -> bool:
+    if row["verdict"] not in ("different", "cannot_tell", "no_verdict"):
+        return False
+    return "change_percent" not in row or worst_percent(row) > rule["percent"]

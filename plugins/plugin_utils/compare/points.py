@@ -19,8 +19,6 @@ from .timeline import run_of
 SIDES = ("baseline", "candidate")
 # With three a side no relabelling can reach 5 %: the best p is 0.1.
 LEAST_REPETITIONS = 4
-# Runs are compared by Student's t test, which with two a side asks for differences that no machine has.
-LEAST_RUNS = 3
 # What tells points apart, and how a selector names it.
 SELECTORS = {"layer": "layer", "workload_id": "workload", "variant": "variant"}
 FIELDS = tuple(SELECTORS)

@@ -75,6 +75,16 @@ def apart(a: list[float], b: list[float]) -> Shift:
     return Shift(statistics.fmean(b) - statistics.fmean(a), math.sqrt(sum(parts)), freedom)
 
 
+def predicted(history: list[float], value: float) -> Shift:
+    """``value``, one more run, against those before, at least two: how far off would a run lie with which nothing changed?
+
+    The prediction interval of one observation, whose error is that of the runs themselves and of their mean. Source: Hahn and Meeker, Statistical
+    Intervals, 1991, 4.7.
+    """
+    error = statistics.stdev(history) * math.sqrt(1 + 1 / len(history))
+    return Shift(value - statistics.fmean(history), error, len(history) - 1.0)
+
+
 def paired(differences: list[float]) -> Shift:
     """The mean of differences within rounds. Source: Student, The probable error of a mean, 1908."""
     count = len(differences)
@@ -327,6 +337,19 @@ def repetitions_needed(
         middle = (few + many) // 2
         few, many = (few, middle) if enough(middle) else (middle, many)
     return many
+
+
+def runs_needed(estimate: float, scatter: float, each: float, margin: float, count: int) -> int | None:
+    """Runs of a history with which a verdict is to be expected, see repetitions_needed; None where more runs do not help: a single run varies too much."""
+
+    def enough(number: int) -> bool:
+        error, freedom = scatter * math.sqrt(1 + 1 / number), number - 1.0
+        return (
+            abs(estimate) >= visible(error, freedom, each)
+            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2)) <= margin
+        )
+
+    return next((number for number in range(count + 1, MOST_REPETITIONS + 1) if enough(number)), None)
 
 
 # -- Student's distribution -------------------------------------------------------------------------------------------

@@ -18,6 +18,11 @@ Group = dict[Any, Result]
 Run = tuple[str, str]
 # With five rounds no relabelling of pairs can reach 5 %: the best p is 0.0625.
 LEAST_ROUNDS = 6
+# Runs of a baseline whose own variation says what a later run can be without any change. With six, a machine that remembers what it was
+# (AR(1) 0.9) raises 6 % false alarms; with eight, 5 % (benchmarks/verdicts.md).
+LEAST_HISTORY = 8
+# With fewer runs of a candidate there is nothing to set run by run.
+LEAST_RUNS = 3
 # Sides that took turns lie on average no further apart than this share of the whole sequence; one block after the other is half of it.
 BALANCE = 0.25
 
@@ -26,8 +31,10 @@ BALANCE = 0.25
 class Design:
     """How the sides lie in time, and how they can therefore be compared.
 
-    order: 'interleaved' (repetitions took turns), 'alternating' (whole runs did), 'blocks' (one after the other), 'unknown' (no start times).
-    method: 'pairs' (round by round), 'groups' (all repetitions of a side together), 'runs' (one value a run, so that runs may differ by themselves).
+    order: 'interleaved' (repetitions took turns), 'alternating' (whole runs did), 'history' (a candidate after many runs of the baseline),
+    'blocks' (one after the other), 'unknown' (no start times).
+    method: 'pairs' (round by round), 'groups' (all repetitions of a side together), 'runs' (one value per run, so that runs may differ by themselves),
+    'history' (one value per run of the baseline, and one for all of the candidate).
     """
 
     order: str
@@ -35,8 +42,8 @@ class Design:
 
     @property
     def turns(self) -> bool:
-        """Whether time drops out of the difference."""
-        return self.order in ("interleaved", "alternating")
+        """Whether what time does is not taken for a difference: it drops out, or is part of what the runs of the baseline vary by."""
+        return self.order in ("interleaved", "alternating", "history")
 
 
 def design_of(pairs: list[tuple[Group, Group]]) -> Design:
@@ -51,7 +58,13 @@ def design_of(pairs: list[tuple[Group, Group]]) -> Design:
                 for run, results in runs_of(group).items():
                     first.setdefault((side, run), []).extend(map(started, results))
         times = sorted((min(starts), side) for (side, _run), starts in first.items())
-        return Design("alternating" if in_turns([side for _start, side in times]) else "blocks", "runs")
+        sides = [side for _start, side in times]
+        if in_turns(sides) and sides.count(1) >= LEAST_RUNS:
+            return Design("alternating", "runs")
+        # One block after the other, the baseline first.
+        if sides == sorted(sides) and (sides.count(0) >= LEAST_HISTORY or sides.count(1) < LEAST_RUNS):
+            return Design("history", "history")
+        return Design("alternating" if in_turns(sides) else "blocks", "runs")
     rounds = all(map(in_rounds, *zip(*pairs)))
     if not rounds and not all(
         in_turns(

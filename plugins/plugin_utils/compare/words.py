@@ -75,11 +75,12 @@ def machine_words(change: dict[str, Any]) -> str:
 def _verdict(row: dict[str, Any], margin_percent: float) -> str:
     verdict = row["verdict"]
     if verdict in ("better", "worse"):
-        return f"{verdict}, by {interval(row)}"
+        beyond = f", more than time explains ({amount(row['time_percent'])})" if "time_percent" in row else ""
+        return f"{verdict}, by {interval(row)}{beyond}"
     if verdict == "no_difference":
         return f"no difference larger than {margin_words(margin_percent)}"
     if verdict == "different":
-        return f"different, by {interval(row)}, but time is a candidate"
+        return f"different, by {interval(row)}, but may be drift"
     if verdict == "cannot_tell" and "drift" in row:
         return f"cannot tell: it drifted, {drift_words(row['drift'])}"
     of_runs = " runs" if "runs" in row["baseline"] else ""
@@ -105,10 +106,12 @@ def design_words(order: str, method: str, counts: tuple[int, int]) -> str:
         return f"Measured in turns ({how})."
     if order == "alternating":
         return f"Measured in alternating runs ({counts[0]} against {counts[1]})."
-    time = "so time is a candidate for every difference."
+    if order == "history":
+        return f"Measured after {counts[0]} runs of the baseline, whose own variation is the measure."
+    time = "so any difference may be drift"
     if order == "blocks":
-        return f"Measured one block after the other, {time}"
-    return f"When each was measured is not recorded, {time}"
+        return f"Measured one block after the other, {time} unless it is more than time explains."
+    return f"When each was measured is not recorded, {time}."
 
 
 def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> str:
@@ -127,7 +130,7 @@ def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> 
     apart = sum(row["verdict"] == "different" for row in rows)
     if apart:
         sentences.append(
-            f"{apart} of {total} figures {'differs' if apart == 1 else 'differ'}, but time is a candidate: measure in turns to know."
+            f"{apart} of {total} figures {'differs' if apart == 1 else 'differ'}, but may be drift: measure in turns to know."
         )
     same = sum(row["verdict"] == "no_difference" for row in rows)
     if same:

@@ -68,6 +68,7 @@ def render(comparison: dict[str, Any]) -> dict[str, str]:
         "comparison.csv": comparison_csv(comparison),
         "comparison.json": comparison_json(comparison),
         "junit.xml": junit(comparison),
+        "github.txt": workflow_commands(comparison),
     }
 
 
@@ -178,11 +179,54 @@ def suites(comparisons: list[tuple[str, dict[str, Any]]]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>{texts}</testsuites>\n'
 
 
+def workflow_commands(compared: dict[str, Any]) -> str:
+    """What the rules object to and what they could not judge, as workflow commands of GitHub Actions, a line each; empty without rules.
+
+    Source: docs.github.com, Workflow commands for GitHub Actions, "Setting an error message"; values are escaped as its toolkit escapes them.
+    """
+    lines = [
+        f"::{kind} title=storlab.testbed::{_command(gate_line(entry))}"
+        for kind, entries in (("error", compared["hits"]), ("warning", compared["unjudged"]))
+        for entry in entries
+    ]
+    if compared["fail_on"] and not lines:
+        lines = [f"::notice title=storlab.testbed::{_command(gate_words(compared))}"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(text: str) -> str:
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def gate_line(entry: dict[str, Any]) -> str:
+    """'zram: backing-a 4k, IOPS: worse, by 13 to 21 %': one of hits or unjudged."""
+    figure = ", ".join(filter(None, (entry["point"], wording.title(entry["metric"]) if entry["metric"] else "")))
+    return ": ".join(filter(None, (entry.get("side", ""), figure, entry["text"])))
+
+
+def gate_words(compared: dict[str, Any]) -> str:
+    """The outcome in a sentence; empty without rules."""
+    rules = ", ".join(compared["fail_on"])
+    if not rules:
+        return ""
+    if compared["outcome"] == "failed":
+        return f"Failed: {rules} {'is' if len(compared['hits']) == 1 else 'are'} met by {_figures(compared['hits'])}."
+    if compared["outcome"] == "inconclusive":
+        return f"Inconclusive: {rules} could not be judged for {_figures(compared['unjudged'])}."
+    return f"Passed: no figure meets {rules}."
+
+
+def _figures(entries: list[dict[str, Any]]) -> str:
+    count = len({(entry.get("side"), entry["point"], entry["metric"]) for entry in entries})
+    return f"{count} figure{'' if count == 1 else 's'}"
+
+
 def _suite(name: str, comparison: dict[str, Any]) -> str:
     """Each figure a test case: failed where a rule of fail_on objects, skipped where there is no verdict."""
     objections: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for hit in comparison["hits"]:
         objections.setdefault((hit["point"], hit["metric"]), []).append(hit)
+    unjudged = {(entry["point"], entry["metric"]): entry for entry in comparison["unjudged"]}
     cases, known = [], set()
     for row in comparison["rows"]:
         place = (row["point"], row["metric"])
@@ -193,18 +237,24 @@ def _suite(name: str, comparison: dict[str, Any]) -> str:
             if place in objections
             else (
                 f"<skipped message={attribute(verdict)}/>"
-                if row["verdict"] in ("different", "cannot_tell", "no_verdict")
+                if place in unjudged or row["verdict"] in ("different", "cannot_tell", "no_verdict")
                 else ""
             )
         )
         cases.append((place, inner + f"<system-out>{escape(printable(verdict))}</system-out>"))
     cases += [(place, _objection(hits)) for place, hits in objections.items() if place not in known]
+    cases += [
+        (place, f"<skipped message={attribute(entry['text'])}/>")
+        for place, entry in unjudged.items()
+        if place not in known and place not in objections
+    ]
     failures = sum(inner.startswith("<failure") for _place, inner in cases)
     skipped = sum(inner.startswith("<skipped") for _place, inner in cases)
     # How it was measured decides what a verdict is worth, so that it stands here too.
     properties = [
         f"<property name={attribute(key)} value={attribute(comparison[key])}/>"
-        for key in ("design", "method", "headline")
+        for key in ("design", "method", "headline", "outcome")
+        if key in comparison
     ]
     lines = [
         f'<testsuite name={attribute(name)} tests="{len(cases)}" failures="{failures}" errors="0" skipped="{skipped}">',
@@ -255,6 +305,13 @@ def html(comparison: dict[str, Any]) -> str:
     )
 
 
+def gate_class(compared: dict[str, Any]) -> str:
+    """Of the box with the outcome. What passed is green only where no figure is worse: within a rule, worse is still worse."""
+    if compared["outcome"] == "failed":
+        return "stopped"
+    return "clear" if compared["outcome"] == "passed" and not compared["counts"]["worse"] else "open"
+
+
 def left_out(comparison: dict[str, Any]) -> str:
     """'1 point failed, 2 were measured on one side only'; empty when nothing was left out."""
     failed, unmatched, damaged = (len(comparison[key]) for key in ("failed", "unmatched", "damaged"))
@@ -286,6 +343,9 @@ def filled(name: str, **content: Any) -> str:
         margin=wording.margin_words,
         value=value,
         words=words,
+        gate_words=gate_words,
+        gate_class=gate_class,
+        gate_line=gate_line,
         interval=interval,
         absent=units.ABSENT,
     )

@@ -22,6 +22,7 @@ from .compare_render import (
     suites,
     value,
     words,
+    workflow_commands,
 )
 from .markup import asset, joined, shapes, style
 
@@ -46,11 +47,18 @@ def render(compared: dict[str, Any]) -> dict[str, str]:
             [
                 (
                     f"{side['name']} against {compared['baseline']['label']}",
-                    {**side, "hits": [hit for hit in compared["hits"] if hit["side"] == side["name"]]},
+                    {
+                        **side,
+                        **{
+                            key: [entry for entry in compared[key] if entry["side"] == side["name"]]
+                            for key in ("hits", "unjudged")
+                        },
+                    },
                 )
                 for side in compared["sides"]
             ]
         ),
+        "github.txt": workflow_commands(compared),
     }
 
 

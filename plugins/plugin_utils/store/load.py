@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -83,6 +84,53 @@ def find_run(results_dir: str, testbed_id: str, run_id: str) -> str:
         run_id=run_id,
         runs=runs,
     )
+
+
+def named_runs(results_dir: str, testbed_id: str, run_ids: list[str], others: list[str]) -> list[str]:
+    """The folders of these runs. A name with * stands for all runs whose names fit, in order, without the folders in others."""
+    folders: list[str] = []
+    for run_id in run_ids:
+        if "*" not in run_id:
+            folders.append(find_run(results_dir, testbed_id, run_id))
+            continue
+        base = os.path.join(results_dir, testbed_id)
+        fitting = [
+            os.path.join(base, name)
+            for name in run_names(results_dir, testbed_id)
+            if fnmatch.fnmatchcase(name, run_id) and not _is_of(os.path.join(base, name), others)
+        ]
+        if not fitting:
+            # Its message lists the runs that there are.
+            find_run(results_dir, testbed_id, run_id)
+        folders += fitting
+    return list(dict.fromkeys(folders)) if any("*" in run_id for run_id in run_ids) else folders
+
+
+def runs_before(results_dir: str, testbed_id: str, candidates: list[str], count: int) -> list[str]:
+    """The folders of the last ``count`` runs that began before each of the candidates (folders of runs), the oldest first."""
+    _check_testbed(testbed_id)
+    base = os.path.join(results_dir, testbed_id)
+    until = min(map(_first_start, candidates), default="")
+    began = sorted(
+        (start, folder)
+        for name in run_names(results_dir, testbed_id)
+        if not _is_of(folder := os.path.join(base, name), candidates)
+        and (start := _first_start(folder))
+        and (not until or start < until)
+    )
+    if not began:
+        raise Failure(
+            "run_missing",
+            f"{results_dir} holds no run of testbed {testbed_id} that began before the candidate.",
+            "Run benchmark on the baseline first; a history takes 8 runs or more.",
+            results_dir=results_dir,
+            testbed_id=testbed_id,
+        )
+    return [folder for _start, folder in began[-count:]]
+
+
+def _is_of(folder: str, others: list[str]) -> bool:
+    return os.path.realpath(folder) in map(os.path.realpath, others)
 
 
 def run_names(results_dir: str, testbed_id: str) -> list[str]:

@@ -52,8 +52,7 @@ def compared(**changes) -> dict:
         "damaged": [],
         "candidate": {"label": "after", "testbed_id": "synthetic", "run_id": "after"},
         "under_test_same": [],
-        "fail_on": [],
-        "hits": [],
+        **gate.concluded([], [], []),
         **changes,
     }
 
@@ -93,16 +92,20 @@ def test_how_it_was_measured_stands_in_every_form(gap):
     before = make_runs.results(5, MEDIANS)
     after = make_runs.results(5, SLOWER, seed=2, run_id="after", start=3605 + gap)
     found = compared(**comparison.compare(before, after))
-    said = "one block after the other, so time is a candidate" if gap else "Measured in turns (5 repetitions per side)"
+    said = (
+        "one block after the other, so any difference may be drift"
+        if gap
+        else "Measured in turns (5 repetitions per side)"
+    )
     files = compare_render.render(found)
-    suite = ET.fromstring(files["junit.xml"])[0]  # noqa: S314 our own text
+    suite = ET.fromstring(files["junit.xml", "github.txt"])[0]  # noqa: S314 our own text
     in_junit = {one.get("name"): one.get("value") for one in suite.findall("properties/property")}
     page = html.unescape(re.sub(r"<[^>]+>", "", files["index.html"]))
     for text in (page, files["report.md"], files["comparison.json"], in_junit["headline"]):
         assert said in " ".join(text.split())
     assert in_junit["design"] == found["design"] == ("blocks" if gap else "interleaved")
     assert (" worse, by " in files["report.md"]) is not bool(gap)
-    assert ("but time is a candidate |" in files["report.md"]) is bool(gap)
+    assert ("but may be drift |" in files["report.md"]) is bool(gap)
     assert ('class="v-different"' in files["index.html"]) is bool(gap)
 
 
@@ -113,8 +116,7 @@ def test_text_from_files_stays_text():
         damaged=[{"side": "baseline", "file": evil, "reason": evil}],
         failed=[{"side": "candidate", "point_id": evil, "reason": evil}],
         unmatched=[{"side": "baseline", "point": evil, "metric": evil}],
-        hits=[{"rule": "missing", "point": evil, "metric": "", "text": evil}],
-        fail_on=["missing"],
+        **gate.concluded(["missing"], [{"rule": "missing", "point": evil, "metric": "", "text": evil}], []),
     )
     found["rows"][0].update(point=evil)
     files = compare_render.render(found)
@@ -133,6 +135,7 @@ def test_the_same_comparison_gives_the_same_bytes():
         "comparison.csv",
         "comparison.json",
         "junit.xml",
+        "github.txt",
     )
 
 
@@ -232,6 +235,7 @@ def test_writes_once_beside_the_candidate_and_then_finds_nothing_to_do(tmp_path,
     assert sorted(os.listdir(first["compare_dir"])) == [
         "comparison.csv",
         "comparison.json",
+        "github.txt",
         "index.html",
         "junit.xml",
         "report.md",
@@ -251,7 +255,7 @@ def test_check_mode_gives_the_verdicts_and_writes_nothing(tmp_path, runs):
     assert (
         found["changed"]
         and found["verdict"] == "worse"
-        and len(found["written"]) == 5
+        and len(found["written"]) == 6
         and not (runs / "compare").exists()
     )
     assert "worse, by" in found["diff"][0]["after"]
@@ -269,6 +273,72 @@ def test_a_regression_fails_the_task_after_the_files_are_written(tmp_path, runs)
     assert junit[0].get("failures") == "1"
     passed = task(tmp_path, **both(runs), fail_on=["latency_p99_ns regression > 60 %"])
     assert not passed.get("failed") and passed["hits"] == []
+    assert (found["outcome"], passed["outcome"]) == ("failed", "passed")
+    assert passed["conclusion"] == "Passed: no figure meets latency_p99_ns regression > 60 %."
+    stopped = (tmp_path / "out" / "after-vs-before" / "github.txt").read_text(encoding="utf-8")
+    assert re.fullmatch(
+        r"::error title=storlab\.testbed::backing-a \S+, Latency p99: worse, by [\d.]+ to [\d.]+ %25\n", stopped
+    )
+    assert "rc" not in passed and "outcome" not in task(tmp_path, **both(runs))
+
+
+def test_a_rule_that_could_not_be_judged_is_neither_passed_nor_failed():
+    before = make_runs.results(5, MEDIANS)
+    after = make_runs.results(5, SLOWER, seed=2, run_id="after", start=39_605)
+    found = compared(**comparison.compare(before, after))
+    rules = gate.rules(["regression > 5 %"])
+    found.update(gate.concluded(["regression > 5 %"], gate.hits(found, rules), gate.unjudged(found, rules)))
+    assert found["outcome"] == "inconclusive" and found["hits"] == []
+    files = compare_render.render(found)
+    suite = ET.fromstring(files["junit.xml"])[0]  # noqa: S314 our own text
+    assert suite.get("failures") == "0" and int(suite.get("skipped")) == len(found["unjudged"]) > 0
+    assert {one.get("name"): one.get("value") for one in suite.findall("properties/property")}[
+        "outcome"
+    ] == "inconclusive"
+    sentence = f"Inconclusive: regression > 5 % could not be judged for {len(found['unjudged'])} figures."
+    assert f"**{sentence}**" in html.unescape(files["report.md"].replace("\\", ""))
+    assert 'class="gate open"' in files["index.html"] and "Passed" not in files["index.html"]
+    lines = files["github.txt"].splitlines()
+    assert len(lines) == len(found["unjudged"]) and all(line.startswith("::warning ") for line in lines)
+
+
+def test_a_page_is_not_green_beside_a_figure_that_is_worse():
+    found = compared()
+    assert found["counts"]["worse"]
+    passed = {**found, **gate.concluded(["regression > 90 %"], [], [])}
+    page = compare_render.html(passed)
+    assert "Passed: no figure meets regression &gt; 90 %." in page and 'class="gate open"' in page
+    alike = comparison.compare(make_runs.results(5, MEDIANS), make_runs.results(5, MEDIANS, seed=2, run_id="after"))
+    assert 'class="gate clear"' in compare_render.html({**passed, **alike})
+
+
+def stored(results: Path, run_id: str, hour: int, factor: float = 1.0, seed: int = 1) -> None:
+    slower = {key: rate * factor for key, rate in MEDIANS.items()}
+    make_runs.write_run(results, make_runs.results(4, slower, seed=seed, run_id=run_id, start=3600 * hour))
+
+
+def test_a_history_is_the_last_runs_before_the_candidate(tmp_path):
+    results = tmp_path / "results"
+    for number in range(9):
+        stored(results, f"nightly-{number}", number, 1 + 0.01 * (number % 3), seed=number + 1)
+    stored(results, "candidate", 20, 0.5, seed=30)
+    stored(results, "nightly-after", 30, 2.0, seed=31)
+    here = {"results_dir": str(results), "testbed_id": "synthetic"}
+    gated = {"candidate": {**here, "run_id": "candidate"}, "fail_on": ["regression > 5 %"]}
+    found = task(tmp_path, baseline={**here, "last": 8}, **gated)
+    assert "design" in found, found["msg"]
+    assert (found["design"], found["outcome"], found["failure"]["code"]) == ("history", "failed", "regression")
+    # The eight before it: not the oldest, none that came later, and not itself.
+    written = json.loads(Path(found["files"]["comparison.json"]).read_text(encoding="utf-8"))
+    assert written["baseline"]["run_id"].split(", ") == [f"nightly-{number}" for number in range(1, 9)]
+    named = task(tmp_path, baseline={**here, "run_ids": ["weekly-*"]}, **gated)
+    assert named["failure"]["code"] == "run_missing"
+    few = task(tmp_path, baseline={**here, "last": 3}, **gated)
+    assert (
+        few["outcome"] == "inconclusive" and "3 of at least 8 runs of the baseline, run 5 more runs" in few["table"][1]
+    )
+    pattern = task(tmp_path, baseline={**here, "run_ids": ["nightly-*"]}, candidate={**here, "run_id": "nightly-after"})
+    assert pattern["rows"][0]["baseline"]["runs"] == 9
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import statistics
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
-from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison, gate, stats
 from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import words as wording
 from ansible_collections.storlab.testbed.plugins.plugin_utils.report import compare_render
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store.load import Run
@@ -391,19 +391,17 @@ def test_one_thermal_decay_split_in_two_is_no_regression():
     assert first["p_corrected"] < 0.01 and first["drift"]["side"] == "baseline" and first["drift"]["kind"] == "trend"
     assert wording.verdict_words(first, 5).startswith("cannot tell: it drifted, the baseline by −18 %")
     assert found["headline"].startswith(
-        "Measured one block after the other, so time is a candidate for every difference."
+        "Measured one block after the other, so any difference may be drift unless it is more than time explains."
     )
     assert "drifted, so measure in turns" in found["headline"]
     assert objections(found, "regression") == set() and objections(found, "iops cannot_tell")
 
 
-def test_one_block_after_the_other_is_different_at_best_and_time_a_candidate():
+def test_one_block_after_the_other_is_different_where_time_may_have_made_it():
     rates = [rate * (1 if place < 8 else 0.7) for place, rate in enumerate(white(16, 5))]
     found = comparison.compare(*sequence(rates, "A" * 8 + "B" * 8), metrics=["iops"])
     assert found["rows"][0]["verdict"] == found["verdict"] == "different"
-    assert re.fullmatch(
-        r"different, by \d+ to 30 %, but time is a candidate", wording.verdict_words(found["rows"][0], 5)
-    )
+    assert re.fullmatch(r"different, by \d+ to 30 %, but may be drift", wording.verdict_words(found["rows"][0], 5))
     assert objections(found, "regression") == set() and objections(found, "cannot_tell")
     turns = comparison.compare(
         *sequence([rates[place // 2 + 8 * (place % 2)] for place in range(16)], "AB" * 8), metrics=["iops"]
@@ -411,11 +409,113 @@ def test_one_block_after_the_other_is_different_at_best_and_time_a_candidate():
     assert turns["design"] == "interleaved" and turns["rows"][0]["verdict"] == "worse"
 
 
+def blocks(factor: float, machine: float | None = None, count: int = 4, seed: int = 5) -> dict:
+    """One run a side, one after the other, the candidate this many times the baseline. machine: by how much the hosts themselves changed."""
+    rates = [rate * (1 if place < count else factor) for place, rate in enumerate(white(2 * count, seed))]
+    known = None if machine is None else lambda _row: abs(math.log(machine))
+    return comparison.compare(
+        *sequence(rates, "A" * count + "B" * count), metrics=["iops", "latency_mean_ns"], machines=known
+    )
+
+
+@pytest.mark.parametrize(
+    ("factor", "machine", "verdict"),
+    [
+        # Nobody looked at the machine itself: half is found, a third is not.
+        (0.5, None, "worse"),
+        (0.7, None, "different"),
+        (2.0, None, "better"),
+        # The reference checks say that it stood still.
+        (0.7, 1.0, "worse"),
+        (0.85, 1.0, "different"),
+        # They say that it became slower.
+        (0.7, 0.8, "different"),
+        (0.4, 0.8, "worse"),
+    ],
+)
+def test_blocks_are_worse_where_time_cannot_have_made_it(factor, machine, verdict):
+    found = blocks(factor, machine)
+    rate = row(found, "iops")
+    assert found["design"] == "blocks" and rate["verdict"] == verdict
+    words = wording.verdict_words(rate, 5)
+    assert ("more than time explains" in words) == (verdict in ("worse", "better"))
+    assert ("may be drift" in words) == (verdict == "different")
+    # The rule is of the interval's near end.
+    if verdict == "worse":
+        assert abs(rate["change_high_percent"]) > 100 - 100 / (1 + rate["time_percent"] / 100)
+
+
+def test_blocks_of_which_one_drifted_are_given_more_room():
+    rates = [rate * (1 - 0.06 * place if place < 4 else 0.5) for place, rate in enumerate(white(8, 5))]
+    drifting = comparison.compare(*sequence(rates, "AAAABBBB"), metrics=["iops"])
+    still = blocks(0.5)
+    assert drifting["rows"][0]["time_percent"] > still["rows"][0]["time_percent"] + 15
+    assert drifting["rows"][0]["verdict"] in ("different", "cannot_tell") and still["rows"][0]["verdict"] == "worse"
+
+
+def test_a_gate_fails_passes_or_cannot_tell():
+    def outcome(found: dict, *rules: str) -> str:
+        wanted = gate.rules(list(rules))
+        return gate.outcome(gate.hits(found, wanted), gate.unjudged(found, wanted))
+
+    half, less, same = blocks(0.5), blocks(0.8), blocks(1.0)
+    assert [outcome(found, "regression > 5 %") for found in (half, less, same)] == ["failed", "inconclusive", "passed"]
+    # Who takes drift for a regression can say so.
+    assert [outcome(found, "different > 10 %") for found in (half, less, same)] == ["failed", "failed", "passed"]
+    assert outcome(less, "different > 30 %") == "passed"
+    assert [outcome(found, "regression > 5 %", "cannot_tell") for found in (less, same)] == ["failed", "passed"]
+    # An improvement that may be drift is no reason to stop, and too few repetitions are none to go on.
+    assert outcome(blocks(1.2), "regression > 5 %") == "passed"
+    assert outcome(blocks(1.0, count=3), "regression > 5 %") == "inconclusive"
+    (left, *_others) = gate.unjudged(less, gate.rules(["iops regression > 5 %"]))
+    assert left["metric"] == "iops" and "may be drift" in left["text"]
+
+
+def history(count: int, factor: float = 1.0, per: int = 4, variation: float = 0.02, seed: int = 6) -> dict:
+    noise = random.Random(seed)  # noqa: S311 noise, no secret
+    of_runs = [math.exp(noise.gauss(0, variation)) for _run in range(count)] + [factor]
+    rates = [rate * of_runs[place // per] for place, rate in enumerate(white((count + 1) * per, seed, 0.3))]
+    return comparison.compare(
+        *sequence(rates, "A" * per * count + "B" * per, run_length=per), metrics=["iops", "latency_mean_ns"]
+    )
+
+
+def test_one_run_against_the_history_of_a_baseline():
+    same, worse = history(8), history(8, factor=0.85)
+    assert (same["design"], same["method"]) == ("history", "history")
+    assert {one["verdict"] for one in same["rows"]} <= {"cannot_tell", "no_difference"}
+    assert {one["verdict"] for one in worse["rows"]} == {"worse"}
+    assert worse["headline"].startswith("Measured after 8 runs of the baseline, whose own variation is the measure.")
+    assert worse["rows"][0]["baseline"]["runs"] == 8
+    # A single run of the baseline would have made this certain: what runs vary by is the noise that counts.
+    assert row(same, "iops")["visible_percent"] > 5
+    assert gate.objections(worse, gate.rules(["regression > 5 %"]))
+
+
+def test_a_history_that_is_too_short_says_how_many_runs_are_missing():
+    found = history(5, factor=0.5)
+    assert {one["verdict"] for one in found["rows"]} == {"no_verdict"}
+    assert (
+        wording.verdict_words(found["rows"][0], 5)
+        == "no verdict: 5 of at least 8 runs of the baseline, run 3 more runs"
+    )
+    assert gate.unjudged(found, gate.rules(["regression > 5 %"]))
+
+
+def test_a_prediction_interval_is_what_is_worked_out_by_hand():
+    # Mean 50.48; squared deviations 2.4964 + 0.1444 + 0.0324 + 0.2704 + 2.6244 = 5.568, so s = 1.1798; t(0.975; 4) = 2.7764.
+    shift = stats.predicted([48.9, 50.1, 50.3, 51.0, 52.1], 55.0)
+    low, high = shift.interval(0.95)
+    assert shift.estimate == pytest.approx(4.52) and high - low == pytest.approx(
+        2 * 2.7764 * 1.1798 * math.sqrt(1.2), rel=1e-3
+    )
+
+
 def test_results_without_start_times_prove_no_turns():
     rates = [rate * (1 if place % 2 else 0.7) for place, rate in enumerate(white(16, 5))]
     found = comparison.compare(*sequence(rates, "BA" * 8, stamps=False), metrics=["iops"])
     assert found["design"] == "unknown" and found["rows"][0]["verdict"] == "different"
-    assert found["headline"].startswith("When each was measured is not recorded, so time is a candidate")
+    assert found["headline"].startswith("When each was measured is not recorded, so any difference may be drift.")
 
 
 def test_within_the_margin_blocks_are_alike_unless_a_side_moved_by_more():
@@ -992,7 +1092,9 @@ def test_damaged_content_is_a_failure_or_a_verdict_and_never_a_traceback():
         )
         try:
             found = comparison.compare_runs(*sides, ["*"])
-            found.update(fail_on=[], hits=gate.hits(found, gate.rules(["regression", "missing", "cannot_tell"])))
+            texts = ["regression", "missing", "cannot_tell", "different > 3 %"]
+            rules = gate.rules(texts)
+            found.update(gate.concluded(texts, gate.hits(found, rules), gate.unjudged(found, rules)))
             if trial % 10 == 0:
                 compare_render.render(found)
             answered += 1

@@ -265,7 +265,8 @@ def test_false_alarms_of_four_sides_without_a_difference(repetitions, method):
 
 def gated(rules: tuple = ("regression > 5 %",), **changes) -> dict:
     compared = three(**changes)
-    return {**compared, "fail_on": list(rules), "hits": sides.hits(compared, gate.rules(list(rules)))}
+    wanted = gate.rules(list(rules))
+    return {**compared, **gate.concluded(list(rules), sides.hits(compared, wanted), sides.unjudged(compared, wanted))}
 
 
 def test_the_page_has_a_cell_for_each_side_and_a_chart_of_each_figure():
@@ -308,7 +309,7 @@ def test_the_page_needs_nothing_from_elsewhere():
 def test_the_other_forms_say_the_same():
     compared = gated()
     files = sides_render.render(compared)
-    assert tuple(files) == ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml")
+    assert tuple(files) == ("index.html", "report.md", "comparison.csv", "comparison.json", "junit.xml", "github.txt")
     assert files == sides_render.render(gated())
     known = {(mine["name"], row["point"], row["metric"]): row for mine in compared["sides"] for row in mine["rows"]}
     table = list(csv.DictReader(io.StringIO(files["comparison.csv"])))
@@ -338,7 +339,7 @@ def test_what_a_side_lacks_is_a_dash_and_is_listed():
     brd = measured("brd")
     brd[6].update(status="failed", failures=[{"code": "io_errors", "message": "7 I/O errors."}])
     given = {"zram": side(zram), "file": side(lost)}
-    compared = {**sides.compare_sides(side(brd), given, []), "fail_on": [], "hits": []}
+    compared = {**sides.compare_sides(side(brd), given, []), **gate.concluded([], [], [])}
     assert sides_render.left_out(compared) == [
         ("Measured on one side only", [f"file lacks backing-a {LARGE}"]),
         (

@@ -38,7 +38,8 @@ def test_the_task_writes_one_folder_and_fails_where_a_side_is_worse(tmp_path, he
     folder = Path(here["results_dir"], "synthetic", "compare", "zram_file_loop-vs-brd")
     assert first["changed"] and first["compare_dir"] == str(folder)
     assert (
-        sorted(os.listdir(folder)) == ["comparison.csv", "comparison.json", "index.html", "junit.xml", "report.md"]
+        sorted(os.listdir(folder))
+        == ["comparison.csv", "comparison.json", "github.txt", "index.html", "junit.xml", "report.md"]
         and "rows" not in first
     )
     assert [(mine["name"], mine["verdict"]) for mine in first["sides"]] == [

@@ -184,7 +184,14 @@ def test_one_block_after_the_other_is_no_verdict_of_the_datastore():
         for timed in series({"raid": around(50.0, 5, 4)})
     ]
     (row,) = compare_installations.verdicts(blocks)
-    assert row["verdict"] in ("different", "cannot_tell") and "time is a candidate" in row["sentence"]
+    # Two and a half times as long is more than time explains, a fifth is not.
+    assert row["verdict"] == "better" and "more than time explains" in row["sentence"]
+    near = series({"ram": around(20.0, 5, 3)}) + [
+        {**timed, "started_utc": timed["started_utc"].replace("2026-01-01", "2026-01-02")}
+        for timed in series({"raid": around(24.0, 5, 4)})
+    ]
+    (row,) = compare_installations.verdicts(near)
+    assert row["verdict"] in ("different", "cannot_tell") and "may be drift" in row["sentence"]
 
 
 def test_only_the_same_packages_are_compared():
