@@ -145,9 +145,6 @@ def worst_percent(row: dict[str, Any], near: bool = False) -> float:
     return float(-row["change_low_percent"] if lower_is_worse else row["change_high_percent"])
 
 
-OUTCOMES = ("failed", "inconclusive", "passed")
-
-
 def outcome(hits: list[Any], unjudged: list[Any]) -> str:
     """What a pipeline is to make of it: 'failed' where a rule objects, 'inconclusive' where one could not be judged, else 'passed'."""
     return "failed" if hits else "inconclusive" if unjudged else "passed"
