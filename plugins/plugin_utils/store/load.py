@@ -108,7 +108,7 @@ def named_runs(results_dir: str, testbed_id: str, run_ids: list[str], others: li
 
 def runs_before(results_dir: str, testbed_id: str, candidates: list[str], count: int) -> list[str]:
     """The folders of the last ``count`` runs that began before each of the candidates (folders of runs), the oldest first."""
-    _check_testbed(testbed_id)
+    check_testbed(testbed_id)
     base = os.path.join(results_dir, testbed_id)
     until = min(map(_first_start, candidates), default="")
     began = sorted(
