@@ -97,7 +97,7 @@ class ActionModule(CollectionAction):
         owners = owner.inventories(self.task_vars) if require == "testbed" else []
         problems += owner.problems(testbed.state_dir, testbed.testbed_id, owners)
         if require == "testbed" and not (problems or show or probes or keep):
-            before = read_json(path)
+            before = read_json(path, kind={"groups": {str: [str]}, "hosts": {str: dict}})
             problems = built.problems(before, testbed, path) if before else []
         if problems:
             raise description_wrong(problems)

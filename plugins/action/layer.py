@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
-from ..module_utils.core.layers import validate_layer
+from ..module_utils.core.layers import SHAPE, validate_layer
 from ..plugin_utils.action import CollectionAction
 
 CHECKSUM = "sha256"
@@ -22,17 +22,23 @@ def read_layers(state_dir: str | None, trusted: tuple = ()) -> dict:
     """{name: layer} of what was published. Failure 'layer_edited' for a file that says something else than what was published, unless its name is trusted.
 
     A path that was changed by hand would be overwritten by the next benchmark, and the identity that proves the device could have been changed with it.
-    Files of versions that kept no checksum are taken as they are.
+    One without a checksum was changed, too.
     """
     folder = os.path.join(state_dir, "layers") if state_dir else None
     layers = {}
     for entry in sorted(os.listdir(folder)) if folder and os.path.isdir(folder) else []:
         if entry.endswith(".json"):
             path = os.path.join(folder, entry)
-            layer = read_json(path, "Remove it, and build again.")
+            try:
+                layer = read_json(path, "Remove it, and run again; a build publishes the layer anew.", SHAPE)
+            except Failure:
+                if entry[: -len(".json")] in trusted:
+                    continue  # it is published anew or removed, whatever it says
+                raise
             if layer is None:
                 continue  # the task of another host has just removed it
-            if layer.pop(CHECKSUM, checksum(layer)) != checksum(layer) and layer.get("name") not in trusted:
+            # Without a checksum it is nobody's word: whoever changed the path would have left it out.
+            if layer.pop(CHECKSUM, None) != checksum(layer) and layer["name"] not in trusted:
                 raise Failure(
                     "layer_edited",
                     f"{path} says something else than what was published.",
@@ -100,7 +106,8 @@ class ActionModule(CollectionAction):
             for name, layer in after.items():
                 if before.get(name) != layer:
                     write_layer(state_dir, layer)
-            for name in set(before) - set(after):
+            absent = {f"{name}{suffix}" for name in params["names"]} if state == "absent" else set()
+            for name in (set(before) | absent) - set(after):
                 path = os.path.join(state_dir, "layers", f"{name}.json")
                 if os.path.exists(path):
                     os.unlink(path)

@@ -15,6 +15,7 @@ from typing import ClassVar
 from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json, write_whole
 from ..module_utils.core.names import check_testbed_id
+from ..module_utils.core.shape import misfit
 from ..module_utils.linux import claims
 from ..module_utils.linux.own_folder import RUN_DIR
 from ..plugin_utils.action import CollectionAction
@@ -139,6 +140,17 @@ class ActionModule(CollectionAction):
         if answer.get("failed"):
             raise Failure.of_result(answer)
         return answer
+
+
+def _claims(content: bytes) -> tuple[dict, str | None]:
+    """(what was kept of a host, None), or ({}, why it cannot be used)."""
+    shape = {"boot_id": str, "areas": {str: {"record": dict, "witnesses": dict, "sha256": str}}}
+    try:
+        claims = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        return {}, str(error)
+    reason = misfit(claims, shape)
+    return ({}, reason) if reason else (claims, None)
 
 
 def _known(path: str) -> dict:

@@ -12,6 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from .failure import Failure
+from .shape import misfit
+
+# Of a file that says what something is, whatever it says of it.
+MAPPING: dict[Any, Any] = {}
 
 
 def write_whole(path: str, content: bytes | Iterable[bytes], mode: int = 0o644, beside: str | None = None) -> None:
@@ -53,12 +57,16 @@ def write_json(path: str, value: Any, mode: int = 0o644, indent: int | None = No
     write_whole(path, json.dumps(value, indent=indent, sort_keys=True).encode(), mode)
 
 
-def read_json(path: str, remedy: str = "Restore it from a copy, or remove it.") -> Any:
-    """None when there is no such file. Failure record_damaged when it is not JSON."""
+def read_json(path: str, remedy: str = "Restore it from a copy, or remove it.", kind: Any = MAPPING) -> Any:
+    """None when there is no such file. Failure record_damaged when it is not JSON of this shape (core/shape.py)."""
     try:
         with open(path, encoding="utf-8") as handle:
-            return json.load(handle)
+            content = json.load(handle)
+        reason = misfit(content, kind)
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise Failure("record_damaged", f"{path} cannot be read: {error}.", remedy, path=path) from None
+    except (ValueError, RecursionError) as error:
+        content, reason = None, f"{error}"
+    if reason:
+        raise Failure("record_damaged", f"{path} cannot be read: {reason}.", remedy, path=path)
+    return content

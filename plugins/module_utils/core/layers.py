@@ -31,6 +31,14 @@ FILE_NAME = re.compile(r"[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,199}")
 # What of an identity goes with the contents of a disk that the testbed makes.
 OF_CONTENTS = ("serial", "naa", "wwid", "uuid")
 REDUCING = re.compile(r"/dev/(zram\d+|zd\d+|zvol/.+)")
+# What a layer is that is read back (core/shape.py).
+SHAPE: dict[str, Any] = {
+    **dict.fromkeys(("name", "kind?", "host?", "purpose?"), str),
+    **dict.fromkeys(("path?", "parent?"), (str, type(None))),
+    "size_bytes?": (int, type(None)),
+    "identity?": dict,
+    "detail?": (dict, type(None)),
+}
 REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
 
 

@@ -11,6 +11,9 @@ from typing import Any
 
 from .files import read_json, write_json
 
+# What several areas keep; what is theirs alone is in their own words.
+SHAPE = {"datastores?": {str: dict}, "before?": dict, "settings?": {str: dict}, "secrets?": {str: dict}}
+
 
 class Memory:
     """What a host looked like before this testbed changed it, kept on the controller, because an ESXi host has no place for it."""
@@ -20,7 +23,8 @@ class Memory:
     def __init__(self, state_dir: str, area: str, name: str):
         self.path = os.path.join(state_dir, self.FOLDER, f"{area}-{name}.json")
         self.data: dict[str, Any] = (
-            read_json(self.path, "Restore it, or remove it when nothing of the testbed is left on this host.") or {}
+            read_json(self.path, "Restore it, or remove it when nothing of the testbed is left on this host.", SHAPE)
+            or {}
         )
 
     def save(self) -> None:

@@ -4,7 +4,7 @@
 """What is read back, or comes from somebody else, has the shape that its reader relies on, or a sentence says what has not.
 
 A shape is a type, a tuple of types, ``[shape]`` for a list of these, ``{name: shape}`` for a mapping with these keys, of which those that end in ``?``
-may be absent, or ``{str: shape}`` for a mapping of any names. A mapping may have other keys, too. bool is no int.
+may be absent, or ``{str: shape}`` for a mapping of any names. A mapping may have other keys, too. bool is no int; ``object`` is anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def misfit(value: Any, shape: Any, where: str = "it") -> str | None:
             return f"{where} is {_kind(value)}, not a mapping"
         return _first(_of_key(value, key, inner, where) for key, inner in shape.items())
     kinds = shape if isinstance(shape, tuple) else (shape,)
-    fits = bool in kinds if isinstance(value, bool) else isinstance(value, kinds)
+    fits = bool in kinds or object in kinds if isinstance(value, bool) else isinstance(value, kinds)
     return None if fits else f"{where} is {_kind(value)}, not {' or '.join(_word(kind) for kind in kinds)}"
 
 

@@ -262,7 +262,8 @@ def of_others(record: Memory, state: dict[str, Any]) -> dict[str, str]:
     for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(record.path)), "network-*.json"))):
         if path == record.path:
             continue
-        other = read_json(path, "Restore it, or remove it when nothing of that testbed is left on its host.") or {}
+        remedy = "Restore it, or remove it when nothing of that testbed is left on its host."
+        other = read_json(path, remedy, {"settings?": {str: {"ours": [object]}}}) or {}
         if other.get("host") == state["host"]:
             for name, entry in other.get("settings", {}).items():
                 if state[name] in entry["ours"]:

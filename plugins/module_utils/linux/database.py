@@ -287,7 +287,7 @@ class Cluster:
     def pid(self) -> int | None:
         """The server that this testbed started; None when it does not run."""
         pid = self.record.data.get("pid")
-        return pid if pid and start_ticks(pid) == self.record.data["start_ticks"] else None
+        return pid if pid and start_ticks(pid) == self.record.data.get("start_ticks") else None
 
     def stamp(self, folder: str) -> dict[str, Any] | None:
         """What the folder says whose it is; raises database_foreign when it is not this testbed's."""

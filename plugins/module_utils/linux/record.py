@@ -19,6 +19,40 @@ from ..core.files import read_json, write_json
 from .host import loaded_modules, read_text, unload_modules
 from .own_folder import RUN_DIR, private_folder, proven
 
+TEXT = (str, type(None))
+PROCESS = {"pid": int, "start_ticks": (str, type(None))}
+DEVICE = {"device": str}
+# {area: shape of its record (core/shape.py)}; every area may have modules. Whoever adds an area says here what its teardown relies on.
+SHAPES: dict[str, Any] = {
+    "ramdisk": {"provider?": TEXT, "order?": [str], "brd?": dict, "disks?": {str: {"path": TEXT}}},
+    "raid": {"arrays?": {str: {"uuid": str, "members?": [DEVICE]}}},
+    "cache_tier": {"caches?": {str: {"origin": DEVICE, "fast": DEVICE}}},
+    "lio_target": {"targets?": [str], "core?": {str: [str]}, "mounted_configfs?": bool, "made_fabric?": bool},
+    "tgt_target": {"accounts?": {str: dict}, "made_folder?": bool},
+    "nfs_export": {
+        "exports?": {str: [str]},
+        "server?": (dict, type(None)),
+        "folder?": TEXT,
+        "daemons?": {str: [PROCESS]},
+        "announced_before?": [str],
+        "mounted?": bool,
+    },
+    "iscsi_session": {
+        "logins?": {str: dict},
+        "folders?": [str],
+        "daemon?": TEXT,
+        "multipath?": {"files": dict, "wwids": [str]},
+    },
+    "datastore": {"datastores?": {str: {"mount_point": str, "folders?": list}}},
+    "database": {
+        "folder?": str,
+        "user?": str,
+        "programs?": dict,
+        "pid?": int,
+        "start_ticks?": (str, type(None)),
+        "segments?": [int],
+    },
+}
 UNREADABLE = "Restore it, or remove it when nothing of the testbed is left on this host."
 
 
@@ -29,7 +63,7 @@ class Record:
         self.run_dir, self.folder = run_dir, proven(run_dir, testbed_id)
         self.path = os.path.join(self.folder, f"{area}.json")
         self.boot_id = read_text("/proc/sys/kernel/random/boot_id", default="")
-        data = read_json(self.path, UNREADABLE) or {}
+        data = read_json(self.path, UNREADABLE, {"modules?": [str], **SHAPES.get(area, {})}) or {}
         # A record of an earlier boot describes things that are gone.
         self.data = data if data.get("boot_id") == self.boot_id else {}
 
@@ -71,8 +105,9 @@ class Record:
         return [record for record in records if record.data]
 
     def has_heirs(self) -> bool:
-        """Whether another testbed keeps a record of the same area on this host."""
-        return any(os.path.basename(record.path) == os.path.basename(self.path) for record in self._others())
+        """Whether another testbed keeps a record of the same area on this host; one that cannot be read is one, too."""
+        places = os.path.join(glob.escape(os.path.dirname(self.folder)), "*", os.path.basename(self.path))
+        return any(_tells(path) for path in glob.glob(places) if path != self.path)
 
     def bequeath(self, **left: Any) -> None:
         """Leave what others on this host still use to their records, so that the last one removes it."""
@@ -94,3 +129,13 @@ class Record:
                 os.rmdir(folder)
             except OSError:  # missing, or another area or testbed still has its record there
                 return
+
+
+def _tells(path: str) -> bool:
+    """Whether a record tells of something that is there since this boot, or cannot be read."""
+    folder, name = os.path.split(path)
+    try:
+        return bool(Record(os.path.basename(folder), name[: -len(".json")], os.path.dirname(folder)).data)
+    except Failure as failure:
+        # What is in a stranger's folder tells nothing.
+        return failure.code == "record_damaged"

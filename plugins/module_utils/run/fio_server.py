@@ -25,6 +25,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
+from ..core.shape import NUMBER
 from ..engines import fio_distributed
 from ..linux import device_safety
 from ..linux.daemon import (
@@ -285,7 +286,7 @@ class Supervisor:
         while (
             not self.stopping
             and process.poll() is None
-            and time.monotonic() < read_json(os.path.join(self.folder, "deadline.json"))
+            and time.monotonic() < read_json(os.path.join(self.folder, "deadline.json"), kind=NUMBER)
         ):
             self._end_orphans(process.pid)
             time.sleep(LOOK_S)

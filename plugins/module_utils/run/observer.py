@@ -22,6 +22,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.files import read_json, write_json
 from ..core.layers import down
+from ..core.shape import NUMBER
 from ..core.times import unix_s
 from ..linux import counters
 from ..linux.daemon import alive, detach, end, remove_empty
@@ -133,7 +134,9 @@ class Observer:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         due = time.monotonic()
-        while not self.stopping and time.monotonic() < read_json(os.path.join(self.folder, "deadline.json")):
+        while not self.stopping and time.monotonic() < read_json(
+            os.path.join(self.folder, "deadline.json"), kind=NUMBER
+        ):
             if not self._measured_here():
                 self._keep(json.dumps(counters.sample(layers=self.layers), separators=(",", ":")))
             # A grid, so that samples do not drift; what a busy host missed is not made up for.

@@ -259,7 +259,7 @@ def _refuse_short_memory(plan: dict[str, Any]) -> None:
 
 
 def _existing(folder: str, plan: dict[str, Any]) -> dict[str, Any] | None:
-    known = read_json(os.path.join(folder, "plan.json"))
+    known = read_json(os.path.join(folder, "plan.json"), kind={"plan": {"points": [dict], "layers": [dict]}})
     if known is None:
         return None
     # A process of this number after a restart is somebody else's.

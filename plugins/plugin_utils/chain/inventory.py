@@ -20,6 +20,8 @@ from ansible.errors import AnsibleError
 from ansible.parsing.vault import EncryptedString
 
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.layers import SHAPE
+from ...module_utils.core.shape import misfit
 from ...module_utils.workload.profile import find as find_profile
 from ...module_utils.workload.profile import names as profile_names
 from ...module_utils.workload.wanted import wanted_workloads
@@ -229,9 +231,11 @@ def published(state_dir: str) -> dict[str, Any]:
     for path in sorted(Path(state_dir, "layers").glob("*.json")):
         try:
             layer = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            fits = misfit(layer, {**SHAPE, **dict.fromkeys(("kind", "host", "purpose", "path"), object)}) is None
+        except (OSError, ValueError, RecursionError):
             continue
-        if layer.get("path"):
+        # What is damaged is named by whoever needs it.
+        if fits and layer["path"]:
             result.setdefault(layer["host"], []).append(
                 {
                     **{key: layer[key] for key in ("name", "kind", "host", "purpose")},

@@ -728,7 +728,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
         flags.append(
             {
                 "level": "warning",
-                "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used; they are listed below.",
+                "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used, or are not as they were written; they are listed below.",
             }
         )
     bad = [

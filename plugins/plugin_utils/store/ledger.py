@@ -90,7 +90,7 @@ def read(testbed_dir: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     if (
         head
         and head["sha256"] != previous
-        and not (number == head["number"] + 1 and lines and lines[-1]["previous"] == head["sha256"])
+        and not (number == head["number"] + 1 and lines and lines[-1].get("previous") == head["sha256"])
     ):
         findings.append(
             _finding(
@@ -134,6 +134,33 @@ def against(run_dir: str, kept: list[str]) -> tuple[str, list[dict[str, Any]]]:
     if expected:
         findings += _unlike(run_dir, expected, kept)
     return ("broken" if findings else "holds" if expected else "silent"), findings
+
+
+def unlike(run_dir: str, present: dict[str, str | None]) -> list[dict[str, Any]]:
+    """[{file, reason}] of the results of a run that are not those which the ledger tells of; nothing where it tells nothing of the run.
+
+    present: {points/<name>/result.json: its SHA-256, None when it cannot be read}.
+    """
+    run_dir = os.path.abspath(run_dir)
+    lines, _findings = read(os.path.dirname(run_dir))
+    expected = {
+        name: sha256
+        for name, sha256 in of_run(lines, os.path.basename(run_dir)).items()
+        if name.startswith("points/") and name.endswith("/result.json")
+    }
+    if not expected:
+        return []
+    reasons = {
+        name: "it is missing, by the ledger" for name, sha256 in expected.items() if sha256 and not present.get(name)
+    }
+    for name, sha256 in present.items():
+        if sha256 and expected.get(name) != sha256:
+            reasons[name] = (
+                "the ledger does not know it"
+                if name not in expected
+                else "it was changed since it was written, by the ledger"
+            )
+    return [{"file": name, "reason": reason} for name, reason in sorted(reasons.items())]
 
 
 def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> Iterator[dict[str, Any]]:

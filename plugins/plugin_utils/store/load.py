@@ -17,7 +17,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
-from . import additions, beats, networks, point_index, store, verify
+from . import additions, beats, ledger, networks, point_index, store, verify
 from . import installations as installations_store
 
 OPTIONAL: dict[str, Callable[[], Any]] = {
@@ -211,8 +211,8 @@ def read_run(folder: str) -> Run:
     folder = os.path.abspath(folder)
     points = store.points_of(folder)
     run, added = read_around(folder), additions.Additions(folder, store.parse)
-    run.results, damaged = point_index.retried(folder, lambda index: _results(index, folder, points, added))
-    run.damaged += [*added.damaged, *damaged]
+    run.results, damaged, rows = point_index.retried(folder, lambda index: _results(index, folder, points, added))
+    run.damaged += [*added.damaged, *damaged, *verify.renamed(folder, run.record)]
     if not run.results:
         raise Failure(
             "run_empty",
@@ -223,7 +223,7 @@ def read_run(folder: str) -> Run:
         )
     run.testbed_id, run.run_id = str(run.results[0]["testbed_id"]), str(run.results[0]["run_id"])
     run.installations = _installations(run, added)
-    run.verified = verify.kept(folder)
+    run.verified = verify.kept(folder, rows)
     run.beats, damaged = beats.read(folder, store.parse)
     run.damaged += damaged
     run.networks, damaged = networks.read(folder, store.parse)
@@ -233,13 +233,13 @@ def read_run(folder: str) -> Run:
 
 def _results(
     index: point_index.Index, folder: str, points: str, added: additions.Additions
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(results, damaged) by name. Of each result the index keeps what is no bin; of the bins, the sums of each cell."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], str]:
+    """(results, damaged, checksum of the rows) by name. Of each result the index keeps what is no bin; of the bins, the sums of each cell."""
     sums, fresh = _Sums(), set()
 
     def describe(name: str, status: os.stat_result) -> dict[str, Any]:
-        content, reason = store.read_result(f"{points}/{name}/result.json")
-        entry = store.entry_of(index, name, status, content, reason)
+        content, reason, sha256 = store.read_hashed(f"{points}/{name}/result.json")
+        entry = store.entry_of(index, name, status, content, reason, sha256)
         if content is None:
             return entry
         fresh.add(entry["point"])
@@ -258,8 +258,13 @@ def _results(
     reasons, results = dict.fromkeys(missing, "it is missing"), []
     cells: dict[tuple[str, ...], list[tuple[Any, ...]]] = {}
     once: dict[Any, Any] = {}
-    for point, identity, reason, row, rest, files in index.select("point, identity, reason, row, rest, files"):
+    digests, rows = {}, []
+    for point, identity, reason, row, rest, files, sha256 in index.select(
+        "point, identity, reason, row, rest, files, sha256"
+    ):
         name = point_index.name_of(point)
+        digests[f"points/{name}/result.json"] = sha256
+        rows.append((point, row))
         if reason:
             reasons[name] = reason
             continue
@@ -284,9 +289,10 @@ def _results(
         results.append(result)
     _summed(index, points, cells, sums, fresh)
     index.save()
-    return results, [
-        {"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())
-    ]
+    damaged = [{"file": f"points/{name}/result.json", "reason": reason} for name, reason in sorted(reasons.items())]
+    known = {entry["file"] for entry in damaged}
+    damaged += [entry for entry in ledger.unlike(folder, digests) if entry["file"] not in known]
+    return results, damaged, store.rows_digest(rows)
 
 
 def _outdated(index: point_index.Index, folder: str) -> set[bytes]:
@@ -319,9 +325,7 @@ def _summed(
     cells: [(point, identity, where the bins of each direction are, result)]. fresh: points whose bins are among the sums already.
     """
     stored: dict[bytes, dict[str, Any]] = {}
-    for of, direction, count, edges, counts in index.db.execute(
-        "SELECT of, direction, points, edges, counts FROM sums"
-    ):
+    for of, direction, count, edges, counts in index.sums():
         packed = histogram.Packed.of_bytes(edges, counts)
         stored.setdefault(of, {})[direction] = {"bins": packed, "points": count}
     current, added_up = set(), []

@@ -6,12 +6,15 @@
 ``index.sqlite`` lies in the run's folder. It is a cache and never the truth: what it says of a file holds while size, inode, time of the last change and the
 time that no program can set (ctime) are what they were when the file was read. So it may be deleted, copied or damaged. A new one is written beside
 it and takes its place whole: whoever reads goes on with the one that was opened, and of two writers the last one wins. Where nothing can be
-written, the same is made in a temporary database. What verifies results (verify.py) does not use it.
+written, the same is made in a temporary database. What verifies results (verify.py) does not use it, but tells where it says something else.
+
+Each row carries the SHA-256 of its result.json, which the ledger knows, and a seal over all of it. A row that was edited in place is read anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sqlite3
 import sys
@@ -23,21 +26,22 @@ from urllib.request import pathname2url
 T = TypeVar("T")
 FILE = "index.sqlite"
 # Sums of bins are kept in the byte order of the machine.
-SCHEMA = f"storlab.index/3 {sys.byteorder}"
+SCHEMA = f"storlab.index/4 {sys.byteorder}"
 # Names are bytes (``key``), as a file's may be no Unicode, and bytes sort as names do. identity: of result.json, null when it may not be trusted again.
+# sha256: of result.json, null when it could not be read. seal: over all other columns.
 # measurement: what additions.py tells a measurement by. flags: a JSON list, null when there are none. rest, files: null until a report was made of them.
 NAMES = ("layer", "layer_kind", "host", "workload_id", "variant", "status", "measurement")
 SETTINGS = ("block_size_bytes", "read_percent", "random_percent", "queue_depth", "workers")  # of the workload
 FIGURES = ("iops", "bandwidth_bytes_s", "latency_mean_ns", "latency_p99_ns", "ios")  # of all directions together
 SHORT = ("point", "identity", "reason", "elsewhere", *NAMES, "started_s", "flags", *SETTINGS, *FIGURES)
-COLUMNS = (*SHORT, "row", "rest", "files")
+COLUMNS = (*SHORT, "row", "rest", "files", "sha256", "seal")
 TABLES = {
     "about": "CREATE TABLE about (schema)",
     "point": f"CREATE TABLE point ({', '.join(COLUMNS)}, PRIMARY KEY (point))",
     # Whoever needs nothing long finds all of it here, and the long texts are never read.
     "short": f"CREATE INDEX short ON point ({', '.join(SHORT)})",
     # of: what it is the sum of, so that it holds for exactly these files.
-    "sums": "CREATE TABLE sums (of, direction, points, edges, counts, PRIMARY KEY (of, direction))",
+    "sums": "CREATE TABLE sums (of, direction, points, edges, counts, seal, PRIMARY KEY (of, direction))",
 }
 # A file may change twice within one tick of the file system's clock. What was changed this shortly before it was read is read again next time;
 # whole seconds are what file systems with a coarse clock give.
@@ -50,6 +54,11 @@ def key(name: str) -> bytes:
 
 def name_of(point: bytes) -> str:
     return point.decode("utf-8", "surrogatepass")
+
+
+def sealed(values: Sequence[Any]) -> str:
+    """A seal over the columns of a row. It is no secret: it tells an edit of a row that did not think of it, and verify.py tells the others."""
+    return hashlib.sha256(repr(tuple(values)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def identity(status: os.stat_result) -> str:
@@ -79,8 +88,14 @@ class Index:
     # ------------------------------------------------------------ what is known
 
     def identities(self) -> dict[bytes, str | None]:
-        """{key of a point: identity of its result}."""
-        return dict(self.db.execute("SELECT point, identity FROM point"))
+        """{key of a point: identity of its result}, None where the row is not what was written."""
+        rows = self.db.execute(f"SELECT {', '.join(COLUMNS)} FROM point")  # noqa: S608 (words of our own)
+        return {row[0]: row[1] if row[-1] == sealed(row[:-1]) else None for row in rows}
+
+    def sums(self) -> Iterator[tuple[Any, ...]]:
+        """(of, direction, points, edges, counts) of the sums that are as they were written."""
+        rows = self.db.execute("SELECT of, direction, points, edges, counts, seal FROM sums")
+        return (row[:-1] for row in rows if row[-1] == sealed(row[:-1]))
 
     def select(self, columns: str, where: str = "1", values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """These columns of the points for which ``where`` holds, by name. values: of the question marks in it."""
@@ -115,13 +130,14 @@ class Index:
         self.db.executemany("DELETE FROM point WHERE point = ?", ((name,) for name in gone))
         self.db.executemany(
             f"INSERT OR REPLACE INTO point VALUES ({', '.join('?' * len(COLUMNS))})",  # noqa: S608 (question marks)
-            (tuple(map(entry.get, COLUMNS)) for entry in entries),
+            ((*values, sealed(values)) for values in (tuple(map(entry.get, COLUMNS[:-1])) for entry in entries)),
         )
 
     def keep_sums(self, rows: Iterable[tuple[Any, ...]], current: Iterable[bytes]) -> None:
         """Put (of, direction, points, edges, counts), and forget the sums that are not of what is current."""
         self._write()
-        self.db.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?, ?)", rows)
+        whole = ((*row, sealed(row)) for row in rows)
+        self.db.executemany("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?, ?, ?)", whole)
         known = {of for (of,) in self.db.execute("SELECT DISTINCT of FROM sums")}
         self.db.executemany("DELETE FROM sums WHERE of = ?", ((of,) for of in known.difference(current)))
 

@@ -9,9 +9,11 @@ Rows come from the run's index (point_index.py). What was added to the results l
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -155,16 +157,25 @@ def open_run(folder: str) -> Store:
     return point_index.retried(folder, lambda index: _opened(index, folder, points))
 
 
-def refreshed(index: point_index.Index, points: str) -> list[str]:
+def refreshed(index: point_index.Index, points: str, keep: bool = True) -> list[str]:
     """Bring the index up to date as far as rows need it, and keep it; the points that have no result."""
     missing = point_index.refresh(
         index,
         points,
         sorted(_folders(points)),
-        lambda name, status: entry_of(index, name, status, *read_result(os.path.join(points, name, "result.json"))),
+        lambda name, status: entry_of(index, name, status, *read_hashed(os.path.join(points, name, "result.json"))),
     )
-    index.save()
+    if keep:
+        index.save()
     return missing
+
+
+def rows_digest(rows: Iterable[tuple[bytes, str | None]]) -> str:
+    """A checksum of what the index says of the points: [(point, row)] by name. A verdict is of these, too."""
+    whole = hashlib.sha256()
+    for point, row in rows:
+        whole.update(b"%b\0%b\n" % (point, (row or "").encode("utf-8", "surrogatepass")))
+    return whole.hexdigest()
 
 
 def _opened(index: point_index.Index, folder: str, points: str) -> Store:
@@ -201,11 +212,17 @@ def _folders(path: str) -> list[str]:
 
 
 def entry_of(
-    index: point_index.Index, name: str, status: os.stat_result, content: dict[str, Any] | None, reason: str | None
+    index: point_index.Index,
+    name: str,
+    status: os.stat_result,
+    content: dict[str, Any] | None,
+    reason: str | None,
+    sha256: str | None,
 ) -> dict[str, Any]:
-    """What the index keeps of a point, as far as rows need it. status: of result.json before it was read; content, reason: what read_result said."""
+    """What the index keeps of a point, as far as rows need it. status: of result.json before it was read; the last three: what read_hashed said."""
     entry = {
         "point": point_index.key(name),
+        "sha256": sha256,
         "identity": index.trusted(status),
         "reason": reason and _clean(reason),
     }
@@ -262,18 +279,25 @@ def row_of(result: dict[str, Any]) -> dict[str, Any]:
 
 def read_result(path: str) -> tuple[dict[str, Any] | None, str | None]:
     """(result, None), or (None, why it is none)."""
+    return read_hashed(path)[:2]
+
+
+def read_hashed(path: str) -> tuple[dict[str, Any] | None, str | None, str | None]:
+    """What read_result says, and the SHA-256 of the file as far as it was read."""
+    sha256 = None
     try:
         with open(path, "rb") as handle:
             raw = handle.read(LARGEST_BYTES + 1)
         if len(raw) > LARGEST_BYTES:
-            return None, f"it has more than {LARGEST_BYTES} bytes"
+            return None, f"it has more than {LARGEST_BYTES} bytes", None
+        sha256 = hashlib.sha256(raw).hexdigest()
         content = parse(raw)
     except FileNotFoundError:
-        return None, "it is missing"
+        return None, "it is missing", None
     except (OSError, ValueError, RecursionError) as error:
-        return None, f"it cannot be read: {error}"
+        return None, f"it cannot be read: {error}", sha256
     reason = problem(content)
-    return (None, reason) if reason else (content, None)
+    return (None, reason, sha256) if reason else (content, None, sha256)
 
 
 def parse(raw: bytes | str) -> Any:

@@ -15,13 +15,14 @@ import hashlib
 import json
 import math
 import os
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.engines import databases
 from ...module_utils.result import result as schema
-from . import database, ledger, run_folder, store
+from . import database, ledger, point_index, run_folder, store
 from .archive import read_point
 
 FILE = "verified.json"
@@ -50,6 +51,10 @@ def verify(run_dir: str) -> dict[str, Any]:
         findings += wrong
         unproven += missing
         followed += not wrong and not missing
+    findings += renamed(run_dir, recorded)
+    # A damaged index is made anew by whoever needs it.
+    with contextlib.suppress(sqlite3.Error):
+        findings += _index(run_dir, points)
     ledger_verdict, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))
     # What is told of a field already need not be told of its file.
     findings += [mismatch for mismatch in wrong if mismatch["file"] not in {finding["file"] for finding in findings}]
@@ -60,7 +65,58 @@ def verify(run_dir: str) -> dict[str, Any]:
         "ledger": ledger_verdict,
         "findings": findings,
         "unproven": unproven,
+        "rows": rows_of(run_dir) if names else "",
     }
+
+
+def renamed(run_dir: str, recorded: dict[str, Any]) -> list[dict[str, Any]]:
+    """The finding of a run that lies in the folder of another name: the ledger tells of runs by the names of their folders."""
+    name, run_id = os.path.basename(os.path.abspath(run_dir)), recorded.get("run_id")
+    if run_id in (None, name):
+        return []
+    return [
+        {
+            "file": "run.json",
+            "field": "run_id",
+            "found": run_id,
+            "follows": name,
+            "reason": "its folder has another name",
+        }
+    ]
+
+
+def rows_of(run_dir: str) -> str:
+    """A checksum of what the index says of the run, once it is up to date."""
+
+    def digest(index: point_index.Index) -> str:
+        store.refreshed(index, os.path.join(run_dir, "points"), keep=False)
+        return store.rows_digest((point, row) for point, row in index.select("point, row"))
+
+    return point_index.retried(run_dir, digest)
+
+
+def _index(run_dir: str, points: str) -> list[dict[str, Any]]:
+    """Rows of the index on the disk that say something else than the result.json which they say they are of."""
+    columns = [column for column in point_index.COLUMNS if column not in ("identity", "rest", "files", "seal")]
+    findings = []
+    with point_index.Index(run_dir) as index:
+        for values in index.select(", ".join(point_index.COLUMNS)):
+            row = dict(zip(point_index.COLUMNS, values))
+            name = point_index.name_of(row["point"])
+            path = os.path.join(points, name, "result.json")
+            content, reason, sha256 = store.read_hashed(path)
+            if row["seal"] != point_index.sealed(values[:-1]):
+                findings.append(_finding_of_row(name, "was changed since it was written"))
+            # One of another file than the one that is there is out of date, and nobody uses it.
+            elif sha256 and sha256 == row["sha256"]:
+                entry = store.entry_of(index, name, os.stat(path), content, reason, sha256)
+                if any(entry.get(column) != row[column] for column in columns):
+                    findings.append(_finding_of_row(name, "does not follow from result.json"))
+    return findings
+
+
+def _finding_of_row(name: str, what: str) -> dict[str, Any]:
+    return {"file": point_index.FILE, "field": name, "reason": f"the row {what}; remove the file, which is made anew"}
 
 
 def state_of(run_dir: str) -> str:
@@ -72,8 +128,11 @@ def state_of(run_dir: str) -> str:
     return whole.hexdigest()
 
 
-def kept(run_dir: str) -> dict[str, Any] | None:
-    """The last verdict on this run, with ``outdated: true`` when its results are not those any more; None when there is none that can be read."""
+def kept(run_dir: str, rows: str | None = None) -> dict[str, Any] | None:
+    """The last verdict on this run, with ``outdated: true`` when its results are not those any more; None when there is none that can be read.
+
+    rows: a checksum of what the index says now, for those who show what it says.
+    """
     verdict = _read(os.path.join(run_dir, FILE))
     shape = (
         ("verdict", str),
@@ -87,7 +146,8 @@ def kept(run_dir: str) -> dict[str, Any] | None:
         return None
     if not all(isinstance(verdict.get(key), kind) for key, kind in shape):
         return None
-    return {**verdict, "outdated": verdict.get("of") != state_of(run_dir)}
+    other_rows = rows is not None and verdict.get("rows") != rows
+    return {**verdict, "outdated": other_rows or verdict.get("of") != state_of(run_dir)}
 
 
 def sentence(verdict: dict[str, Any]) -> str:

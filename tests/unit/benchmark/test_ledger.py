@@ -9,13 +9,22 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
+import sqlite3
 from pathlib import Path
 
 import actions
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import verify_results
 from ansible_collections.storlab.testbed.plugins.plugin_utils.benchmark.keep import keep
-from ansible_collections.storlab.testbed.plugins.plugin_utils.store import ledger, run_folder, verify
+from ansible_collections.storlab.testbed.plugins.plugin_utils.store import (
+    ledger,
+    load,
+    point_index,
+    run_folder,
+    store,
+    verify,
+)
 from test_engine_action import LAYERS, point_files
 from test_verify_results import ASKED, IDS, NOTED, POINTS
 
@@ -40,6 +49,119 @@ def run(tmp_path) -> Path:
         str(folder), "observer.esx01", dict(run_folder.results(str(folder))), {IDS[0]: {"flags": ["clock_unknown"]}}
     )
     return folder
+
+
+@pytest.fixture
+def indexed(run) -> Path:
+    """With an index whose rows are trusted, as some time after they were measured."""
+    for path in run.glob("points/*/result.json"):
+        os.utime(path, (1_700_000_000.5, 1_700_000_000.5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(point_index, "TICK_NS", -(10**12))
+        load.read_run(str(run))
+    assert verdict_of(run)["verdict"] == "follows"
+    return run
+
+
+def verdict_of(run: Path) -> dict:
+    return actions.make(verify_results, {"run_dir": str(run)}).run(task_vars={})
+
+
+def shown_iops(run: Path) -> list:
+    return [row["total"]["iops"] for row in store.open_run(str(run)).rows if row["point_id"] == IDS[0]]
+
+
+def edit_row(run: Path, seal: bool) -> float:
+    """A hundred times as many IOPS in the index, with or without a seal that fits; what the result says."""
+    columns = point_index.COLUMNS
+    with sqlite3.connect(run / "index.sqlite") as database:
+        values = database.execute(f"SELECT {', '.join(columns)} FROM point ORDER BY point").fetchone()  # noqa: S608
+        entry = dict(zip(columns, values))
+        row = json.loads(entry["row"])
+        honest = row["total"]["iops"]
+        row["total"]["iops"] = honest * 100
+        entry.update(row=json.dumps(row, separators=(",", ":")), iops=honest * 100)
+        if seal:
+            entry["seal"] = point_index.sealed([entry[column] for column in columns[:-1]])
+        database.execute("DELETE FROM point WHERE point = ?", (entry["point"],))
+        marks = ", ".join("?" * len(columns))
+        database.execute(f"INSERT INTO point VALUES ({marks})", [entry[key] for key in columns])  # noqa: S608
+    database.close()
+    return honest
+
+
+def test_a_row_that_was_edited_in_place_is_found_and_not_shown(indexed):
+    honest = edit_row(indexed, seal=False)
+    found = verdict_of(indexed)["findings"]
+    assert [(entry["file"], entry["field"]) for entry in found] == [("index.sqlite", IDS[0])]
+    assert shown_iops(indexed) == [honest]
+    # Whoever reads makes it anew.
+    assert verdict_of(indexed)["verdict"] == "follows"
+
+
+def test_a_row_with_a_seal_of_its_own_is_found_and_ends_the_verdict(indexed):
+    honest = edit_row(indexed, seal=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(point_index, "TICK_NS", -(10**12))
+        assert shown_iops(indexed) == [honest * 100]
+        assert load.read_run(str(indexed)).verified["outdated"] is True
+    found = verdict_of(indexed)
+    assert found["failure"]["code"] == "results_differ"
+    assert [(entry["file"], entry["field"]) for entry in found["findings"]] == [("index.sqlite", IDS[0])]
+    (indexed / "index.sqlite").unlink()
+    assert (verdict_of(indexed)["verdict"], shown_iops(indexed)) == ("follows", [honest])
+
+
+def test_bins_that_were_edited_in_place_are_added_up_anew(indexed):
+    before = load.read_run(str(indexed)).results
+    with sqlite3.connect(indexed / "index.sqlite") as database:
+        assert database.execute("UPDATE sums SET points = points + 7").rowcount > 0
+    database.close()
+    after = load.read_run(str(indexed)).results
+    assert [one.get("total", {}).get("histogram", {}).get("points") for one in after] == [
+        one.get("total", {}).get("histogram", {}).get("points") for one in before
+    ]
+
+
+def reasons(run: Path) -> dict:
+    return {entry["file"]: entry["reason"] for entry in load.read_run(str(run)).damaged}
+
+
+def test_a_report_tells_what_the_ledger_does_not_cover(indexed):
+    assert reasons(indexed) == {}
+    path = indexed / "points" / IDS[0] / "result.json"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b'"wall_s": 1.375', b'"wall_s": 9.375'))
+    assert path.read_bytes() != before
+    assert reasons(indexed) == {f"points/{IDS[0]}/result.json": "it was changed since it was written, by the ledger"}
+    path.write_bytes(before)
+    shutil.copytree(indexed / "points" / IDS[0], indexed / "points" / "more")
+    assert reasons(indexed)["points/more/result.json"] == "the ledger does not know it"
+    shutil.rmtree(indexed / "points" / "more")
+    shutil.rmtree(indexed / "points" / IDS[1])
+    assert reasons(indexed) == {f"points/{IDS[1]}/result.json": "it is missing, by the ledger"}
+    assert verdict_of(indexed)["verdict"] is not None and verdict_of(indexed)["failure"]["code"] == "results_differ"
+
+
+def test_a_run_in_the_folder_of_another_name_is_told(indexed):
+    other = indexed.with_name("second")
+    shutil.move(indexed, other)
+    assert reasons(other)["run.json"] == "its folder has another name"
+    found = verdict_of(other)
+    entry = next(entry for entry in found["findings"] if entry["file"] == "run.json")
+    assert (found["verdict"], entry["found"], entry["follows"]) == ("differs", "first", "second")
+
+
+@pytest.mark.parametrize(
+    "line", [b"7", b'"x"', b"{}", b'{"number": "x"}', b"\xff\xfe", b"[" * 5000, b'{"run": "first", "files": 7}']
+)
+def test_a_foreign_line_is_named_and_stops_nothing(run, line):
+    path = run.parent / "ledger.jsonl"
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    assert any("ledger.jsonl" in entry["file"] for entry in findings(run))
+    assert ledger.claimed(ledger.read(str(run.parent))[0], "target01") == ""
+    ledger.append(str(run.parent), "removed")
+    assert lines(run)[-2] == line + b"\n" and json.loads(lines(run)[-1])["event"] == "removed"
 
 
 def findings(run: Path) -> list:

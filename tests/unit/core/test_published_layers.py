@@ -10,6 +10,7 @@ import json
 import actions
 import pytest
 from ansible_collections.storlab.testbed.plugins.action import layer as action
+from ansible_collections.storlab.testbed.plugins.plugin_utils.chain import inventory
 from unchanged import refused
 
 LAYER = {
@@ -56,9 +57,39 @@ def test_what_is_published_anew_may_have_been_changed(path, tmp_path):
         action.read_layers(str(tmp_path), trusted=("backing-ds1",))
 
 
-def test_files_of_earlier_versions_are_read(path, tmp_path):
-    path.write_text(json.dumps(LAYER), encoding="utf-8")
-    assert action.read_layers(str(tmp_path))["backing-bench"]["path"] == "/dev/ram0"
+def test_a_checksum_that_was_removed_is_told(path, tmp_path):
+    path.write_text(json.dumps({**LAYER, "path": "/dev/sda"}), encoding="utf-8")
+    with refused(tmp_path) as caught:
+        action.read_layers(str(tmp_path))
+    assert (caught.value.code, caught.value.details["path"]) == ("layer_edited", str(path))
+
+
+WRONG = [
+    "7",
+    '"x"',
+    "[]",
+    "{}",
+    "true",
+    "no json",
+    '{"a":' * 5000,
+    '{"name": 7}',
+    '{"name": "backing-bench", "identity": "x"}',
+]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_layer_of_a_wrong_shape_is_named_and_stops_no_teardown(path, tmp_path, text):
+    path.write_text(text, encoding="utf-8")
+    with refused(tmp_path) as caught:
+        action.read_layers(str(tmp_path))
+    assert (caught.value.code, caught.value.details["path"]) == ("record_damaged", str(path))
+    assert inventory.published(str(tmp_path)) == {}
+    other = {**LAYER, "name": "backing-ds1"}
+    action.write_layer(str(tmp_path), other)
+    task = {"state": "absent", "state_dir": str(tmp_path), "names": ["backing-bench"]}
+    answer = actions.make(action, task).run(task_vars={})
+    assert not answer.get("failed") and list(answer["ansible_facts"]["storlab_layers"]) == ["backing-ds1"]
+    assert not path.exists() and (path.parent / "backing-ds1.json").exists()
 
 
 @pytest.mark.parametrize(

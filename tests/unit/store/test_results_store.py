@@ -90,8 +90,8 @@ def run(tmp_path) -> Path:
 @pytest.fixture
 def reads(monkeypatch) -> list:
     """The points whose result.json is read."""
-    seen, real = [], store.read_result
-    monkeypatch.setattr(store, "read_result", lambda path: seen.append(Path(path).parent.name) or real(path))
+    seen, real = [], store.read_hashed
+    monkeypatch.setattr(store, "read_hashed", lambda path: seen.append(Path(path).parent.name) or real(path))
     return seen
 
 
