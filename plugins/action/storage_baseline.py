@@ -22,6 +22,7 @@ class ActionModule(CollectionAction):
         "testbed_id": {"type": "str", "default": ""},
         "state_dir": {"type": "path", "required": True},
         "storage_state": {"type": "dict"},
+        "ours": {"type": "dict", "default": {}},
         "own_names": {"type": "list", "elements": "str", "default": []},
         "ignore": {"type": "list", "elements": "str", "default": []},
     }
@@ -39,7 +40,7 @@ class ActionModule(CollectionAction):
             # A proof that failed has been told. The next build starts from what there is, and what is left of the testbed stays a stray whatever was before.
             if kept is None or kept["verified"] or kept.get("failed"):
                 now = self._read(params, made)
-                state = leftovers.without(now["lines"], now["ours"] or {})
+                state = leftovers.without(now["lines"], now["ours"])
                 self._keep(path, {"host": host, "verified": False, "state": state, "boot_id": now["boot_id"]})
             return {"changed": False, "path": path}
         now = self._read(params, made)
@@ -52,7 +53,9 @@ class ActionModule(CollectionAction):
 
     def _verified(self, params: dict, host: str, path: str, kept: dict, made: dict, now: dict) -> dict:
         restarted = kept.get("boot_id", now["boot_id"]) != now["boot_id"]
-        verdict = leftovers.judge(kept["state"], now["lines"], now["ours"], made, restarted, params["ignore"])
+        # States that another module has read come from hosts without records.
+        names = None if params["storage_state"] else made
+        verdict = leftovers.judge(kept["state"], now["lines"], now["ours"], names, restarted, params["ignore"])
         if verdict.strays:
             self._keep(path, {**kept, "failed": True})
             raise Failure(
@@ -66,9 +69,9 @@ class ActionModule(CollectionAction):
         return {"changed": False, "path": path, **verdict._asdict()}
 
     def _read(self, params: dict, made: dict) -> dict:
-        """{lines, ours, boot_id} of the host now; ours is None where the platform does not say whose things are."""
+        """{lines, ours, boot_id} of the host now; ours has the sections only in which the platform says whose things are."""
         if params["storage_state"]:
-            return {"lines": params["storage_state"], "ours": None, "boot_id": ""}
+            return {"lines": params["storage_state"], "ours": params["ours"], "boot_id": ""}
         answer = self._execute_module(
             "storlab.testbed.storage_state",
             module_args={"testbed_id": params["testbed_id"], "own_names": params["own_names"], "made": made},
@@ -107,7 +110,7 @@ def _without_baseline(params: dict, host: str, now: dict) -> Failure:
         f"{section.replace('_', ' ')}: {line}"
         for section, lines in sorted(now["lines"].items())
         for line in lines
-        if line in (now["ours"] or {}).get(section, ()) or (name and name.search(line))
+        if line in now["ours"].get(section, ()) or (name and name.search(line))
     ]
     what = f"No state of {host} before the build is kept in {params['state_dir']}, so there is nothing to compare with."
     if not named:

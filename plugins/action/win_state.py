@@ -15,4 +15,6 @@ class ActionModule(WindowsAction):
     SPEC: ClassVar[dict] = {"testbed_id": {"type": "str", "default": ""}}
 
     def present(self, params: dict, state: dict) -> dict:
-        return {"changed": False, "storage_state": storage_state.lines(state, params["testbed_id"])}
+        testbed_id = params["testbed_id"]
+        ours = storage_state.ours(state, testbed_id) if testbed_id else {}
+        return {"changed": False, "storage_state": storage_state.lines(state, testbed_id), "ours": ours}

@@ -12,6 +12,11 @@ description:
   - The counterpart of M(storlab.testbed.storage_state) for ESXi hosts; M(storlab.testbed.storage_baseline) compares two of its answers.
   - Reads the software iSCSI adapter with its targets, options and bound interfaces, the network, the devices, the datastores, the virtual machines and the
     options and settings that testbeds set.
+options:
+  testbed_id:
+    description: The testbed whose things RV(ours) names.
+    type: str
+    default: ""
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -51,6 +56,11 @@ read_only_licence:
   returned: when a host on its own has such a licence
   type: str
   sample: VMware vSphere Hypervisor
+ours:
+  description: Those of the lines whose virtual machine carries the stamp of O(testbed_id); sections in which nothing tells owners are not in it.
+  returned: always
+  type: dict
+  sample: {virtual machines: []}
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
@@ -88,6 +98,7 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.answer import failures_of
 from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
+from ..module_utils.esxi import machine as esxi_machine
 from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import session as esxi
 from ..module_utils.esxi import settings as esxi_settings
@@ -119,21 +130,22 @@ def state_of(adapter: dict, stores: dict, machines: list, network: dict, setting
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec=esxi.spec(env_fallback), supports_check_mode=True)
+    spec = {**esxi.spec(env_fallback), "testbed_id": {"type": "str", "default": ""}}
+    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     with failures_of(module), esxi.Session(module.params) as session:
         host = session.host()
-        adapter, stores = (
-            esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS),
-            esxi_datastore.read(session, host),
-        )
+        adapter = esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS)
+        stores = esxi_datastore.read(session, host)
         network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
         with session.doing("list the virtual machines"):
             machines = [vm.name for vm in host.vm]
+            ours = esxi_machine.ours(host, module.params["testbed_id"])
         module.exit_json(
             changed=False,
             about=session.about,
             **session.licence(),
             storage_state=state_of(adapter, stores, machines, network, settings),
+            ours=ours,
         )
 
 

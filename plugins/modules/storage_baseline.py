@@ -17,7 +17,8 @@ description:
     taken it. Everything else that differs is of others, and in RV(notes).
   - A host that was restarted meanwhile has lost by that what does not outlive a restart; that is in RV(notes), too.
   - Where no state is kept, it fails and lists what carries the testbed's name.
-  - States that another module has read (O(storage_state)) tell no owners, so there every difference is a stray.
+  - States that another module has read (O(storage_state)) tell owners in some sections only (O(ours)); in the others every difference is a stray, and so is
+    all that is gone.
   - Runs on the controller and reads on the host. Changes nothing on the host.
 options:
   state:
@@ -37,6 +38,10 @@ options:
   storage_state:
     description: The state, where another module has read it, as M(storlab.testbed.esxi_state) does. By default it is read on the host.
     type: dict
+  ours:
+    description: Of the lines of O(storage_state) those that the testbed has made. In a section that is not in it every difference is a stray.
+    type: dict
+    default: {}
   ignore:
     description: Regular expressions. Differences that one of them matches are not strays.
     type: list

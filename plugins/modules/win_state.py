@@ -55,6 +55,11 @@ storage_state:
   returned: success
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
+ours:
+  description: Those of the lines whose virtual disk or target carries the stamp of the testbed; sections in which nothing tells owners are not in it.
+  returned: success
+  type: dict
+  sample: {targets: [], virtual_disks: []}
 about:
   description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
   returned: success

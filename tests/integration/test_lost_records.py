@@ -19,33 +19,13 @@ import show_testbed
 import yaml
 from ansible_collections.storlab.testbed.plugins.action import testbed_claims as action
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import claims, daemon, mounts, ramdisk, record, tgt
+from loop_device import attach_again
 from places import ROOT
 from unchanged import differences, refused
 
 MIB = 1 << 20
 TESTBED, IQN, INITIATOR = "lost-records", "iqn.2026-11.test.storlab:lost-records:t1", "iqn.2026-11.test.storlab:i1"
 SECRET = "secret-of-this-test-1"
-
-
-def loops() -> dict:
-    """{file: [loop device]} of this machine, as the kernel shows them."""
-    result: dict = {}
-    for path in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
-        result.setdefault(path.read_text(encoding="utf-8").rstrip("\n"), []).append(path.parent.parent.name)
-    return result
-
-
-def seen() -> dict:
-    """What is there of targets and disks, asked of the kernel only."""
-    # tgtd is several processes of one command line.
-    commands = [daemon.read_cmdline(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
-    daemons = sorted({" ".join(command) for command in commands if command[:1] == ["tgtd"]})
-    return {
-        "loops": loops(),
-        "tgtd": daemons,
-        "tmpfs": sorted(line for line in Path("/proc/mounts").read_text().splitlines() if "storlab-" in line),
-        "sockets": sorted(map(str, Path(tgt.SOCKETS).glob("*"))) if os.path.isdir(tgt.SOCKETS) else None,
-    }
 
 
 class Lab:
@@ -56,6 +36,31 @@ class Lab:
         with socket.create_server(("127.0.0.1", 0)) as probe:
             self.port = probe.getsockname()[1]
         self.control = self.port % 32768
+
+    def loops(self) -> dict:
+        """{file: [loop device]} of the files of this test, as the kernel shows them: others have loop devices, too."""
+        result: dict = {}
+        for path in sorted(Path("/sys/block").glob("loop*/loop/backing_file")):
+            try:
+                file = path.read_text(encoding="utf-8").rstrip("\n")
+            except OSError:  # somebody has just detached it
+                continue
+            if file.startswith(f"{self.folder}/"):
+                result.setdefault(file, []).append(path.parent.parent.name)
+        return result
+
+    def seen(self) -> dict:
+        """What is there of its targets and disks, asked of the kernel only."""
+        # tgtd is several processes of one command line.
+        commands = [daemon.read_cmdline(int(entry)) for entry in os.listdir("/proc") if entry.isdigit()]
+        daemons = {" ".join(command) for command in commands if command[:1] == ["tgtd"]}
+        mounted = Path("/proc/mounts").read_text(encoding="utf-8").splitlines()
+        return {
+            "loops": self.loops(),
+            "tgtd": sorted(command for command in daemons if str(self.run_dir) in command),
+            "tmpfs": sorted(line for line in mounted if f"storlab-{TESTBED} " in line),
+            "sockets": sorted(path.name for path in Path(tgt.SOCKETS).glob(f"socket.{self.control}*")),
+        }
 
     def disks(self) -> ramdisk.RamDisks:
         return ramdisk.RamDisks(TESTBED)
@@ -116,13 +121,14 @@ def testbed(monkeypatch):
     assert os.geteuid() == 0, "run the tests as root, as `make test` does"
     # The path of a socket is short.
     folder = Path(tempfile.mkdtemp(prefix="lost-"))
-    testbed, before = Lab(folder), seen()
+    testbed = Lab(folder)
+    before = testbed.seen()
     for module in (ramdisk, tgt):
         monkeypatch.setattr(module, "Record", lambda name, area: record.Record(name, area, str(testbed.run_dir)))
     yield testbed
     testbed.play("restored")
     testbed.take_down()
-    assert differences(before, seen()) == []
+    assert differences(before, testbed.seen()) == []
     shutil.rmtree(folder)
 
 
@@ -142,44 +148,44 @@ def lose(testbed: Lab, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["damaged", "records", "everything"])
 def test_what_a_host_has_lost_is_taken_down_from_the_controllers_copy(testbed, how):
-    before = seen()
+    before = testbed.seen()
     device = testbed.build()
-    built = seen()
+    built = testbed.seen()
     assert len(built["loops"]) == len(before["loops"]) + 2 and len(built["tgtd"]) == len(before["tgtd"]) + 1
     assert testbed.play("kept") == {"changed": False}
     lose(testbed, how)
     if how != "damaged":
         # Without the copy a teardown finds nothing to remove, which is why there is one.
-        there = seen()
+        there = testbed.seen()
         testbed.take_down()
-        assert differences(there, seen()) == []
+        assert differences(there, testbed.seen()) == []
     answer = testbed.play("restored")
     assert answer["restored"] == ["ramdisk", "tgt_target"] and len(answer["warnings"]) == 1
     # The disk is served still, so it is not the one that goes first.
-    with refused(seen) as caught:
+    with refused(testbed.seen) as caught:
         testbed.disks().remove_all()
     assert caught.value.code == "device_in_use" and device in str(caught.value)
     testbed.take_down()
-    assert differences(before, seen()) == [] and not testbed.run_dir.exists()
+    assert differences(before, testbed.seen()) == [] and not testbed.run_dir.exists()
     # And it is claimed no more.
     testbed.play("kept")
     assert testbed.play("restored")["restored"] == []
     assert SECRET not in testbed.written() and "salt" not in testbed.written()
 
 
-def test_a_disk_of_somebody_else_that_has_the_number_of_ours_stays(testbed, tmp_path):
+def test_a_disk_of_somebody_else_that_has_the_number_of_ours_stays(testbed):
     device = testbed.build()
     testbed.play("kept")
     testbed.take_down()
-    file = tmp_path / "theirs.img"
+    file = testbed.folder / "theirs.img"
     file.write_bytes(bytes(3 * MIB))
-    subprocess.run(["losetup", device, str(file)], check=True)
+    attach_again(device, file)
     try:
-        there = seen()
+        there = testbed.seen()
         answer = testbed.play("restored")
         assert "bench" in " ".join(answer["warnings"]) and "ds1" in " ".join(answer["warnings"])
         testbed.take_down()
-        assert differences(there, seen()) == [] and loops()[str(file)] == [os.path.basename(device)]
+        assert differences(there, testbed.seen()) == [] and testbed.loops()[str(file)] == [os.path.basename(device)]
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
         assert mounts.mounted_at(mounts.read(), str(testbed.run_dir / TESTBED / "ramdisk")) is None

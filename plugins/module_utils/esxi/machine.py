@@ -313,6 +313,18 @@ def _mappable(host: Any) -> set[str]:
 # ---------------------------------------------------------------- doing
 
 
+def stamped(vm: Any, testbed_id: str) -> bool:
+    """Whether the testbed made this virtual machine. One that the host cannot read has no configuration."""
+    options = vm.config.extraConfig if vm.config else []
+    return any(option.key == STAMP_KEY and option.value == testbed_id for option in options)
+
+
+def ours(host: Any, testbed_id: str) -> dict[str, list[str]]:
+    """The lines of a host's state of what the testbed made, by the sections that tell whose things are (linux/leftovers.py)."""
+    machines = [vm.name for vm in host.vm if stamped(vm, testbed_id)] if testbed_id else []
+    return {"virtual machines": sorted(machines)} if testbed_id else {}
+
+
 class Machine:
     """Carries steps out on one machine. vm is None until it is made."""
 

@@ -50,24 +50,27 @@ def judge(
 ) -> Verdict:
     """What differs, and whose it is.
 
-    ours: lines of ``after`` that the testbed made, whatever was there before. None where the platform tells no owners: then every difference may be ours.
-    made: {kind of names: [name], areas: [area]}, what the testbed is known to have made (record.py, ownership.py).
+    ours: lines of ``after`` that the testbed made, whatever was there before. In a section that is not in it nothing tells
+        owners: every difference may be ours.
+    made: {kind of names: [name], areas: [area]}, what the testbed is known to have made (record.py, ownership.py). None where there are no such records:
+        then it may have taken whatever is gone.
     restarted: whether the host was restarted since ``before`` was read.
     ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.
     """
     strays: list[str] = []
     notes: list[str] = []
-    for section in sorted({*before, *after, *(ours or {})}):
+    ours = ours or {}
+    for section in sorted({*before, *after, *ours}):
         old, new = Counter(before.get(section, ())), Counter(after.get(section, ()))
-        mine = new & Counter((ours or {}).get(section, ()))
+        mine, nobodys = new & Counter(ours.get(section, ())), section not in ours
         came, gone = new - old - mine, old - new
-        taken = {line for line in gone if ours is None or _may_be_taken(section, line, made or {}, restarted)}
+        taken = {line for line in gone if made is None or _may_be_taken(section, line, made, restarted)}
         # A file with other contents is one that went and one that came.
         changed = {_place(line) for line in taken} if section == "configuration_files" else set()
         for lines, ending in ((mine, LEFT), (came, CAME), (gone, GONE)):
             for line in sorted(lines.elements()):
                 text = f"{section.replace('_', ' ')}: {line} ({ending})"
-                blamed = ours is None or ending == LEFT or (ending == GONE and line in taken) or _place(line) in changed
+                blamed = nobodys or ending == LEFT or (ending == GONE and line in taken) or _place(line) in changed
                 (strays if blamed else notes).append(text)
     passed = [re.compile(pattern) for pattern in ignore]
     return Verdict(*([line for line in lines if not any(p.search(line) for p in passed)] for lines in (strays, notes)))

@@ -68,3 +68,13 @@ def lines(state: dict[str, Any], testbed_id: str = "") -> dict[str, Any]:
     }
     # Two lines that read alike are two things.
     return {section: sorted(content) for section, content in sections.items()}
+
+
+def ours(state: dict[str, Any], testbed_id: str) -> dict[str, list[str]]:
+    """The lines of what carries the testbed's stamp, by sections: whatever else comes in these is somebody else's."""
+    sections = ("virtual_disks", "targets")
+    stamps = {
+        section: [item for item in state[section] if stamped(item["description"], testbed_id)] for section in sections
+    }
+    own: dict[str, list[str]] = lines({**state, **stamps}, testbed_id)
+    return {section: own[section] for section in sections}

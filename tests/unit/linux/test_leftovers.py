@@ -83,19 +83,20 @@ def test_what_the_testbed_may_have_taken_must_be_there(section):
     nobody = {other: lines for other, (_line, lines) in TAKEN.items() if other != section and lines != made}
     before = {section: [line], "swaps": ["/dev/sda2"]}
     text = f"{section.replace('_', ' ')}: {line} (is gone)"
-    assert leftovers.judge(before, {}, {}, made) == ([text], ["swaps: /dev/sda2 (is gone)"])
+    none: dict = {name: [] for name in (*TAKEN, "swaps")}
+    assert leftovers.judge(before, {}, none, made) == ([text], ["swaps: /dev/sda2 (is gone)"])
     for other, names in nobody.items():
-        assert leftovers.judge(before, {}, {}, names).strays == [], other
+        assert leftovers.judge(before, {}, none, names).strays == [], other
     # A restart takes all but what is on disks.
     lasting = section in ("raid", "cache_stamps", "configuration_files")
-    assert leftovers.judge(before, {}, {}, made, restarted=True).strays == ([text] if lasting else [])
-    assert leftovers.judge(before, {}, {}, made, ignore=["gone"]) == ([], [])
+    assert leftovers.judge(before, {}, none, made, restarted=True).strays == ([text] if lasting else [])
+    assert leftovers.judge(before, {}, none, made, ignore=["gone"]) == ([], [])
 
 
 def test_a_file_that_was_changed_is_told_in_both_its_states_and_others_are_notes():
     before = {"configuration_files": ["/etc/iscsi/a sha256 1", "/etc/fstab sha256 1"]}
     after = {"configuration_files": ["/etc/iscsi/a sha256 2", "/etc/fstab sha256 2", "/etc/iscsi/b sha256 3"]}
-    verdict = leftovers.judge(before, after, {}, {"areas": ["iscsi_session"]})
+    verdict = leftovers.judge(before, after, {"configuration_files": []}, {"areas": ["iscsi_session"]})
     assert [line.split()[2] for line in verdict.strays] == ["/etc/iscsi/a"] * 2
     assert [line.split()[2] for line in verdict.notes] == ["/etc/fstab", "/etc/iscsi/b", "/etc/fstab"]
 
@@ -108,10 +109,18 @@ def test_what_is_left_of_the_testbed_is_a_stray_though_it_was_there_before():
 
 
 def test_where_nothing_tells_owners_every_difference_may_be_ours():
-    assert leftovers.judge({"disks": ["a"]}, {"disks": ["b"]}).strays == [
+    """A section that tells them is judged by them, and what is gone may be taken where there are no records."""
+    before = {"disks": ["a"], "virtual machines": ["his"]}
+    after = {"disks": ["b"], "virtual machines": ["new", "ours"]}
+    verdict = leftovers.judge(before, after, {"virtual machines": ["ours"]})
+    assert verdict.strays == [
         "disks: b (was not there before)",
         "disks: a (is gone)",
+        "virtual machines: ours (is left of the testbed)",
+        "virtual machines: his (is gone)",
     ]
+    assert verdict.notes == ["virtual machines: new (was not there before)"]
+    assert leftovers.judge(before, after).notes == []
 
 
 def test_modules_that_somebody_else_uses_stay_for_him(tmp_path):

@@ -753,6 +753,17 @@ def test_two_sessions_to_one_target_are_two_lines(built):
     assert f"session {key} with {IQN}" in before
 
 
+def test_virtual_disks_and_targets_tell_whose_they_are(built):
+    """Those of the testbed by their stamp; what another testbed's stamp names is not listed, and what has none is nobody's."""
+    answer = built.run("server", win_state, testbed_id="t1")
+    sections = ("virtual_disks", "targets")
+    assert set(answer["ours"]) == set(sections)
+    assert all(answer["ours"][name] and answer["ours"][name] == answer["storage_state"][name] for name in sections)
+    assert built.run("server", win_state, testbed_id="")["ours"] == {}
+    other = built.run("server", win_state, testbed_id="t")
+    assert other["ours"] == {"virtual_disks": [], "targets": []}
+
+
 class PsrpError(Exception):
     """What pypsrp raises is no error of Ansible's."""
 
