@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 
@@ -18,7 +19,7 @@ from places import ROOT
 
 def action(execute):
     """An action whose connection is execute(command, become): {rc, stdout, stderr}, or what the connection raises."""
-    made = make(benchmark_observer, {"state": "stopped"})
+    made = make(benchmark_observer, {"state": "stopped", "testbed_id": "t7"})
     made.task_vars = {"inventory_hostname": "target07"}
     made._low_level_execute_command = lambda command, sudoable: execute(command, sudoable)
     return made
@@ -83,6 +84,29 @@ def test_a_connection_that_breaks_is_no_refusal():
 
     with pytest.raises(AnsibleConnectionFailure, match="no route"):
         action(execute).on_host("true")
+
+
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_what_the_system_refuses_an_action_is_a_failure_with_a_remedy(mask, tmp_path):
+    made = action(noisy)
+
+    def perform(_params):
+        (tmp_path / "made").mkdir()
+        (tmp_path / "blocked" / "x").mkdir()
+
+    made.perform = perform
+    (tmp_path / "blocked").write_text("7", encoding="utf-8")
+    before = os.umask(mask)
+    try:
+        result = made.run(task_vars={"inventory_hostname": "target07"})
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert (result["failed"], result["failure"]["code"]) == (True, "system_refused")
+    assert result["failure"]["details"] == {"errno": "ENOTDIR", "path": str(tmp_path / "blocked" / "x")}
+    assert "Name a place that is not below a file." in result["msg"]
+    # The umask of whoever calls the playbook decides nothing.
+    assert (tmp_path / "made").stat().st_mode & 0o777 == 0o755
 
 
 def test_nothing_else_reads_the_output_of_a_bare_command():
