@@ -19,6 +19,8 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.iscsi_names import unit_serial
+from ..core.layers import generation
 from ..core.names import plain_naa
 from . import cache_stamp, mounts, nfs_mount, scsi_pages
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
@@ -843,16 +845,20 @@ def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: 
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {_plain(target["identity"].get("serial")) for target in targets} - {""}
-    stamps = (
-        {f"storlab-{testbed_id}-{other['name'].partition('-')[2]}" for other in [layer, *targets]}
-        if testbed_id
-        else set()
-    )
+    # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial tells them apart.
+    generations = {None, generation({other["name"]: other for other in [*layers, layer]}, layer)}
+    labels = {other["name"].partition("-")[2] for other in [layer, *targets]} if testbed_id else set()
+    stamps = {
+        (f"storlab-{testbed_id}-{name}", unit_serial(testbed_id, name, known))
+        for name in labels
+        for known in generations
+    }
     foreign = []
     for export in facts["exports"]:
         # A scratch layer is measured underneath the testbed's own export: that is what the tool is for.
         if not (
-            layer.get("purpose") == "scratch" and (export["name"] in stamps or _plain(export["serial"]) in serials)
+            layer.get("purpose") == "scratch"
+            and ((export["name"], export["serial"]) in stamps or _plain(export["serial"]) in serials)
         ):
             foreign.append(f"{export['name']} ({export['software']})")
     if foreign:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
+from ansible_collections.storlab.testbed.plugins.module_utils.core.iscsi_names import unit_serial
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety as guard
 from unchanged import refused
@@ -724,8 +725,25 @@ TARGET = {
 
 def test_own_export_of_a_scratch_layer_is_measured_underneath(host):
     host.claim = "EBUSY"
-    lio(host, "storlab-embedded-bench")
+    lio(host, "storlab-embedded-bench", serial=unit_serial("embedded", "bench"))
     assert codes(host, backing(), testbed_id="embedded") == []
+
+
+def test_own_export_of_this_making_of_a_ram_disk(host):
+    lio(host, "storlab-embedded-bench", serial=unit_serial("embedded", "bench", "g7"))
+    made = backing(detail={"generation": "g7"})
+    assert codes(host, made, testbed_id="embedded") == []
+    # One that stands on it has the same making.
+    above = backing(name="backing-bench", parent="backing-below", detail={})
+    below = {**made, "name": "backing-below"}
+    assert codes(host, above, testbed_id="embedded", layers=[below]) == []
+    assert codes(host, backing(detail={"generation": "g8"}), testbed_id="embedded") == ["device_exported"]
+
+
+def test_testbeds_whose_backstores_are_called_alike_do_not_take_each_others(host):
+    lio(host, "storlab-a-b-c", serial=unit_serial("a-b", "c"))
+    assert codes(host, backing(name="backing-b-c"), testbed_id="a") == ["device_exported"]
+    assert codes(host, backing(name="backing-c"), testbed_id="a-b") == []
 
 
 def test_own_export_is_known_by_its_serial(host):
@@ -740,7 +758,7 @@ def test_export_of_another_testbed_is_foreign(host):
 
 
 def test_own_export_does_not_excuse_what_else_is_wrong(host):
-    lio(host, "storlab-embedded-bench", adapter="fileio_0")
+    lio(host, "storlab-embedded-bench", adapter="fileio_0", serial=unit_serial("embedded", "bench"))
     host.claim = "EBUSY"
     writer(host)
     assert codes(host, backing(), testbed_id="embedded") == ["device_in_use", "device_busy"]
