@@ -14,6 +14,7 @@ import hashlib
 import ipaddress
 import re
 import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from .failure import bad_value
@@ -46,19 +47,49 @@ def scsi_id(testbed_id: str, lun_name: str, generation: str | None = None) -> st
     return "storlab-" + hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
+LONGEST_NAME = 223
+BY_NUMBER = r"eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32})"
+
+
 def check_iqn(variable: str, name: str) -> str:
-    """An iSCSI qualified name that every initiator and target takes (lower case; they compare byte by byte)."""
+    """A name that is made here: one that every initiator and target takes (lower case, because some compare byte by byte)."""
     good = re.fullmatch(
-        r"iqn\.\d{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9][a-z0-9.:-]*)?|eui\.[0-9A-Fa-f]{16}|naa\.([0-9A-Fa-f]{16}|[0-9A-Fa-f]{32})",
+        r"iqn\.\d{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9][a-z0-9.:-]*)?|" + BY_NUMBER,
         name or "",
     )
-    if not good or len(name) > 223:
+    if not good or len(name) > LONGEST_NAME:
         raise bad_value(
             variable,
             name,
-            "Use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most 223 characters).",
+            f"Use an iSCSI name such as iqn.2026-01.example.lab:bench (lower case, at most {LONGEST_NAME} characters).",
         )
     return name
+
+
+def check_known_iqn(variable: str, name: str) -> str:
+    """A name that somebody else made, as it is: real ones have capitals, a month of one digit, or a dash after the date."""
+    good = re.fullmatch(r"[Ii][Qq][Nn]\.\d{4}-\d{1,2}[.-][A-Za-z0-9][A-Za-z0-9._:-]*|" + BY_NUMBER, name or "")
+    if not good or len(name) > LONGEST_NAME:
+        raise bad_value(
+            variable,
+            name,
+            f"Give the iSCSI name that it has, such as iqn.2000-01.com.example:Array.Target-1 (at most {LONGEST_NAME} characters).",
+        )
+    return name
+
+
+def iqn_key(name: str | None) -> str:
+    """A name for comparing: two that differ by case only are one name (RFC 3722), however each side writes it."""
+    return (name or "").lower()
+
+
+def same_iqn(name: str | None, other: str | None) -> bool:
+    return iqn_key(name) == iqn_key(other)
+
+
+def spelled(name: str, known: Iterable[str]) -> str:
+    """The name as one of those who know it writes it; as it is when none does. Tools look names up byte by byte."""
+    return next((other for other in known if same_iqn(other, name)), name)
 
 
 def initiator_key(variable: str, initiator: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .iscsi_names import portal_text
+from .iscsi_names import iqn_key, portal_text, same_iqn
 from .layers import purpose_of
 
 # What modules take of a target's portal, of a LUN at it, and of CHAP.
@@ -82,7 +82,7 @@ def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Any]) -> dict[str,
     """
     exported = layers.get(f"target-{lun['name']}") or {}
     identity = exported.get("identity") or {}
-    if identity.get("target_iqn") != iqn or identity.get("lun") != lun["lun"]:
+    if not same_iqn(identity.get("target_iqn"), iqn) or identity.get("lun") != lun["lun"]:
         exported, identity = {}, {}
     variable = f"iscsi_initiator_targets {iqn} lun {lun['name']}"
     purpose = lun.get("purpose")
@@ -103,5 +103,5 @@ def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Any]) -> dict[str,
 
 def unwanted(records: list[Any], targets: list[Any]) -> list[Any]:
     """Recorded targets that are no longer asked for."""
-    wanted = {(target["iqn"], portal_text(**target["portal"])) for target in targets}
-    return [target for target in records if (target["iqn"], portal_text(**target["portal"])) not in wanted]
+    wanted = {(iqn_key(target["iqn"]), portal_text(**target["portal"])) for target in targets}
+    return [target for target in records if (iqn_key(target["iqn"]), portal_text(**target["portal"])) not in wanted]

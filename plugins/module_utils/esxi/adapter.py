@@ -27,7 +27,7 @@ import time
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.iscsi_names import portal_text
+from ..core.iscsi_names import iqn_key, portal_text, same_iqn
 from ..core.names import designator_of
 from ..core.secrets import same_secret
 from . import options as host_options
@@ -231,8 +231,9 @@ def entries(targets: list[Any]) -> list[Any]:
 
 
 def entry_key(entry: dict[str, Any]) -> str:
+    """A configured target by its method, portal and name; the name in lower case, because a portal may report it in another case than it was given."""
     return f"{entry['method']} {portal_text(entry['address'], entry['port'])}" + (
-        f" {entry['iqn']}" if entry["iqn"] else ""
+        f" {iqn_key(entry['iqn'])}" if entry["iqn"] else ""
     )
 
 
@@ -318,7 +319,7 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
     holder = held_by(state, want["testbed_id"]) if others else None
     if not state["enabled"]:
         step("enable", "software iSCSI adapter", "disabled", "enabled")
-    if state["iqn"] != want["name"]:
+    if not same_iqn(state["iqn"], want["name"]):
         if others:
             raise name_of_others(state, want, others, holder)
         step("name", state["device"] or "adapter", state["iqn"], want["name"])
@@ -417,19 +418,19 @@ def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
         target
         for target in targets
         if target["method"] == "static"
-        and target["iqn"] == entry["iqn"]
+        and same_iqn(target["iqn"], entry["iqn"])
         and (target["discovered"] or entry_key(target) == key)
     ]
 
 
 def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
     """[(iqn, lun)] that no working device stands for."""
-    there = {(lun["iqn"], lun["lun"]) for lun in shown if scsi.works(lun["state"])}
+    there = {(iqn_key(lun["iqn"]), lun["lun"]) for lun in shown if scsi.works(lun["state"])}
     return [
         (target["iqn"], lun["lun"])
         for target in targets
         for lun in target["luns"]
-        if (target["iqn"], lun["lun"]) not in there
+        if (iqn_key(target["iqn"]), lun["lun"]) not in there
     ]
 
 
@@ -518,13 +519,13 @@ def kept(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
 def refuse_used(state: dict[str, Any], steps: list[Any], mapped: dict[str, list[str]]) -> None:
     """Refuse to log out of a LUN that somebody uses: a host removes a target whatever is on it. mapped: {uuid of a LUN: machines to which it is mapped}."""
     removed = [step["target"] for step in steps if step["op"] == "remove_target"]
-    left = {target["iqn"] for target in state["targets"] if entry_key(target) not in removed}
-    gone = {target["iqn"] for target in state["targets"] if entry_key(target) in removed} - left
-    others = {lun["name"] for lun in state["luns"] if lun["iqn"] not in gone}
+    left = {iqn_key(target["iqn"]) for target in state["targets"] if entry_key(target) not in removed}
+    gone = {iqn_key(target["iqn"]) for target in state["targets"] if entry_key(target) in removed} - left
+    others = {lun["name"] for lun in state["luns"] if iqn_key(lun["iqn"]) not in gone}
     for lun in state["luns"]:
         users = [f"the datastore {name}" for name in lun["datastores"]]
         users += [f"the machine {name}, to which it is mapped," for name in mapped.get(lun["uuid"], [])]
-        if lun["iqn"] in gone and lun["name"] not in others and users:
+        if iqn_key(lun["iqn"]) in gone and lun["name"] not in others and users:
             raise Failure(
                 "in_use",
                 f"LUN {lun['lun']} of {lun['iqn']} ({lun['name']}) is not logged out of: {' and '.join(users)} would be lost.",
@@ -812,8 +813,8 @@ def target_foreign(key: str) -> Failure:
 def lun_missing(lost: list[Any], shown: list[Any]) -> Failure:
     """Says what was found instead, because the host does not say why a login failed."""
     iqn, number = lost[0]
-    same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in shown if lun["iqn"] == iqn]
-    others = sorted({lun["iqn"] for lun in shown} - {iqn})
+    same = [f"LUN {lun['lun']} ({lun['name']}, {lun['state']})" for lun in shown if same_iqn(lun["iqn"], iqn)]
+    others = sorted({lun["iqn"] for lun in shown if not same_iqn(lun["iqn"], iqn)})
     if same:
         what = f"The host sees {', '.join(same)} of {iqn}, but not LUN {number} in order."
         remedy = "Export that LUN to this initiator, or correct its number."
@@ -837,11 +838,11 @@ def prove(targets: list[dict[str, Any]], shown: list[dict[str, Any]]) -> dict[tu
     An identifier of the kind that the target gave proves a device by itself; how a host writes its serial is then of no account, see odd_serials.
     """
     # A device that is lost may still be listed at the number that another has now.
-    disks = {(lun["iqn"], lun["lun"]): lun for lun in sorted(shown, key=lambda lun: scsi.works(lun["state"]))}
+    disks = {(iqn_key(lun["iqn"]), lun["lun"]): lun for lun in sorted(shown, key=lambda lun: scsi.works(lun["state"]))}
     proven = {}
     for target in targets:
         for lun in target["luns"]:
-            disk = disks[(target["iqn"], lun["lun"])]
+            disk = disks[(iqn_key(target["iqn"]), lun["lun"])]
             same = _same_device(lun, disk)
             for key in ("naa", "size_bytes") if same is not None else ("serial", "size_bytes"):
                 if same is False if key == "naa" else _differs(lun, disk, key):

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.iscsi_names import check_chap, check_iqn, portal_address
+from ..core.iscsi_names import check_chap, check_known_iqn, iqn_key, portal_address
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
@@ -59,12 +59,12 @@ def memories(params: dict[str, Any], host_name: str) -> tuple[Any, ...]:
 
 def check(params: dict[str, Any]) -> dict[str, Any]:
     """What is wanted, from the module's parameters; raises bad_value."""
-    check_iqn("iscsi_initiator_name", params["initiator_name"])
+    check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     if params["queue_depth"] is not None and not 1 <= params["queue_depth"] <= 255:
         raise bad_value("iscsi_initiator_queue_depth", params["queue_depth"], "Give 1 to 255.")
     targets = []
     for target in params["targets"]:
-        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])
         check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
         portal = {
             **target["portal"],
@@ -239,11 +239,11 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
 
 def give_back(login: Login, steps: list[Any], memory: dict[str, Any]) -> None:
     """Take the steps of an ``absent_plan``, and wait until the host shows that all of them are done."""
-    removed = {step["entry"]["iqn"] for step in steps if step["op"] == "remove_target"} - {None}
+    removed = {iqn_key(step["entry"]["iqn"]) for step in steps if step["op"] == "remove_target"} - {""}
 
     def left(state: dict[str, Any]) -> list[Any]:
-        targets = {target["iqn"] for target in state["targets"]}
-        devices = [lun for lun in state["luns"] if lun["iqn"] in removed - targets]
+        targets = {iqn_key(target["iqn"]) for target in state["targets"]}
+        devices = [lun for lun in state["luns"] if iqn_key(lun["iqn"]) in removed - targets]
         return devices + [step for step in absent_plan(state, memory) if step["op"] not in (*LOOKING, "disable")]
 
     def wait(done: Any, timeout_s: float) -> None:

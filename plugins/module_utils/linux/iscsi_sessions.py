@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.iscsi_names import check_chap, check_iqn, portal_address
+from ..core.iscsi_names import check_chap, check_known_iqn, portal_address, spelled
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, paths_of, unwanted
 from ..core.names import check_testbed_id
 from ..core.steps import diff_of
@@ -53,13 +53,13 @@ SPEC: dict[str, Any] = {
 
 def check(params: dict[str, Any]) -> list[Any]:
     """The targets with what is expected of their LUNs; raises bad_value."""
-    check_iqn("iscsi_initiator_name", params["initiator_name"])
+    check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     for key in ("queue_depth", "login_timeout_s"):
         if params[key] < 1:
             raise bad_value(f"iscsi_initiator_{key}", params[key], "Give at least 1.")
     targets = []
     for target in params["targets"]:
-        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])
         # Whether CHAP is needed is for the target to say.
         check_chap(f"iscsi_initiator_targets {target['iqn']}", target, allow_none=True)
         portals = [
@@ -102,6 +102,8 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
         check_testbed_id("iscsi_initiator_testbed_id", params["testbed_id"]), {key: params[key] for key in TUNING}
     )
     targets = check(params) if params["state"] == "present" else []
+    known = [each["iqn"] for each in iscsi.records()] if targets else []
+    targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
     paths = [path for target in targets for path in paths_of(target)]
     extra = unwanted(iscsi.records(), paths)
     steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
@@ -141,6 +143,7 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
                 for lun, disk in ensure_target(iscsi, path, its_steps, warnings).items():
                     seen.setdefault((path["iqn"], lun), []).append({**disk, "portal": path["portal"]})
             for target in targets:
+                target["iqn"] = spelled(target["iqn"], [path["iqn"] for path in paths])
                 for lun in target["luns"]:
                     key = (target["iqn"], lun["lun"])
                     disks[key] = iscsi.join(target, lun, seen[key], steps, warnings)

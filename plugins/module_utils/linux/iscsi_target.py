@@ -10,7 +10,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.iscsi_names import INITIATOR_KEYS, check_chap, check_iqn, initiator_key, portal_address, portal_text
+from ..core.iscsi_names import (
+    INITIATOR_KEYS,
+    check_chap,
+    check_iqn,
+    check_known_iqn,
+    initiator_key,
+    iqn_key,
+    portal_address,
+    portal_text,
+    same_iqn,
+)
 from ..core.layers import generation, purpose_of
 from ..core.luns import CHAP_SPEC, PORTAL_SPEC
 from ..core.names import check_name
@@ -91,9 +101,9 @@ def check_targets(
                     initiator[key],
                     "Give its iqn: this target tells initiators apart by their names only.",
                 )
-        _unique(f"{variable} initiators", [initiator["iqn"] for initiator in target["initiators"]])
+        _unique(f"{variable} initiators", [iqn_key(initiator["iqn"]) for initiator in target["initiators"]])
         for initiator in target["initiators"]:
-            check_iqn(f"{variable} initiator", initiator["iqn"])
+            check_known_iqn(f"{variable} initiator", initiator["iqn"])
             check_chap(f"{variable} initiator {initiator['iqn']}", initiator, allow_no_chap)
             unknown = sorted(set(initiator["luns"] or []) - {lun["lun"] for lun in target["luns"]})
             if unknown:
@@ -185,9 +195,9 @@ def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> li
                 layer
                 for layer in layers.values()
                 if layer["path"]
-                and layer["identity"].get("target_iqn") == entry["target"]
+                and same_iqn(layer["identity"].get("target_iqn"), entry["target"])
                 and layer["identity"].get("lun") == entry["lun"]
-                and (layer.get("detail") or {}).get("initiator_iqn") == entry["initiator"]
+                and same_iqn((layer.get("detail") or {}).get("initiator_iqn"), entry["initiator"])
             ),
             {},
         )
@@ -205,7 +215,7 @@ def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
         return "iscsi_target_targets"
     if lost["lun"] not in [lun["lun"] for lun in target["luns"]]:
         return f"{name} luns"
-    initiator = next((entry for entry in target["initiators"] if entry["iqn"] == lost["initiator"]), None)
+    initiator = next((entry for entry in target["initiators"] if same_iqn(entry["iqn"], lost["initiator"])), None)
     if initiator is None:
         return f"{name} initiators"
     if initiator.get("luns") is not None and lost["lun"] not in initiator["luns"]:

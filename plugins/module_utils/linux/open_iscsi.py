@@ -20,7 +20,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import write_whole
-from ..core.iscsi_names import portal_text
+from ..core.iscsi_names import portal_text, spelled
 from ..core.secrets import keep_secret, same_secret
 from . import block_device, multipath, scsi_pages
 from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
@@ -435,6 +435,8 @@ class OpenIscsi:
         )
         answers = [line.split() for line in done.stdout.splitlines() if line.startswith(f"{portal},")]
         tags = {iqn: tag for tag, iqn in (answer[:2] for answer in answers)}
+        # From here on by the name as the portal writes it: iscsiadm and the kernel compare byte by byte.
+        target["iqn"] = spelled(target["iqn"], tags)
         if target["iqn"] not in tags:
             answer = f"it offers {', '.join(sorted(tags)) or 'none'}"
             if done.returncode in LOGIN_ERRORS:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from ...module_utils.core.cache_modes import BLOCK_KIB
 from ...module_utils.core.cache_modes import faults as cache_faults
 from ...module_utils.core.failure import Failure
-from ...module_utils.core.iscsi_names import check_iqn
+from ...module_utils.core.iscsi_names import check_iqn, iqn_key
 from ...module_utils.core.names import check_testbed_id
 from ...module_utils.core.raid_levels import chunk_kib, faults
 from ...module_utils.engines.catalogue import ENGINES
@@ -570,11 +570,11 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 problems += _windows_target(export, variable, host)
             if host.variables.get("iscsi_target_provider") == "tgt":
                 problems += _tgt_target(export, variable, host)
-    known = set(names)
+    known, known_keys = set(names), {iqn_key(str(name)) for name in names}
     for host in testbed.hosts.values():
         for index, session in enumerate(mappings(host.variables.get("iscsi_initiator_targets"))):
             # A target that is none of the inventory's hosts is somebody else's.
-            if testbed.targets and session.get("iqn") not in known:
+            if testbed.targets and iqn_key(str(session.get("iqn"))) not in known_keys:
                 problems.append(
                     Problem(
                         f"iscsi_initiator_targets[{index}].iqn of {host.name}",

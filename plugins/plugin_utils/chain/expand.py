@@ -30,6 +30,7 @@ from typing import Any
 from ...module_utils.core.cache_modes import BLOCK_KIB
 from ...module_utils.core.cache_modes import words as cache_words
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.iscsi_names import same_iqn
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
@@ -1158,7 +1159,7 @@ def _names(initiator: dict[str, Any], iqn: str, host: Host) -> bool:
     """Whether an entry of a target's access list means this host, by its IQN, address or host name."""
     addresses = [address for address, _port in addresses_of(host.own)]
     given = initiator.get("iqn"), initiator.get("address") or initiator.get("dns_name")
-    return given[0] == iqn or (given[1] is not None and given[1] in addresses)
+    return same_iqn(given[0], iqn) or (given[1] is not None and given[1] in addresses)
 
 
 def tap_name(host: str) -> str:

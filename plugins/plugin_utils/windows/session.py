@@ -15,7 +15,7 @@ import ipaddress
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
-from ...module_utils.core.iscsi_names import check_chap, check_iqn, portal_address, portal_text
+from ...module_utils.core.iscsi_names import check_chap, check_known_iqn, iqn_key, portal_address, portal_text, same_iqn
 from ...module_utils.core.luns import expected
 from ...module_utils.core.secrets import keep_secret, same_secret
 from .host import (
@@ -75,11 +75,11 @@ SPEC = {
 def check(params: dict[str, Any]) -> list[Any]:
     """The targets with what is expected of their LUNs; raises bad_value."""
     check_id("iscsi_initiator_testbed_id", params["testbed_id"])
-    check_iqn("iscsi_initiator_name", params["initiator_name"])
+    check_known_iqn("iscsi_initiator_name", params["initiator_name"])
     targets = []
     for target in params["targets"]:
         variable = f"iscsi_initiator_targets {target['iqn']}"
-        check_iqn("iscsi_initiator_targets iqn", target["iqn"])
+        check_known_iqn("iscsi_initiator_targets iqn", target["iqn"])
         check_secrets(variable, target)
         check_chap(variable, target, allow_none=True)
         if target["mutual_chap_user"]:
@@ -146,17 +146,17 @@ def plan(
         )
     if not _running(state):
         steps.append(_started())
-    elif state["initiator"]["iqn"] != name:
+    elif not same_iqn(state["initiator"]["iqn"], name):
         raise Failure(
             "initiator_name_differs",
             f"This host's initiator is called {state['initiator']['iqn']}, not {name}.",
             "Use that name in iscsi_initiator_name and at the target, or rename the initiator in Windows.",
             initiator=state["initiator"]["iqn"],
         )
-    wanted = {target["iqn"] for target in targets}
+    wanted = {iqn_key(target["iqn"]) for target in targets}
     for iqn in memory.get("sessions", []):
         session = own_session(state, memory, iqn)
-        if session and iqn not in wanted:
+        if session and iqn_key(iqn) not in wanted:
             steps += _logout(state, session)
     known = [(portal["address"], portal["port"]) for portal in state["initiator"]["portals"]]
     for target in targets:
@@ -215,7 +215,7 @@ def plan(
 
 
 def _sessions(state: dict[str, Any], iqn: str) -> list[dict[str, Any]]:
-    return [session for session in state["initiator"]["sessions"] if session["iqn"] == iqn]
+    return [session for session in state["initiator"]["sessions"] if same_iqn(session["iqn"], iqn)]
 
 
 def own_session(state: dict[str, Any], memory: dict[str, Any], iqn: str) -> dict[str, Any] | None:

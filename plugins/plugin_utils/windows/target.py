@@ -19,9 +19,11 @@ from ...module_utils.core.iscsi_names import (
     INITIATOR_KEYS,
     check_chap,
     check_iqn,
+    check_known_iqn,
     initiator_key,
     portal_address,
     portal_text,
+    same_iqn,
 )
 from ...module_utils.core.layers import purpose_of
 from ...module_utils.core.secrets import keep_secret, same_secret
@@ -208,7 +210,7 @@ def _initiator_id(variable: str, initiator: dict[str, Any]) -> str:
     key = initiator_key(variable, initiator)
     value = initiator[key]
     if key == "iqn":
-        return f"IQN:{check_iqn(variable, value)}"
+        return f"IQN:{check_known_iqn(variable, value)}"
     if key == "address":
         return _address_id(f"{variable} address", value)
     if key == "mac_address":
@@ -276,7 +278,7 @@ def refuse_foreign(
         if is_ours(present, testbed_id, memory):
             continue
         for wanted in targets:
-            if present["name"].lower() == wanted["name"].lower() or present["iqn"] == wanted["iqn"]:
+            if present["name"].lower() == wanted["name"].lower() or same_iqn(present["iqn"], wanted["iqn"]):
                 raise Failure(
                     "foreign_target",
                     f"Target {present['name']} ({present['iqn']}) is on this host already, and not this testbed's.",

@@ -76,6 +76,65 @@ def test_bad_names_are_refused_by_variable_and_value(name):
     assert "iscsi_initiator_name" in str(caught.value) and repr(name) in str(caught.value)
 
 
+# As arrays and hosts of many makers are called; host names and numbers made up.
+REAL = [
+    "iqn.2000-01.com.synology:DS900.Target-1.0f0e0d0c",
+    "iqn.2000-01.com.synology:Lab.default-target.ab12",
+    "iqn.2004-04.com.qnap:tvs-7:iscsi.vol-b.0a0b0c",
+    "iqn.2005-10.org.freenas.ctl:esxi",
+    "iqn.1992-08.com.netapp:sn.101174599",
+    "iqn.1992-08.com.netapp:sn.0a1b2c:vs.4",
+    "iqn.2003-01.org.linux-iscsi.host.x8664:sn.aabbccddee00",
+    "iqn.2001-05.com.equallogic:0-8a0906-8a2d9b304-vol2",
+    "iqn.2009-9.lab:XRAID2.iscsi1.vg0",
+    "iqn.1991-05.com.microsoft:stor2-Target2-target",
+    "iqn.2010-10.org.openstack:volume-0ea2a6f0-609b",
+    "iqn.2021-09.15.com.lab.tape",
+    "iqn.2016-01-com.lab.tg2",
+    "iqn.1998-01.com.vmware:ESX-07-4c1fe29e",
+    "iqn.1993-08.org.debian:01:a_b",
+    "IQN.2026-01.lab.example:bench",
+    "eui.0123456789ABCDEF",
+]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_names_of_others_are_taken_as_they_are(name):
+    assert names.check_known_iqn("x", name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "bench",
+        "iqn.2026.example:a",
+        "iqn.26-01.example:a",
+        "iqn.2026-01.",
+        "iqn.2026-01.example:a b",
+        "iqn.2026-01.example:a/../b",
+        "iqn.2026-01.example:a*",
+        "iqn.2026-01.example:a\n",
+        "iqn.2026-01.-a",
+        "iqn.2026-01.example:" + "a" * 220,
+        "eui.0123",
+    ],
+)
+def test_names_that_nobody_has_are_refused_by_variable_and_value(name):
+    with pytest.raises(Failure) as caught:
+        names.check_known_iqn("iscsi_initiator_targets iqn", name)
+    assert caught.value.code == "bad_value"
+    assert "iscsi_initiator_targets iqn" in str(caught.value) and repr(name) in str(caught.value)
+
+
+def test_names_that_differ_by_case_only_are_the_same():
+    assert names.same_iqn("iqn.2000-01.com.synology:Lab.A", "iqn.2000-01.com.synology:lab.a")
+    assert not names.same_iqn("iqn.2000-01.com.synology:lab.a", "iqn.2000-01.com.synology:lab.a2")
+    assert not names.same_iqn("iqn.2000-01.com.synology:lab.a", None) and names.same_iqn(None, "")
+    known = ["iqn.a:X", "iqn.a:Lab.A"]
+    assert (names.spelled("iqn.a:lab.a", known), names.spelled("iqn.a:lab.b", known)) == ("iqn.a:Lab.A", "iqn.a:lab.b")
+
+
 def test_portals_are_addresses():
     assert names.portal_address("p", "10.1.2.3") == "10.1.2.3"
     assert names.portal_text(names.portal_address("p", "fd00:0::1"), 3260) == "[fd00::1]:3260"

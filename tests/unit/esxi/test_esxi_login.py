@@ -592,6 +592,19 @@ def test_a_lun_with_a_path_down_is_taken_told_and_marked_until_it_is_whole(host,
     assert (result["warnings"], "paths_degraded" in result["layers"][0]["detail"]) == ([], False)
 
 
+def test_a_target_is_found_in_whatever_case_its_portal_writes_it(host, call, record):
+    as_reported, as_given = "iqn.2000-01.test:Lab.Target-1", "iqn.2000-01.test:lab.target-1"
+    host.exports = {as_reported: [3]}
+    wanted = {"targets": [target(iqn=as_given, discovery="dynamic")], "initiator_name": "iqn.1998-01.test:ESX7"}
+    built = call(**wanted)
+    assert [layer["identity"]["target_iqn"] for layer in built["layers"]] == [as_given]
+    assert [each["iqn"] for each in host.state["targets"] if each["discovered"]] == [as_reported]
+    assert call(**wanted)["changed"] is False
+    assert call(**{**wanted, "initiator_name": "iqn.1998-01.test:esx7"})["changed"] is False
+    call("absent")
+    assert (host.state, record()) == (FRESH, None)
+
+
 def test_a_serial_that_the_host_writes_in_another_way_is_told(host, call):
     layers = {
         "target-l3": {

@@ -192,6 +192,16 @@ def test_a_session_comes_and_goes_with_all_that_was_made_for_it(host, systemd):
     assert host.read_text("/etc/iscsi/ifaces/theirs") == "iface.initiatorname = iqn.theirs"
 
 
+def test_a_target_is_logged_in_to_by_the_name_as_its_portal_writes_it(host):
+    """Records and the kernel know it by that name alone."""
+    given = {**TARGET, "iqn": IQN.replace("test:a", "Test:A")}
+    mine = built(given)
+    assert given["iqn"] == IQN and mine.session(given)["sid"] == "5"
+    assert mine.records() == [{"iqn": IQN, "portal": TARGET["portal"]}]
+    mine.remove_all()
+    assert mine.records() == [] and mine.sessions() == []
+
+
 def test_what_was_there_before_stays(host):
     host.daemon(True)
     host.modules |= {"sg", "iscsi_tcp"}

@@ -419,6 +419,10 @@ def test_testbed_id_with_an_underscore_is_refused(bench):
 
 def test_initiators_refusals(built):
     run = {"layers": built.layers, "initiator_name": CLIENT, "wait_s": 0}
+    shouted = built.run(
+        "client", win_iscsi_session, targets=built.sessions, **{**run, "initiator_name": CLIENT.upper()}
+    )
+    assert shouted["changed"] is False, shouted
     renamed = {**run, "initiator_name": "iqn.2026-11.test:else"}
     assert code(built.run("client", win_iscsi_session, targets=built.sessions, **renamed)) == "initiator_name_differs"
     mutual = {**built.sessions[0], "mutual_chap_user": "user-out", "mutual_chap_password": OUT}
