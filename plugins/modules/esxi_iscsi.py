@@ -42,11 +42,16 @@ options:
     type: dict
     default: {}
   options:
-    description: Options of the adapter such as V(DelayedAck), V(NoopOutInterval), V(LoginTimeout), V(MaxBurstLength), by the names that the host gives them.
+    description:
+      - Options of the adapter such as V(DelayedAck), V(NoopInterval), V(LoginTimeout), V(MaxBurstLength), by the names that the API gives them.
+        C(esxcli) calls some otherwise (C(NoopOutInterval)).
+      - One that the host lets nobody set, and a value outside the host's bounds, are refused.
     type: dict
     default: {}
   host_options:
-    description: Advanced options of the host such as V(ISCSI.MaxIoSizeKB). Some hold only from its next start on, see RV(restart_pending).
+    description:
+      - Advanced options of the host such as V(ISCSI.MaxIoSizeKB). A value outside the host's bounds is refused.
+      - Those whose own text on the host asks for a reboot hold only from its next start on, see RV(restart_pending).
     type: dict
     default: {}
   queue_depth:

@@ -154,6 +154,9 @@ func (w *world) misset(request *types.UpdateOptions) types.BaseMethodFault {
 			continue
 		}
 		for _, change := range request.ChangedValue {
+			if w.outside(change.GetOptionValue()) {
+				return &types.InvalidArgument{InvalidProperty: change.GetOptionValue().Key}
+			}
 			for _, option := range h.options().Setting {
 				if own := option.GetOptionValue(); own.Key == change.GetOptionValue().Key {
 					if refusal := mistyped(own.Value, change.GetOptionValue().Value); refusal != nil {

@@ -88,19 +88,7 @@ func newAdapter(uuid string) *types.HostInternetScsiHba {
 		AuthenticationProperties: types.HostInternetScsiHbaAuthenticationProperties{ChapAuthenticationType: "chapProhibited",
 			MutualChapAuthenticationType: "chapProhibited"},
 	}
-	for _, option := range []types.OptionValue{{Key: "MaxOutstandingR2T", Value: int32(1)}, {Key: "FirstBurstLength", Value: int32(262144)},
-		{Key: "MaxBurstLength", Value: int32(262144)}, {Key: "MaxRecvDataSegLen", Value: int32(131072)}, {Key: "NoopOutInterval", Value: int32(15)},
-		{Key: "NoopOutTimeout", Value: int32(10)}, {Key: "RecoveryTimeout", Value: int32(10)}, {Key: "LoginTimeout", Value: int32(5)},
-		{Key: "DelayedAck", Value: true}} {
-		adapter.AdvancedOptions = append(adapter.AdvancedOptions, types.HostInternetScsiHbaParamValue{OptionValue: option})
-		definition := types.OptionDef{ElementDescription: types.ElementDescription{Key: option.Key}}
-		if _, flag := option.Value.(bool); flag {
-			definition.OptionType = &types.BoolOption{}
-		} else {
-			definition.OptionType = &types.IntOption{Min: 0, Max: 16777215}
-		}
-		adapter.SupportedAdvancedOptions = append(adapter.SupportedAdvancedOptions, definition)
-	}
+	give(adapter)
 	return adapter
 }
 
@@ -175,6 +163,10 @@ func (s *storageSystem) UpdateInternetScsiAdvancedOptions(_ *simulator.Context, 
 				body.Fault_ = fault("the value has another type", &types.InvalidArgument{InvalidProperty: option.Key})
 				return body
 			}
+		}
+		if s.host.unfit(option) {
+			body.Fault_ = fault("the value cannot be set", &types.InvalidArgument{InvalidProperty: option.Key})
+			return body
 		}
 		if !supported(s.host.adapter, option.Key) {
 			body.Fault_ = fault("unknown option "+option.Key, &types.InvalidArgument{InvalidProperty: option.Key})

@@ -145,7 +145,9 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 	h.modules.Self = types.ManagedObjectReference{Type: "HostKernelModuleSystem", Value: fmt.Sprintf("kernelModuleSystem-%d", number)}
 	registry.Put(h.modules)
 	sys.ConfigManager.KernelModuleSystem = &h.modules.Self
-	h.setOption("ISCSI.MaxIoSizeKB", int64(128))
+	for _, option := range hostOptions {
+		h.setOption(option)
+	}
 	h.storage.StorageDeviceInfo.SoftwareInternetScsiEnabled = false
 	started := time.Now().Add(-uptime)
 	sys.Runtime.BootTime, sys.Summary.Runtime.BootTime = &started, &started
@@ -154,11 +156,12 @@ func (w *world) equip(sys *simulator.HostSystem, number int) *host {
 }
 
 // setOption adds an advanced option that the stock host does not have.
-func (h *host) setOption(key string, value int64) {
+func (h *host) setOption(option hostOption) {
 	options := h.options()
-	options.Setting = append(options.Setting, &types.OptionValue{Key: key, Value: value})
+	options.Setting = append(options.Setting, &types.OptionValue{Key: option.key, Value: option.value})
 	options.SupportedOption = append(options.SupportedOption, types.OptionDef{
-		ElementDescription: types.ElementDescription{Key: key}, OptionType: &types.LongOption{Min: 128, Max: 512, DefaultValue: value}})
+		ElementDescription: types.ElementDescription{Key: option.key, Description: types.Description{Label: option.key, Summary: option.text}},
+		OptionType:         &types.LongOption{Min: option.least, Max: option.most, DefaultValue: option.value}})
 	h.sys.Config.Option = options.Setting
 }
 

@@ -401,6 +401,11 @@ def test_an_option_that_needs_a_restart_is_pending_until_then_on_every_run(host,
     assert host.call(esxi_iscsi, **less)["reboot_required"] is False
 
 
+def test_an_option_whose_text_asks_for_no_reboot_holds_at_once(host, portal):
+    done = host.call(esxi_iscsi, **iscsi(host, portal, host_options={"ISCSI.SocketRcvBufLenKB": 512}))
+    assert (done["changed"], done["reboot_required"], done["restart_pending"]) == (True, False, [])
+
+
 def test_an_option_of_the_adapter_is_pending_only_when_sessions_were_there(host, portal):
     first = host.call(esxi_iscsi, **iscsi(host, portal, options={"LoginTimeout": "17"}))
     assert (first["changed"], first["reboot_required"]) == (True, False)
@@ -413,7 +418,10 @@ def test_an_option_of_the_adapter_is_pending_only_when_sessions_were_there(host,
     "wrong",
     [
         {"options": {"DelayedAck": "perhaps"}},
-        {"options": {"NoSuchOption": 1}},
+        {"options": {"NoopOutInterval": 20}},
+        {"options": {"NoopTimeout": 9}},
+        {"options": {"MaxCommands": 64}},
+        {"host_options": {"ISCSI.MaxIoSizeKB": 1024}},
         {"host_options": {"ISCSI.MaxIoSizeKB": "much"}},
         {"host_options": {"ISCSI.MaxIo": 512}},
     ],

@@ -12,7 +12,8 @@ State::
     {boot_time: str, enabled, device, iqn, alias, chap: {name, mutual_name} | None, options: {key: value}, bound: [vmk],
      targets: [{method: send|static, address, port, iqn (static), discovered: bool, parent: str | None, chap: {name, mutual_name} | None}],
      luns: [{iqn, lun, naa, serial, size_bytes, device, state, uuid, datastores: [names of the mounted ones on it]}],
-     host_options: {key: value}, module_options: str}
+     host_options: {key: value}, module_options: str,
+     limits: {key of an option of the adapter: {read_only, min, max, at_start}}, host_limits: {key of an option of the host: the same}}
 
 A host has one software adapter, and others may use it, too. What they put there is theirs: a discovered target's ``parent`` names the send target
 that reported it, and only what one of this testbed's send targets has reported is this testbed's.
@@ -84,6 +85,8 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
             "luns": luns(session, info, storage.fileSystemVolumeInfo),
             "host_options": {},
             "module_options": "",
+            "limits": {},
+            "host_limits": {},
         }
         for key in option_names:
             value = host_option(session, host, key)
@@ -105,6 +108,7 @@ def read(session: Session, host: Any, option_names: Any = ()) -> dict[str, Any]:
             "alias": adapter.iScsiAlias or "",
             "chap": _chap_names(adapter.authenticationProperties),
             "options": {option.key: option.value for option in adapter.advancedOptions or []},
+            "limits": _limits(adapter),
             "bound": sorted(port.vnicDevice for port in bound or []),
             "targets": [_target("send", target) for target in adapter.configuredSendTarget or []]
             + [_target("static", target) for target in adapter.configuredStaticTarget or []],
@@ -154,6 +158,19 @@ def host_option(session: Session, host: Any, key: str) -> Any:
     except session.vim.fault.InvalidName:
         return None
     return next((option.value for option in options if option.key == key), None)
+
+
+def _limits(adapter: Any) -> dict[str, Any]:
+    return {option.key: host_options.facts(option) for option in adapter.supportedAdvancedOptions or []}
+
+
+def host_limits(session: Session, host: Any, keys: Any) -> dict[str, Any]:
+    """What the host says of these options of its own. It has some 1500 and tells of all of them at once, so nobody asks twice."""
+    if not keys:
+        return {}
+    with session.doing("read which options it has"):
+        known = host.configManager.advancedOption.supportedOption or []
+        return {option.key: host_options.facts(option) for option in known if option.key in keys}
 
 
 def luns(session: Session, info: Any, volumes: Any = None) -> list[dict[str, Any]]:
@@ -327,7 +344,9 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
     if state["alias"] != stamp(want["testbed_id"]) and not holder:
         step("alias", state["device"] or "adapter", state["alias"], stamp(want["testbed_id"]))
     # Before there is an adapter nothing is known of its options.
-    options = as_the_host_has_them(want["options"], state["options"]) if state["device"] else want["options"]
+    options = want["options"]
+    if state["device"]:
+        options = as_the_host_has_them(options, state["options"], state["limits"])
     differing = {key: value for key, value in options.items() if state["options"].get(key) != value}
     if differing and holder:
         key = sorted(differing)[0]
@@ -341,9 +360,14 @@ def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) ->
     if differing:
         step("options", state["device"] or "adapter", {key: state["options"].get(key) for key in differing}, differing)
     for key, value in want["host_options"].items():
-        value = host_options.meant("iscsi_initiator_esxi_host_options", key, value, state["host_options"][key])
-        if state["host_options"][key] != value:
-            step("host_option", key, state["host_options"][key], value)
+        variable, now, known = (
+            "iscsi_initiator_esxi_host_options",
+            state["host_options"][key],
+            state["host_limits"].get(key, {}),
+        )
+        value = host_options.allowed(variable, key, host_options.meant(variable, key, value, now), now, known)
+        if now != value:
+            step("host_option", key, now, value, at_start=known.get("at_start", False))
     if want["queue_depth"]:
         text = host_options.with_option(state["module_options"], QUEUE_DEPTH_OPTION, want["queue_depth"])
         if text != state["module_options"]:
@@ -399,16 +423,21 @@ def _known(entry: dict[str, Any], kept: dict[str, Any]) -> bool:
     return all(not entry[secret] or same_secret(entry[secret], kept.get(secret)) for secret in SECRETS)
 
 
-def as_the_host_has_them(wanted: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
-    """The adapter's options that are wanted, each in the type that it has on the host; raises bad_value."""
+def as_the_host_has_them(wanted: dict[str, Any], options: dict[str, Any], limits: dict[str, Any]) -> dict[str, Any]:
+    """The adapter's options that are wanted, each in the type that it has on the host and within its bounds; raises bad_value."""
+    variable = "iscsi_initiator_esxi_options"
     for key in wanted:
         if key not in options:
             raise bad_value(
-                "iscsi_initiator_esxi_options",
+                variable,
                 key,
                 f"The adapter has no such option; it has {', '.join(sorted(options))}.",
             )
-    return {key: host_options.meant("iscsi_initiator_esxi_options", key, wanted[key], options[key]) for key in wanted}
+    meant = {key: host_options.meant(variable, key, wanted[key], options[key]) for key in wanted}
+    return {
+        key: host_options.allowed(variable, key, value, options[key], limits.get(key, {}))
+        for key, value in meant.items()
+    }
 
 
 def faces(entry: dict[str, Any], targets: list[Any]) -> list[Any]:
@@ -459,7 +488,8 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
         steps += _settings_back(state, memory)
     for key, value in before["host_options"].items():
         if key in state["host_options"] and state["host_options"][key] != value:
-            step("host_option", key, state["host_options"][key], value)
+            at_start = state["host_limits"].get(key, {}).get("at_start", False)
+            step("host_option", key, state["host_options"][key], value, at_start=at_start)
     if "module_options" in before and state["module_options"] != before["module_options"] and memory.get("queue_depth"):
         step("queue_depth", QUEUE_DEPTH_MODULE, state["module_options"], before["module_options"])
     removed = {item["target"] for item in steps if item["op"] == "remove_target"}
@@ -648,9 +678,9 @@ class Adapter:
     def options(self, step: dict[str, Any]) -> None:
         value = self.vim.host.InternetScsiHba.ParamValue
         device = self.device()
-        options = as_the_host_has_them(
-            step["will"], {option.key: option.value for option in self.object().advancedOptions or []}
-        )
+        adapter = self.object()
+        known = {option.key: option.value for option in adapter.advancedOptions or []}
+        options = as_the_host_has_them(step["will"], known, _limits(adapter))
         self.storage.UpdateInternetScsiAdvancedOptions(
             device, None, [value(key=key, value=options[key]) for key in sorted(options)]
         )

@@ -34,6 +34,7 @@ from .adapter import (
     came_later,
     entries,
     entry_key,
+    host_limits,
     kept,
     mapped,
     missing,
@@ -95,6 +96,7 @@ class Login:
         self.wait_s = params["wait_s"]
         known = [*want["host_options"], *self.start.data.get("running", {}).get("host_option", {})]
         self.keys = sorted({*known, *self.record.data.get("before", {}).get("host_options", {})})
+        self.limits = host_limits(session, host, self.keys)
         self.state = self.look()
         self.running = host_options.this_start(self.start.data, self.state["boot_time"])
         self.adapter = Adapter(session, host, self.wait_s, self.state["device"])
@@ -106,7 +108,7 @@ class Login:
             refuse_used(self.state, steps, mapped(self.session))
 
     def look(self) -> dict[str, Any]:
-        return read(self.session, self.host, self.keys)
+        return {**read(self.session, self.host, self.keys), "host_limits": self.limits}
 
     def noted(self, steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
         return host_options.noted(self.running, list(steps), sessions=bool(self.state["targets"]))

@@ -14,6 +14,7 @@ Record::
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,9 +22,11 @@ from ..core.failure import bad_value
 
 # Hosts adjust their clocks and reckon from their uptime when they started; no host restarts within this time.
 SAME_START_S = 60
-# Advanced options of the host that are read when it starts. Delayed ACK and the like on the adapter itself hold for logins that come later;
-# sessions that are there keep what they have, so a change beneath them counts as one that needs a restart (VMware KB 1002598).
-AT_START = ("ISCSI.", "VMkernel.Boot.", "Net.TcpipHeap")
+# Which options of a host are read when it starts is in their own texts: "(REQUIRES REBOOT!)", "Requires rebooting the host.", "take effect on next
+# reboot". Those of its boot say nothing of the kind. Delayed ACK and the like on the adapter itself hold for logins that come later; sessions that are
+# there keep what they have, so a change beneath them counts as one that needs a restart (VMware KB 1002598).
+AT_BOOT = "VMkernel.Boot."
+REBOOT = re.compile(r"\brequir\w* (a )?reboot|\breboot (is )?required|\b(next|after a|after the) reboot", re.IGNORECASE)
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -40,6 +43,34 @@ def meant(variable: str, key: str, value: Any, example: Any) -> Any:
         except ValueError:
             raise bad_value(f"{variable} {key}", value, f"Give a whole number; it is {example} now.") from None
     return text
+
+
+def facts(definition: Any) -> dict[str, Any]:
+    """What a host's definition of an option says of it: {read_only, min, max, at_start: it holds from the next start of the host on}."""
+    kind = definition.optionType
+    return {
+        "read_only": bool(getattr(kind, "valueIsReadonly", None)),
+        "min": getattr(kind, "min", None),
+        "max": getattr(kind, "max", None),
+        "at_start": needs_restart(definition.key, f"{definition.label or ''} {definition.summary or ''}"),
+    }
+
+
+def needs_restart(key: str, text: str) -> bool:
+    return key.startswith(AT_BOOT) or bool(REBOOT.search(text))
+
+
+def allowed(variable: str, key: str, value: Any, now: Any, known: dict[str, Any]) -> Any:
+    """The value, if the host takes it: one that it has already, or one that may be set and is within the bounds. Raises bad_value."""
+    if value == now:
+        return value
+    if known.get("read_only"):
+        raise bad_value(f"{variable} {key}", value, f"The host lets nobody set this option; it is {now}. Leave it out.")
+    least, most = known.get("min"), known.get("max")
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if number and least is not None and most is not None and not least <= value <= most:
+        raise bad_value(f"{variable} {key}", value, f"The host takes {least} to {most}; it is {now} now.")
+    return value
 
 
 def with_option(text: str, name: str, value: Any) -> str:
@@ -61,7 +92,7 @@ def noted(record: dict[str, Any], steps: list[Any], sessions: bool) -> dict[str,
     """The record with what these steps are about to change; ``sessions`` is whether the adapter may have some."""
     running = {step: dict(values) for step, values in record["running"].items()}
     for step in steps:
-        if step["op"] == "queue_depth" or (step["op"] == "host_option" and step["target"].startswith(AT_START)):
+        if step["op"] == "queue_depth" or (step["op"] == "host_option" and step["at_start"]):
             running.setdefault(step["op"], {}).setdefault(step["target"], step["was"])
         elif step["op"] == "options" and sessions:
             for key, value in step["was"].items():

@@ -92,7 +92,15 @@ def test_targets_that_were_reported_go_with_the_send_target_that_reported_them(m
 
     sends = [found(portal, None, "vmhba64") for portal in PORTALS]
     statics = [found(portal, f"iqn.t:{name}", parent) for parent, portal, name in reported]
-    quiet = {"chap": None, "options": {}, "host_options": {}, "module_options": "", "luns": [], "bound": []}
+    quiet = {
+        "chap": None,
+        "options": {},
+        "host_options": {},
+        "host_limits": {},
+        "module_options": "",
+        "luns": [],
+        "bound": [],
+    }
     state = {**quiet, "targets": sends + statics, "device": "vmhba64", "iqn": "iqn.a", "alias": "", "enabled": True}
     before = {**quiet, "targets": [], "iqn": "iqn.b", "alias": "", "enabled": False}
     memory = {"before": before, "targets": [f"send {portal}" for portal in mine]}

@@ -34,6 +34,8 @@ FRESH = {
     "luns": [],
     "host_options": {"ISCSI.MaxIoSizeKB": 128},
     "module_options": "",
+    "limits": {},
+    "host_limits": {},
 }
 LUN = {
     "iqn": IQN,
@@ -126,6 +128,68 @@ def test_first_build():
         "chap_found",
         "rescan",
     ]
+
+
+LIMITS = {
+    "LoginTimeout": {"read_only": False, "min": 1, "max": 60, "at_start": False},
+    "MaxCommands": {"read_only": True, "min": 2, "max": 2048, "at_start": False},
+    "DelayedAck": {"read_only": False, "min": None, "max": None, "at_start": False},
+    "InitR2T": {"read_only": True, "min": None, "max": None, "at_start": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"LoginTimeout": "61"}, ("LoginTimeout", "61", "1 to 60")),
+        ({"LoginTimeout": 0}, ("LoginTimeout", "0", "1 to 60")),
+        ({"MaxCommands": 64}, ("MaxCommands", "64", "128")),
+        ({"InitR2T": "yes"}, ("InitR2T", "False")),
+        ({"NoopOutInterval": 20}, ("NoopOutInterval", "LoginTimeout")),
+    ],
+)
+def test_what_the_host_would_not_take_is_refused_with_its_bounds(options, words):
+    state, record = built()
+    state.update(options={"LoginTimeout": 5, "MaxCommands": 128, "DelayedAck": True, "InitR2T": False}, limits=LIMITS)
+    with pytest.raises(Failure) as caught:
+        plan(state, want(options=options), record)
+    assert caught.value.code == "bad_value" and all(word in str(caught.value) for word in words)
+    # The bounds themselves, and what nobody may set as it is already.
+    fitting = {"LoginTimeout": 60, "MaxCommands": "128", "DelayedAck": "no", "InitR2T": "no"}
+    (step,) = [step for step in plan(state, want(options=fitting), record) if step["op"] == "options"]
+    assert step["will"] == {"LoginTimeout": 60, "DelayedAck": False}
+
+
+def test_a_hosts_option_outside_its_bounds_is_refused():
+    state, record = built()
+    state["host_limits"] = {"ISCSI.MaxIoSizeKB": {"read_only": False, "min": 128, "max": 512, "at_start": True}}
+    for value in (127, "513"):
+        with pytest.raises(Failure) as caught:
+            plan(state, want(host_options={"ISCSI.MaxIoSizeKB": value}), record)
+        assert caught.value.code == "bad_value" and "128 to 512" in str(caught.value)
+    assert "host_option" in ops(state, want(host_options={"ISCSI.MaxIoSizeKB": 512}), record)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "at_start"),
+    [
+        ("ISCSI.MaxIoSizeKB", "The maximum I/O size of software iSCSI in KB. Requires rebooting the host.", True),
+        ("Net.TcpipMaxNetstackInstances", "Most stacks. Requires rebooting the host.", True),
+        ("Net.TcpipHeapMax", "Max megabytes that the heap can grow to. (REQUIRES REBOOT!)", True),
+        ("Net.TcpipHeapSize", "Size of the heap in megabytes (requires reboot)", True),
+        ("Net.TcpipRxDispatchQueues", "For low memory systems, this should be minimum value(REQUIRES REBOOT!)", True),
+        ("ScratchConfig.ConfiguredScratchLocation", "The folder for scratch. Changes will take effect on next reboot.", True),
+        ("UserVars.AuditApiCallEnabled", "A reboot is required for this setting to take affect.", True),
+        ("VMkernel.Boot.netNetqueueEnabled", "Enable/Disable NetQueue support.", True),
+        ("ISCSI.SocketRcvBufLenKB", "Socket receive buffer length in KB for iSCSI connections", False),
+        ("Net.TcpipLogPackets", "(Takes effect during vmknic creation time)", False),
+        ("Misc.RebootMethod", "Preferred reboot method (any, psci, acpi, kb)", False),
+        ("Scsi.ScsiRestartStalledQueueLatency", "Delay in ms before restarting a stalled queue", False),
+        ("UserVars.ESXiShellTimeOut", "Takes effect after the services are restarted.", False),
+    ],
+)  # fmt: skip
+def test_an_options_own_text_says_whether_it_needs_a_restart(key, text, at_start):
+    assert host_options.needs_restart(key, text) is at_start
 
 
 def test_second_build_only_looks():

@@ -157,6 +157,10 @@ def host(monkeypatch):
     made = Host()
     monkeypatch.setattr(login, "read", lambda _session, host, keys: host.read(keys))
     monkeypatch.setattr(login, "Adapter", Adapter)
+    limits = {"ISCSI.MaxIoSizeKB": {"read_only": False, "min": 128, "max": 512, "at_start": True}}
+    monkeypatch.setattr(
+        login, "host_limits", lambda _session, _host, keys: {key: limits[key] for key in keys if key in limits}
+    )
     monkeypatch.setattr(login, "mapped", lambda session: session.here.mapped)
     monkeypatch.setattr(login, "RESCAN_EVERY_S", 0)
     monkeypatch.setattr(login.network, "devices_of", lambda _session, _host, names: names)
