@@ -13,6 +13,7 @@ import os
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -163,6 +164,36 @@ def test_a_lab_check_changes_nothing_that_build_has_made_and_says_what_works(lab
     assert "not in force before a restart: ISCSI.MaxIoSizeKB" in report
     assert PASSWORD not in report
     assert [lab.volumes(host) for host in lab.hosts] == [[], []]
+
+
+def test_a_lab_check_leaves_an_adapter_alone_that_carries_other_storage(lab):
+    host = lab.hosts[1]
+    storage = host.configManager.storageSystem
+    storage.UpdateSoftwareInternetScsiEnabled(True)
+
+    def adapter():
+        shown = (
+            each for each in storage.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba)
+        )
+        return next(shown, None)
+
+    wait(adapter)
+    send = vim.host.InternetScsiHba.SendTarget(address="198.51.100.9", port=3260)
+    storage.AddInternetScsiSendTargets(adapter().device, [send])
+    wait(lambda: adapter().configuredSendTarget)
+    name = adapter().iScsiName
+    stats = lab.play("lab_check", check=False)
+    assert stats["esx1"]["failures"] == 1 and not (lab.folder / "state" / "lab_check.md").exists()
+    assert adapter().iScsiName == name and [each.address for each in adapter().configuredSendTarget] == ["198.51.100.9"]
+    first = lab.hosts[0].configManager.storageSystem.storageDeviceInfo
+    assert first.softwareInternetScsiEnabled is False
+
+
+def wait(ready) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline, "the host does not show it"
+        time.sleep(0.1)
 
 
 def guest_on(store: str, name: str, disk: dict) -> str:

@@ -36,7 +36,12 @@ def line():
     def of(rc: int, stdout: str, stderr: str = "", **item) -> str:
         times = {"start": "2026-01-02 03:04:05.000000", "end": "2026-01-02 03:04:12.500000"}
         run = {"rc": rc, "stdout": stdout, "stderr": stderr, "item": {"what": "try", **item}, **times}
-        known = {"testbed_id": "lab", "lab_check_hosts": [], "lab_check_runs": [run]}
+        known = {
+            "testbed_id": "lab",
+            "lab_check_hosts": [],
+            "lab_check_runs": [run],
+            "lab_check_addresses": ["esx07.lab.example"],
+        }
         text = Templar(loader=DataLoader(), variables=known).template(trust_as_template(TEMPLATE.read_text()))
         (found,) = [one for one in text.splitlines() if one.startswith("| try ")]
         return found
@@ -62,3 +67,21 @@ def test_a_failure_is_told(line):
 def test_a_run_that_could_not_begin(line):
     said = "[WARNING]: old\n[ERROR]: the file is no YAML"
     assert line(4, "", said) == "| try | no | 7.5 | 0 hosts, 0 changed, 0 failed: [ERROR]: the file is no YAML |"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("esx07.lab.example:443 cannot be reached.", "[address]:443 cannot be reached."),
+        ("The portal 192.0.2.17:3260 does not offer it.", "The portal [address]:3260 does not offer it."),
+        ("send [fd00::17]:3260 is configured.", "send [address]:3260 is configured."),
+        ("It is 2001:db8:0:0:0:0:0:9 now.", "It is [address] now."),
+        ("The card 00:50:56:0a:0b:0c is gone.", "The card [address] is gone."),
+        # What only looks a little like one stays.
+        ("At 12:30:45 of ESXi 8.0.3 iqn.2026-11.test:bed:fade has LUN 3.", None),
+        ("Ratio 1:2: see the host.", None),
+    ],
+)
+def test_a_remark_has_no_address(line, text, shown):
+    failed = output({"a": {"failed": True, "msg": text}}, a={"failures": 1})
+    assert line(2, failed) == f"| try | no | 7.5 | 1 hosts, 0 changed, 1 failed: {shown or text} |"
