@@ -10,7 +10,7 @@ short_description: Says whether a change is real, from the stored results of two
 version_added: 0.2.0
 description:
   - Sets a candidate against a baseline at every point that both have measured, and gives each figure a verdict, better, worse, no
-    difference larger than the margin, different but time is a candidate, or cannot tell and how many repetitions more it would take.
+    difference larger than the margin, different but may be drift, or cannot tell and how many repetitions more it would take.
   - Effects come with a confidence interval, p values are corrected for the number of figures, and beside each verdict stands the smallest
     difference that the comparison could have seen. With fewer than 4 repetitions per side, or with lists of runs fewer than 3 runs, there is no
     verdict. C(docs/comparison.md) explains the methods and how often they are wrong.

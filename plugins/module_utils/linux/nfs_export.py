@@ -217,11 +217,12 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
             )
     changed = bool(server and started and runs and started != server)
     stops = bool(started and (changed or not server))
-    if stops and current["others"]:
+    left = bool(stops and not server and current["others"])
+    if stops and current["others"] and not left:
         shared = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
         raise Failure(
             "nfs_server_shared",
-            f"The NFS server that this testbed started would be stopped, but somebody else exports {shared} by it.",
+            f"The NFS server that this testbed started would be restarted, but somebody else exports {shared} by it.",
             "Withdraw that export first (exportfs -u), or leave the server as it is.",
             exports=[{"path": path, "client": client} for path, client in sorted(current["others"])],
         )
@@ -236,7 +237,11 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
             )
     if current["file"] != text:
         add("write_file" if text else "remove_file", "file of exports", current["file"], text)
-    if stops:
+    if left:
+        # Those who export by it would lose it; from now on it is theirs.
+        users = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
+        add("leave_server", "NFS server", _server_text(started), f"kept for {users}")
+    elif stops:
         add("stop_server", "NFS server", _server_text(started), None)
     if server and (changed or not runs):
         add("start_server", "NFS server", None, _server_text(server))
@@ -356,6 +361,7 @@ class Exports:
             "write_file": self._write_file,
             "remove_file": lambda _step: self.remove_file(),
             "stop_server": lambda _step: self._stop(),
+            "leave_server": lambda _step: self._leave(),
             "start_server": lambda _step: self._start(server or {}),
             "export": self._export,
         }
@@ -481,6 +487,12 @@ class Exports:
                 run(["umount", NFSD], what=f"{NFSD} cannot be unmounted")
         for key in kept:
             del self.record.data[key]
+        self.record.save()
+
+    def _leave(self) -> None:
+        """Take the server for somebody else's: it runs on, with what it was mounted and loaded for."""
+        for key in ("server", "daemons", "mounted", "announced_before", "modules"):
+            self.record.data.pop(key, None)
         self.record.save()
 
     @staticmethod

@@ -365,4 +365,8 @@ def _whose(root: str, testbed_id: str, own: set[str], made: dict[str, Any]) -> t
     if glob.glob(os.path.join(root, "sys/class/iscsi_session/session*")):
         # Somebody's session needs it, so it stays for him.
         ours["daemons"] -= {"iscsid"}
+    if read(os.path.join(root, "var/lib/nfs/etab")).strip():
+        # Whose exports are left, his is the server that was started for ours (nfs_export leaves it).
+        ours["daemons"] -= {"nfsd"}
+        ours["mount_points"] -= {"/proc/fs/nfsd"}
     return others, ours

@@ -134,6 +134,18 @@ def test_modules_that_somebody_else_uses_stay_for_him(tmp_path):
     assert examine(str(tmp_path), testbed_id="lab", made=made).ours["kernel_modules"] == []
 
 
+def test_a_server_that_others_export_by_is_theirs(tmp_path):
+    host(tmp_path)
+    process(tmp_path, 91, "nfsd")
+    mounted(tmp_path, "nfsd", "/proc/fs/nfsd")
+    made = {"daemons": ["nfsd"], "mount_points": ["/proc/fs/nfsd"]}
+    ours = examine(str(tmp_path), testbed_id="lab", made=made).ours
+    assert ours["processes"] == ["nfsd running"] and len(ours["mounts"]) == 1
+    write(tmp_path, "var/lib/nfs/etab", "/home\t10.0.0.7(rw,sync)\n")
+    theirs = examine(str(tmp_path), testbed_id="lab", made=made).ours
+    assert theirs["processes"] == theirs["mounts"] == []
+
+
 def test_an_iscsi_daemon_that_somebody_elses_session_needs_is_his(tmp_path):
     host(tmp_path)
     process(tmp_path, 90, "iscsid")

@@ -338,8 +338,27 @@ def test_the_last_testbed_stops_the_server(host, tmp_path):
 ANNOUNCED = "/home\t192.168.7.0/24(ro,sync)\n"
 
 
-@pytest.mark.parametrize("change", [{"state": "absent"}, {"versions": ["3", "4.2"]}], ids=["stop", "restart"])
-def test_a_server_that_somebody_else_exports_by_is_not_stopped(host, tmp_path, change):
+def test_a_server_that_somebody_else_exports_by_is_left_to_them(host, tmp_path):
+    said, ended, _started = host
+    nfs_export.ensure(params(), check_mode=False)
+    (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
+    (tmp_path / "nfsd" / "versions").write_text("-2 -3 +4 +4.1 +4.2\n", encoding="utf-8")
+    (tmp_path / "etab").write_text(ETAB.splitlines()[0] + "\n" + ANNOUNCED, encoding="utf-8")
+    del said[:]
+    planned = nfs_export.ensure(params(state="absent"), check_mode=True)
+    assert not said and not ended
+    removed = nfs_export.ensure(params(state="absent"), check_mode=False)
+    assert planned["steps"] == removed["steps"]
+    left = next(step for step in removed["steps"] if step["target"] == "NFS server")
+    assert (left["op"], left["will"]) == ("leave_server", "kept for /home to 192.168.7.0/24")
+    # Ours is withdrawn, and nothing that the others need is ended, unmounted or unloaded.
+    assert any(argv[:2] == ["exportfs", "-u"] for argv in said) and not ended
+    assert not [argv for argv in said if argv[0] in ("rpc.nfsd", "umount", "modprobe", "rmmod")]
+    assert not nfs_export.ensure(params(state="absent"), check_mode=False)["changed"]
+
+
+def test_a_server_that_somebody_else_exports_by_is_not_restarted(host, tmp_path):
+    change = {"versions": ["3", "4.2"]}
     said, ended, _started = host
     nfs_export.ensure(params(), check_mode=False)
     (tmp_path / "nfsd" / "threads").write_text("8\n", encoding="utf-8")
