@@ -187,9 +187,10 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    disks = {name: module.params.pop(name) for name in ("named", "folders", "unused")}
     with failures_of(module):
-        module.exit_json(changed=False, probe={**probe(**module.params), **wanted_disks.look(**disks)})
+        host = {name: module.params[name] for name in ("commands", "modules", "peers", "devices")}
+        disks = {name: module.params[name] for name in ("named", "folders", "unused")}
+        module.exit_json(changed=False, probe={**probe(**host), **wanted_disks.look(**disks)})
 
 
 if __name__ == "__main__":
