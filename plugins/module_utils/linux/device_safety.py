@@ -197,8 +197,8 @@ def usage(path: str, system: System | None = None, with_openers: bool = True) ->
         holders_above=sorted({name for item in stack.values() for name in item["holders"]} - set(own["holders"])),
         mounts=_mount_points(system, sought),
         swap=any(
-            system.resolve(line.split()[0]) in sought.nodes or sought.at(line.split()[0])
-            for line in (system.read("/proc/swaps") or "").splitlines()[1:]
+            system.resolve(name) in sought.nodes or sought.at(name)
+            for name in mounts.swap_spaces(system.read("/proc/swaps") or "")
         ),
         exports=[
             export
@@ -391,8 +391,9 @@ def _file_facts(system: System, resolved: str, status: Any) -> dict[str, Any]:
         )
         if mount["filesystem"].startswith("nfs"):
             facts["fsid"] = nfs_mount.volumes(system.read(nfs_mount.VOLUMES) or "").get(mount["numbers"])
-        elif mount["source"].startswith("/"):
-            facts["uuid"] = _signature(system, mount["source"]).get("signature", {}).get("UUID")
+        elif mounts.sources(mount):
+            # Every device of a file system carries its UUID.
+            facts["uuid"] = _signature(system, mounts.sources(mount)[0]).get("signature", {}).get("UUID")
     return facts
 
 
@@ -479,12 +480,26 @@ def _tgt_exports(system: System) -> list[Any]:
             else None
         )
         if done and done[0] == 0:
-            exports += [{**export, "device": system.resolve(export["device"])} for export in parse_tgt(done[1])]
+            for export in parse_tgt(done[1]):
+                number = _passed_through(system, export["device"])
+                exports.append(
+                    {**export, "device": system.resolve(export["device"]), **({"number": number} if number else {})}
+                )
     return exports
 
 
+def _passed_through(system: System, path: str) -> str | None:
+    """The number of the disk whose commands tgt hands on through a character device of its own, /dev/sg3 or /dev/bsg/3:0:0:1."""
+    match = re.fullmatch(r"/dev/(sg\d+|bsg/[\d:]+)", path)
+    if not match:
+        return None
+    kind = "bsg" if match.group(1).startswith("bsg/") else "scsi_generic"
+    folder = f"{system.resolve(f'/sys/class/{kind}/{os.path.basename(path)}/device')}/block"
+    return next((system.read(f"{folder}/{name}/dev") for name in system.names(folder)), None)
+
+
 def parse_tgt(text: str) -> list[Any]:
-    """[{software, name, serial, device}] from ``tgtadm --mode target --op show``."""
+    """[{software, name, serial, device}] from ``tgtadm --mode target --op show``; the tgt of RHEL 5 wrote 'Backing store' without 'path'."""
     exports, target, serial = [], "", ""
     for line in text.splitlines():
         key, _colon, value = line.strip().partition(": ")
@@ -492,7 +507,7 @@ def parse_tgt(text: str) -> list[Any]:
             target = value
         elif key == "SCSI SN":
             serial = value
-        elif key == "Backing store path" and value.startswith("/"):
+        elif key in ("Backing store path", "Backing store") and value.startswith("/"):
             exports.append({"software": "tgt", "name": target, "serial": serial, "device": value})
     return exports
 

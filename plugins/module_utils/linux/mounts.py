@@ -19,14 +19,18 @@ TABLE = "/proc/self/mountinfo"
 WITHOUT_FOLDERS = ("proc", "sysfs", "devpts", "debugfs", "tracefs", "securityfs", "pstore", "bpf", "efivarfs")
 # Options of the file system as a whole that stand before those of the one mount (fs/proc_namespace.c, show_sb_opts).
 FIRST = ("sync", "dirsync", "mand", "lazytime")
+REMOVED = " (deleted)"
 
 
 def parse(text: str) -> list[dict[str, Any]]:
-    """The mounts of a table; a line that is cut short, as of a process that ends meanwhile, is left out."""
+    """The mounts of a table; a line that is cut short, as of a process that ends meanwhile, is left out.
+
+    The kernel writes as octal what separates lines and fields, and nothing else: a carriage return is part of a name. A source may be empty.
+    """
     mounts = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         left, _, right = line.partition(" - ")
-        fields, tail = left.split(), right.split()
+        fields, tail = left.split(" "), right.split(" ")
         if len(fields) > 5 and len(tail) > 1:
             mounts.append(
                 {
@@ -43,10 +47,21 @@ def parse(text: str) -> list[dict[str, Any]]:
 def read(path: str = TABLE) -> list[dict[str, Any]]:
     """The mounts of a process; empty when it has no table (it ended, or a test gives another root)."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
             return parse(stream.read())
     except (FileNotFoundError, ProcessLookupError):
         return []
+
+
+def sources(mount: dict[str, Any]) -> list[str]:
+    """The devices of a mount. A file system of several shows one of them (Btrfs) or all, with colons between: '/dev/sdc1:/dev/sdc2' (bcachefs)."""
+    return re.split(r":(?=/)", mount["source"]) if mount["source"].startswith("/") else []
+
+
+def swap_spaces(text: str) -> list[str]:
+    """Devices and files of /proc/swaps, which escapes as mount tables do. One that was removed since is listed under the name that it had."""
+    names = [unescape(re.split(r"[ \t]", line, maxsplit=1)[0]) for line in text.split("\n")[1:] if line]
+    return [name[: -len(REMOVED)] if name.endswith(REMOVED) else name for name in names]
 
 
 def unescape(field: str) -> str:

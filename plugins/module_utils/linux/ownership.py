@@ -159,7 +159,8 @@ def within(path: str, folders: Iterable[str]) -> bool:
 
 def read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as handle:
+        # A carriage return is part of a name in the kernel's tables, and no end of a line.
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as handle:
             return handle.read().strip()
     except OSError:
         # Devices and processes may go between being listed and being read.

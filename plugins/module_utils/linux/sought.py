@@ -17,6 +17,7 @@ import struct
 from typing import Any
 
 from ..core.names import naa_of
+from . import mounts
 
 # include/uapi/linux/loop.h: struct loop_info64 begins with the file system, the inode and, of a block device, the number of what is behind.
 LOOP_GET_STATUS64, LOOP_INFO64_BYTES = 0x4C05, 232
@@ -72,14 +73,12 @@ class Sought:
         return backing is not None and (backing[2] in self.devices or backing[:2] == self.file)
 
     def mounted(self, mount: dict[str, Any], pid: str) -> bool:
-        """Whether it is what a process sees mounted there. A file system of several devices has a number of its own, so its source counts, too."""
-        source = mount["source"]
-        return mount["numbers"] in self.devices or (
-            source.startswith("/")
-            and (
-                self.system.resolve(source) in self.nodes
-                or self.at(source if pid == "self" else f"/proc/{pid}/root{source}")
-            )
+        """Whether it is what a process sees mounted there. A file system of several devices has a number of its own, so its sources count, too."""
+        if mount["numbers"] in self.devices:
+            return True
+        root = "" if pid == "self" else f"/proc/{pid}/root"
+        return any(
+            self.system.resolve(source) in self.nodes or self.at(f"{root}{source}") for source in mounts.sources(mount)
         )
 
     def openers(self) -> list[dict[str, Any]]:

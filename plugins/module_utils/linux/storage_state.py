@@ -324,7 +324,7 @@ def examine(
     sections: dict[str, Iterable[Line]] = {
         "block_devices": _block_devices(root),
         "mounts": _mounts(root),
-        "swaps": [(line.split()[0], _nobodys) for line in read(os.path.join(root, "proc/swaps")).splitlines()[1:]],
+        "swaps": [(name, _nobodys) for name in mounts.swap_spaces(read(os.path.join(root, "proc/swaps")))],
         "device_mapper": _device_mapper(root),
         "raid": _raid_superblocks(raid_scan),
         "cache_stamps": _cache_stamps(root),

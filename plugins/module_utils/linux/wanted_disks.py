@@ -43,7 +43,7 @@ def taken(path: str) -> bool:
 
 def disks(root: str = "/sys/block", table: str = mounts.TABLE, held: Callable[[str], bool] = taken) -> list[Any]:
     """[{path, size_bytes, sector_bytes, serial, used}] of the host's disks. used: something says so; False proves nothing."""
-    result, sources = [], {mount["source"] for mount in mounts.read(table)}
+    result, sources = [], {source for mount in mounts.read(table) for source in mounts.sources(mount)}
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         folder = f"{root}/{name}"
         # Disks of memory, loops and what stands on other disks have no device behind them.

@@ -307,6 +307,30 @@ def btrfs_of_several(host, name="sdb"):
     host.claim, host.signature = "EBUSY", "btrfs"
 
 
+def bcachefs_of_several(host, source="/dev/sdz1:/dev/sdb"):
+    """bcachefs shows all devices of a file system, under the number of the first."""
+    host.write("/proc/self/mountinfo", f"861 79 65:145 / /mnt/all rw shared:994 - bcachefs {source} rw\n")
+
+
+def swap_under_an_escaped_name(host, name="/dev/mapper/their\\040swap", node="/dev/mapper/their swap"):
+    host.write(
+        "/proc/swaps", f"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n{name} partition\t8151036\t\t0\t\t-2\n"
+    )
+    node_of_a_jail(host, node)
+
+
+def passed_through(host, device="/dev/sg3", link="/sys/class/scsi_generic/sg3/device", number="8:16"):
+    """tgt hands SCSI commands on through a character device of the disk."""
+    tgt(host, device=device)
+    host.write("/sys/devices/scsi/3:0:0:1/block/sdb/dev", number)
+    host.link(link, "/sys/devices/scsi/3:0:0:1")
+
+
+def old_tgt(host, device="/dev/sdb"):
+    tgt(host, device=device)
+    host.tgt = host.tgt.replace("Backing store path", "Backing store")
+
+
 def swap_by_another_node(host, number=(8, 16)):
     host.write("/proc/swaps", "Filename Type Size\n/srv/swap-node partition 1 0 -2\n")
     node_of_a_jail(host, "/srv/swap-node", number)
@@ -347,6 +371,18 @@ BY_NUMBER = {
     "loop device over a node of a jail": (loop_over_a_jails_node, ["device_mounted", "device_held"]),
     "Btrfs mounted by a node of a container": (btrfs_by_a_jails_node, ["device_mounted"]),
     "Btrfs, second device": (btrfs_of_several, ["device_mounted", "signature_present"]),
+    "bcachefs, second device": (bcachefs_of_several, ["device_mounted"]),
+    "swap under an escaped name": (swap_under_an_escaped_name, ["device_swap"]),
+    "swap under a name that was removed": (
+        lambda host: swap_under_an_escaped_name(host, "/dev/sdb\\040(deleted)"),
+        ["device_swap"],
+    ),
+    "passed through by tgt": (passed_through, ["device_exported"]),
+    "passed through by tgt, by bsg": (
+        lambda host: passed_through(host, "/dev/bsg/3:0:0:1", "/sys/class/bsg/3:0:0:1/device"),
+        ["device_exported"],
+    ),
+    "exported by a tgt of 2009": (old_tgt, ["device_exported"]),
     "Btrfs, not mounted": (signed("btrfs"), ["signature_present"]),
     "swap by another node": (swap_by_another_node, ["device_swap"]),
     "exported by LIO by another node": (lio_by_another_node, ["device_exported"]),
@@ -442,6 +478,13 @@ OTHERS = {
     "loop device on a file": lambda host: loop_over_a_jails_node(host, "0:0"),
     "Btrfs": lambda host: btrfs_by_a_jails_node(host, (8, 17)),
     "swap": lambda host: swap_by_another_node(host, (8, 17)),
+    "swap whose escaped name only begins so": lambda host: swap_under_an_escaped_name(
+        host, "/dev/sdb\\040x", "/dev/other"
+    ),
+    "bcachefs": lambda host: bcachefs_of_several(host, "/dev/sdz1:/dev/sdba"),
+    "path with colons": lambda host: bcachefs_of_several(host, "/dev/disk/by-path/pci-0:/dev/sdba"),
+    "disk passed through": lambda host: passed_through(host, number="8:32"),
+    "tgt of 2009": lambda host: old_tgt(host, "/dev/sdba"),
     "LIO": lambda host: lio_by_another_node(host, "8 Minor: 17"),
     "LUN of another name": lambda host: mounted_twin(host, wwid="naa.6001405aaaabbbb1"),
     "disk of a name that is no one's own": lambda host: (

@@ -71,3 +71,46 @@ def test_a_process_that_ended_has_no_mounts(tmp_path):
     assert mounts.read(str(tmp_path / "mountinfo")) == []
     # Not "/": in a container or a changed root it need not be a mount.
     assert "/proc" in [mount["mount_point"] for mount in mounts.read()]
+
+
+def test_only_what_the_kernel_escapes_ends_a_line_or_a_field(tmp_path):
+    table = (
+        "21 20 0:53 / /mnt/test rw,relatime shared:212 - tmpfs  rw,size=7k\n"
+        "30 22 8:16 / /srv/a\rb\x0cc\u2028d\\040e ro - ext4 /dev/sdb\x0b1 rw,errors=continue\n"
+        "31 22 8:17 / /srv/cut rw"
+    )
+    path = tmp_path / "mountinfo"
+    path.write_bytes(table.encode())
+    expected = [
+        ("0:53", "/mnt/test", "tmpfs", "", "rw,relatime,size=7k"),
+        ("8:16", "/srv/a\rb\x0cc\u2028d e", "ext4", "/dev/sdb\x0b1", "ro,errors=continue"),
+    ]
+    for read in (mounts.parse(table), mounts.read(str(path))):
+        assert [
+            tuple(mount[key] for key in ("numbers", "mount_point", "filesystem", "source", "options")) for mount in read
+        ] == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "devices"),
+    [
+        ("/dev/sdc1:/dev/sdc2:/dev/mapper/a-b", ["/dev/sdc1", "/dev/sdc2", "/dev/mapper/a-b"]),
+        ("/dev/disk/by-path/pci-0000:05:00.0-nvme-1", ["/dev/disk/by-path/pci-0000:05:00.0-nvme-1"]),
+        ("192.0.2.1:/export", []),
+        ("tmpfs", []),
+        ("", []),
+    ],
+)
+def test_the_devices_of_a_file_system(source, devices):
+    assert mounts.sources({"source": source}) == devices
+
+
+def test_swap_spaces_are_read_by_their_names():
+    heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+    assert mounts.swap_spaces(heading) == mounts.swap_spaces("") == []
+    lines = [
+        "/dev/dm-2                               partition\t81\t22\t-2",
+        "/some/swap\\011file\\040(deleted)            file\t\t11\t0\t-3",
+        "/a\\040b\rc file\t\t11\t0\t-4",
+    ]
+    assert mounts.swap_spaces(heading + "\n".join(lines) + "\n") == ["/dev/dm-2", "/some/swap\tfile", "/a b\rc"]

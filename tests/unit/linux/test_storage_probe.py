@@ -55,6 +55,7 @@ def test_checksum_of_rfc_1071():
 
 def test_disks(tmp_path):
     for name, files in {
+        "sdd": {"size": "24", "device/x": ""},
         "sda": {"size": "2048", "queue/logical_block_size": "512", "device/serial": "ONE \n", "sda1/size": "9"},
         "sdc": {"size": "4096", "device/x": ""},
         "sdb": {"size": "4096", "queue/logical_block_size": "4096", "device/x": ""},
@@ -68,6 +69,7 @@ def test_disks(tmp_path):
     table = tmp_path / "mountinfo"
     table.write_text(
         "22 1 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n23 1 8:18 / / rw - ext4 /dev/sdb2x rw\n24 1 0:5 / /x rw - tmpfs sdb rw\n"
+        "25 1 259:2 / /all rw - bcachefs /dev/nvme0n1p2:/dev/sdd rw\n"
     )
     found = wanted_disks.disks(str(tmp_path), str(table), held=lambda path: path == "/dev/sdc")
     assert [
@@ -78,6 +80,8 @@ def test_disks(tmp_path):
         ("/dev/sdb", 2 << 20, 4096, "", False),
         # What only the guard sees: a mount of the host of this container, a file system that nobody has mounted.
         ("/dev/sdc", 2 << 20, 512, "", True),
+        # The second device of a file system.
+        ("/dev/sdd", 12288, 512, "", True),
     ]
 
 

@@ -40,7 +40,11 @@ def host(root):
     write(root, "sys/block/vda/vda1/size", "6144\n")
     write(root, "sys/block/loop0/size", "0\n")
     write(root, "proc/modules", "ext4 999 1 - Live 0x0\nbrd 16384 0 - Live 0x0\n")
-    write(root, "proc/swaps", "Filename Type Size Used Priority\n/dev/vda2 partition 10 0 -2\n")
+    write(
+        root,
+        "proc/swaps",
+        "Filename Type Size Used Priority\n/dev/vda2 partition 10 0 -2\n/srv/swap\\040file file 9 0 -3\n",
+    )
     write(
         root,
         "proc/self/mountinfo",
@@ -64,7 +68,7 @@ def test_gather_reads_every_section(tmp_path):
     state = gather(str(tmp_path), json.dumps(links))
     assert state["block_devices"] == ["vda 4194304 bytes", "vda1 3145728 bytes"]
     assert state["mounts"] == ["/dev/vda1 on / type ext4"]
-    assert state["swaps"] == ["/dev/vda2"]
+    assert state["swaps"] == ["/dev/vda2", "/srv/swap file"]
     assert state["kernel_modules"] == ["brd", "ext4"]
     assert state["processes"] == ["tgtd running"]
     assert state["network"] == ["interface eth0", "interface eth0 address 10.9.8.7/24", "interface veth-mine"]
