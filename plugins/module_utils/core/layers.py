@@ -20,7 +20,7 @@ A layer is a mapping::
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypedDict
 
 from .failure import Failure, bad_value
 
@@ -39,10 +39,30 @@ SHAPE: dict[str, Any] = {
     "identity?": dict,
     "detail?": (dict, type(None)),
 }
+
+
+class Layer(TypedDict, total=False):
+    """A layer as the text above describes it. No key is required here: of stored layers the name alone is certain, validate_layer gives the rest."""
+
+    name: str
+    kind: str
+    host: Any
+    path: Any  # text where it can be measured, which those who measure have seen to; as are its size and, going down, its parent
+    parent: Any
+    purpose: str | None
+    size_bytes: Any
+    identity: dict[str, Any]
+    detail: dict[str, Any]
+    variants: dict[str, Any]  # the layer as it was in each, where several were measured
+    what: str  # of a layer that is drawn before it is made
+    unpublished: bool  # of a layer that results alone know
+
+
+Layers = dict[str, Layer]
 REQUIRED = ("name", "kind", "host", "path", "parent", "purpose", "size_bytes", "identity")
 
 
-def validate_layer(layer: dict[str, Any]) -> dict[str, Any]:
+def validate_layer(layer: Layer) -> Layer:
     """Return the layer with every key present; raise Failure 'bad_value' when it is not one."""
     missing = [key for key in REQUIRED if key not in layer]
     if missing:
@@ -63,13 +83,13 @@ def validate_layer(layer: dict[str, Any]) -> dict[str, Any]:
     return {"detail": {}, **layer}
 
 
-def parts(layer: dict[str, Any]) -> list[dict[str, Any]]:
+def parts(layer: Layer) -> list[Layer]:
     """The layer once for each of its files, as layers of one file; a layer of one file or device is its only part."""
     files = (layer.get("detail") or {}).get("files") or [layer.get("path")]
     return [{**layer, "path": path} for path in files]
 
 
-def purpose_of(variable: str, given: str | None, beneath: dict[str, Any] | None) -> str:
+def purpose_of(variable: str, given: str | None, beneath: Layer | None) -> str:
     """The purpose of a layer whose device is that of the layer beneath: the same, or data where nothing is said. Raises bad_value.
 
     Both layers are the same bytes, so a purpose that differs would let a benchmark overwrite what the other one keeps.
@@ -84,7 +104,7 @@ def purpose_of(variable: str, given: str | None, beneath: dict[str, Any] | None)
     return given or inherited or "data"
 
 
-def chain(layers: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def chain(layers: dict[str, Layer], name: str) -> list[Layer]:
     """The layers from ``name`` down to the bottom, following ``parent``."""
     path, seen = [], set()
     while name is not None:
@@ -105,27 +125,27 @@ def chain(layers: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return path
 
 
-def down(layers: dict[str, Any], layer: dict[str, Any] | None) -> list[dict[str, Any]]:
+def down(layers: dict[str, Layer], layer: Layer | None) -> list[Layer]:
     """The layer and those below it as far as they are known: unlike ``chain`` it refuses nothing."""
-    path: list[dict[str, Any]] = []
+    path: list[Layer] = []
     while layer and layer["name"] not in [above["name"] for above in path]:
         path.append(layer)
         layer = layers.get(layer.get("parent") or "")
     return path
 
 
-def generation(layers: dict[str, Any], layer: dict[str, Any] | None) -> str | None:
+def generation(layers: dict[str, Layer], layer: Layer | None) -> str | None:
     """Which making of the disk beneath a layer holds its data; None when nobody below says."""
     generations = ((below.get("detail") or {}).get("generation") for below in down(layers, layer))
     return next((str(name) for name in generations if name), None)
 
 
-def reduces_data(layers: dict[str, Any], layer: dict[str, Any]) -> bool:
+def reduces_data(layers: dict[str, Layer], layer: Layer) -> bool:
     """Whether a device that the layer stands on is one that compresses or deduplicates: zram, or a volume of ZFS."""
     return any(REDUCING.fullmatch(str(below.get("path"))) for below in down(layers, layer))
 
 
-def lasting_identity(layer: dict[str, Any]) -> dict[str, Any]:
+def lasting_identity(layer: Layer) -> dict[str, Any]:
     """The part of a layer's identity that it keeps when the disk beneath it is made anew."""
     if not (layer.get("detail") or {}).get("generation"):
         return dict(layer["identity"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from .iscsi_names import iqn_key, portal_text, same_iqn
-from .layers import purpose_of
+from .layers import Layer, purpose_of
 
 # What modules take of a target's portal, of a LUN at it, and of CHAP.
 PORTAL_SPEC: dict[str, dict[str, Any]] = {
@@ -37,9 +37,9 @@ def paths_of(target: dict[str, Any]) -> list[Any]:
     return [{**target, "portal": portal} for portal in (target["portal"], *(target.get("other_portals") or []))]
 
 
-def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Any]:
+def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: str = "open_iscsi") -> list[Layer]:
     """The LUNs as layers, without their host. disks: {(iqn, lun): facts}, in check mode only of disks that are there."""
-    layers = []
+    layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:
             disk = disks.get((target["iqn"], lun["lun"]), {})
@@ -75,7 +75,7 @@ def layers_of(targets: list[Any], disks: dict[tuple[str, int], Any], provider: s
     return layers
 
 
-def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Any]) -> dict[str, Any]:
+def expected(lun: dict[str, Any], iqn: str, layers: dict[str, Layer]) -> dict[str, Any]:
     """The LUN with the serial, NAA identifier and size that its export was published with, unless they are given, and its purpose.
 
     Raises bad_value for a purpose that contradicts the layer beneath.

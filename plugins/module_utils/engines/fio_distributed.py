@@ -15,7 +15,7 @@ import subprocess
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.layers import lasting_identity, parts, reduces_data
+from ..core.layers import Layer, lasting_identity, parts, reduces_data
 from ..result import result as schema
 from . import fio
 
@@ -77,7 +77,7 @@ def check_versions(servers: list[Any], engine: str) -> None:
         )
 
 
-def group_layer(name: str | None, layers: list[Any], coordinator: str) -> dict[str, Any]:
+def group_layer(name: str | None, layers: list[Layer], coordinator: str) -> Layer:
     """The layer that many layers measured at once are: {name, kind, host, path: null, size_bytes (of all) …}; '<kind>-many' unless it has a name.
 
     Its identity is that of all its members, whose paths are in ``detail``.
@@ -126,12 +126,12 @@ def group_layer(name: str | None, layers: list[Any], coordinator: str) -> dict[s
 # ---------------------------------------------------------------- jobs
 
 
-def job_files(point: dict[str, Any], layers: dict[str, Any]) -> list[Any]:
+def job_files(point: dict[str, Any], layers: dict[str, Layer]) -> list[Any]:
     """The job file for each server of a point, on its own layer."""
     return [fio.job_file(_at(point, layer_of(server, layers), layers)) for server in point["servers"]]
 
 
-def fill_files(point: dict[str, Any], layers: dict[str, Any], **how: Any) -> list[Any]:
+def fill_files(point: dict[str, Any], layers: dict[str, Layer], **how: Any) -> list[Any]:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
     return [
         fio.fill_file({**_at(point, layer_of(server, layers), layers), "layer": server["layer"]}, **how)
@@ -139,14 +139,14 @@ def fill_files(point: dict[str, Any], layers: dict[str, Any], **how: Any) -> lis
     ]
 
 
-def layer_of(server: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
+def layer_of(server: dict[str, Any], layers: dict[str, Layer]) -> Layer:
     if server["layer"] not in layers:
         raise bad_value("servers layer", server["layer"], "Name a layer that was published.")
-    layer: dict[str, Any] = layers[server["layer"]]
+    layer: Layer = layers[server["layer"]]
     return layer
 
 
-def _at(point: dict[str, Any], layer: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
+def _at(point: dict[str, Any], layer: Layer, layers: dict[str, Layer]) -> dict[str, Any]:
     reducing = reduces_data(layers, layer)
     return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "reduces_data": reducing}
 

@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.names import device_name, plain_naa
 from ..core.times import utc
 from . import scsi
@@ -694,7 +695,7 @@ class Datastores:
                 self.system.RemoveDatastore(store)
 
 
-def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | None) -> dict[str, Any]:
+def layer_of(want: dict[str, Any], volume: dict[str, Any] | None, parent: str | None) -> Layer:
     """The datastore as a layer, without its host. Files on it are reached through guests only, so it has no path."""
     volume = volume or {}
     uuid = volume.get("uuid") if want["type"] == "vmfs" else None
@@ -741,7 +742,7 @@ def remembered(
 
 def check(
     entry: dict[str, Any],
-    layers: dict[str, Any],
+    layers: dict[str, Layer],
     variable: str,
     testbed_id: str,
     state: str,
@@ -803,7 +804,7 @@ def check(
     return want
 
 
-def exported(layer: dict[str, Any] | None, layers: dict[str, Any]) -> bool:
+def exported(layer: Layer | None, layers: dict[str, Layer]) -> bool:
     """Whether a LUN is what this testbed's own target has published: the one beneath its layer, with the same place at the same target."""
     beneath = layers.get((layer or {}).get("parent") or "")
     if not layer or not beneath or beneath.get("kind") != "target":

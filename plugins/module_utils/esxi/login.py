@@ -16,6 +16,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import check_chap, check_known_iqn, iqn_key, portal_address
+from ..core.layers import Layer
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
@@ -329,7 +330,7 @@ def after(pending: list[Any]) -> dict[str, Any]:
     return {"reboot_required": bool(pending), "restart_pending": pending}
 
 
-def marked(layer: dict[str, Any], pending: list[Any], disks: dict[tuple[str, int], Any]) -> dict[str, Any]:
+def marked(layer: Layer, pending: list[Any], disks: dict[tuple[str, int], Any]) -> dict[str, Any]:
     """A layer that says which options do not hold yet, and which paths are down, so that results measured meanwhile can say so."""
     texts = [f"{item['option']}: {item['configured']} is configured, {item['running']} holds" for item in pending]
     disk = disks.get((layer["identity"]["target_iqn"], layer["identity"]["lun"])) or {}

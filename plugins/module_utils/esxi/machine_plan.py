@@ -29,6 +29,7 @@ import re
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.names import device_name, plain_naa
 from . import belongings
 from .belongings import DISK_KEY
@@ -194,7 +195,7 @@ def _disk(disk: dict[str, Any], name: str, params: dict[str, Any]) -> dict[str, 
     }
 
 
-def _exported(layers: dict[str, Any], name: str | None) -> bool:
+def _exported(layers: dict[str, Layer], name: str | None) -> bool:
     """Whether a layer is a LUN that this testbed's own target exports, or is of one."""
     layer = layers.get(name or "") or {}
     if layer.get("kind") == "datastore":

@@ -34,7 +34,7 @@ from ..core.cache_modes import (
     words,
 )
 from ..core.failure import Failure, bad_value
-from ..core.layers import purpose_of
+from ..core.layers import Layer, purpose_of
 from ..core.names import check_name, check_testbed_id
 from . import block_device, cache_stamp, device_mapper, device_safety, proven_disk
 from .cache_bcache import Bcache
@@ -76,7 +76,7 @@ def tier_name(testbed_id: str, name: str, part: str = "") -> str:
     return ":".join(["storlab", testbed_id, name, *([part] if part else [])])
 
 
-def check_caches(caches: list[dict[str, Any]], layers: dict[str, Any], present: bool = True) -> list[dict[str, Any]]:
+def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present: bool = True) -> list[dict[str, Any]]:
     """The caches with their purpose and the layer of their origin, which a teardown may have forgotten; raises bad_value or layer_missing."""
     names: set[Any] = set()
     result = []
@@ -125,7 +125,7 @@ def _of_stamp(cache: dict[str, Any]) -> dict[str, Any]:
     return {"provider": provider_of(cache), "mode": cache["mode"], "block_kib": cache["block_kib"]}
 
 
-def digest_of(shown: dict[str, Any], layer: dict[str, Any] | None) -> str:
+def digest_of(shown: dict[str, Any], layer: Layer | None) -> str:
     """What tells an origin from others, in 32 characters: what the disk shows, or the layer and the making of what it stands on."""
     if layer:
         detail = layer.get("detail") or {}
@@ -356,7 +356,7 @@ class Caches:
         there = self.parts(name)
         return next((provider for provider in self.providers.values() if provider.PARTS[0] in there), None)
 
-    def _disk(self, path: str, layer: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _disk(self, path: str, layer: Layer | None = None) -> dict[str, Any]:
         shown = device_safety.identity(path, self.system)
         size = self.system.read(f"/sys/class/block/{os.path.basename(self.system.resolve(path))}/size")
         return {
@@ -652,10 +652,10 @@ class Caches:
 
     # -- what to publish
 
-    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
+    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[Layer]:
         """The tiers as layers, without their host; of one that is not there yet its path is predicted."""
         taken = set(self.system.names("/sys/block"))
-        layers: list[dict[str, Any]] = []
+        layers: list[Layer] = []
         for cache in wanted:
             state = current[cache["name"]]
             number = next(number for number in range(1 << 16) if f"dm-{number}" not in taken)
@@ -664,7 +664,7 @@ class Caches:
             layers.append(self._layer(cache, state, device))
         return layers
 
-    def _layer(self, cache: dict[str, Any], state: dict[str, Any], path: str) -> dict[str, Any]:
+    def _layer(self, cache: dict[str, Any], state: dict[str, Any], path: str) -> Layer:
         name, tier, parent = cache["name"], state["tier"], cache["layer"]
         identity = {"stamp": f"{self.testbed_id}/{name}", "size_bytes": state["origin"]["size_bytes"]}
         detail = {"provider": "cache_tier", "cache_tier": self._facts(cache, state)}

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import filesystem_uuid
-from ..core.layers import generation
+from ..core.layers import Layer, generation
 from ..core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
 from ..core.steps import diff_of
 from . import block_device, device_safety, mounts, nfs_mount, probe
@@ -291,7 +291,7 @@ class Datastores:
         """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
         device = os.path.realpath(wanted["device"])
         facts = device_safety.inspect(device)
-        layer = wanted["expected"]
+        layer: Layer = wanted["expected"]
         tolerated = set()
         if any(step["op"] == "detach" for step in steps):
             tolerated |= {"device_mounted", "device_in_use", "device_busy", "device_claimed"}
@@ -657,7 +657,7 @@ def wipe(device: str, fs_uuid: str) -> None:
         run(["wipefs", "--all", "--quiet", device], what=f"The signature on {device} cannot be wiped")
 
 
-def layers_of(wanted: list[Any]) -> list[Any]:
+def layers_of(wanted: list[Any]) -> list[Layer]:
     """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer all the same, which holds data and has
     no path, because what lies on it (the disk of a guest) is reached through it."""
     files = {

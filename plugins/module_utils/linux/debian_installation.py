@@ -22,6 +22,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import NAMESPACE
+from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
 from ..core.times import utc
 from . import counters, datastore, device_safety, mounts, package_medium
@@ -82,9 +83,7 @@ def not_installed(states: str) -> list[str]:
     return [row[-1] for row in rows if row[0] != "ii"]
 
 
-def refusals(
-    facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: dict[str, Any]
-) -> list[dict[str, Any]]:
+def refusals(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> list[dict[str, Any]]:
     """What the guard has against the disk, but for the file system of an earlier installation."""
     reasons = device_safety.refusals(facts, layer, (), testbed_id, list(layers.values()))
     if (facts.get("signature") or {}).get("UUID") == filesystem_uuid(testbed_id, layer["name"]):

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.iscsi_names import unit_serial
-from ..core.layers import generation
+from ..core.layers import Layer, generation
 from ..core.names import plain_naa
 from . import cache_stamp, mounts, nfs_mount, scsi_pages
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
@@ -517,7 +517,7 @@ def parse_tgt(text: str) -> list[Any]:
 
 def refusals(
     facts: dict[str, Any],
-    layer: dict[str, Any],
+    layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
     layers: Any = (),
@@ -534,7 +534,7 @@ def refusals(
 
 def judge(
     facts: dict[str, Any],
-    layer: dict[str, Any],
+    layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
     layers: Any = (),
@@ -570,7 +570,7 @@ def lift(reasons: list[Any], named: bool, final: tuple[Any, ...]) -> tuple[Any, 
 
 
 def guard(
-    layer: dict[str, Any],
+    layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
     layers: Any = (),
@@ -585,12 +585,12 @@ def guard(
     return facts, overridden
 
 
-def prove_whole(layer: dict[str, Any], testbed_id: str, layers: dict[str, Any]) -> None:
+def prove_whole(layer: Layer, testbed_id: str, layers: dict[str, Layer]) -> None:
     """Raise the guard's Failure unless a LUN may be handed to a guest, which overwrites it, though on its host it is a data layer. layers: by name."""
     guard({**layer, "purpose": "scratch"}, (), testbed_id, list(layers.values()))
 
 
-def as_failure(layer: dict[str, Any], reasons: list[Any]) -> Failure:
+def as_failure(layer: Layer, reasons: list[Any]) -> Failure:
     return Failure(
         reasons[0]["code"],
         f"Layer {layer['name']} on {layer['host']} is not touched: {reasons[0]['what']}",
@@ -613,7 +613,7 @@ def _unreadable(facts: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def purpose_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def purpose_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     if layer.get("purpose") == "scratch":
         return []
     return [
@@ -640,7 +640,7 @@ def _final_use(facts: dict[str, Any]) -> list[Any]:
     return reasons
 
 
-def size_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def size_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     if facts["size_bytes"] == layer["size_bytes"]:
         return []
     return [
@@ -652,7 +652,7 @@ def size_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _block(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
     path, reasons = facts["path"], []
     if layer["identity"].get("mount_point"):
         reasons.append(
@@ -730,7 +730,7 @@ def refuse_named(
     what: what stands on it, such as 'LUN bench'. given: what the user says of it; any of the keys of PROOFS. tolerated: codes that are no reason.
     """
     identity = {key: given[key] for key in PROOFS if given.get(key)}
-    layer = {
+    layer: Layer = {
         "name": what,
         "host": "this host",
         "path": device,
@@ -771,7 +771,7 @@ def same_uuid(given: str | None, shown: str | None) -> bool:
     return given == shown or (digits[0] == digits[1] and re.fullmatch(r"[0-9a-f]{32}", digits[0]) is not None)
 
 
-def identity_refusals(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
     """Every identity the layer was published with must hold, and one of them at least must tell it from other devices."""
     path, identity, proven, reasons = facts["path"], layer["identity"], False, []
     for key, code in (
@@ -808,7 +808,7 @@ def _plain(value: Any) -> str:
     return text[2:] if text.startswith("0x") else text
 
 
-def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
     path, identity = facts["path"], layer["identity"]
     if not identity.get("mount_point"):
         return [
@@ -856,7 +856,7 @@ def _file(facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
     return []
 
 
-def _use(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: Any) -> list[Any]:
+def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Any]:
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
     serials = {_plain(target["identity"].get("serial")) for target in targets} - {""}

@@ -21,7 +21,7 @@ from ..core.iscsi_names import (
     portal_text,
     same_iqn,
 )
-from ..core.layers import generation, purpose_of
+from ..core.layers import Layer, generation, purpose_of
 from ..core.luns import CHAP_SPEC, PORTAL_SPEC
 from ..core.names import check_name
 from . import block_device, device_safety
@@ -74,7 +74,7 @@ SPEC: dict[str, Any] = {
 
 
 def check_targets(
-    wanted: list[Any], layers: dict[str, Any], allow_no_chap: bool = False, allow_any_address: bool = False
+    wanted: list[Any], layers: dict[str, Layer], allow_no_chap: bool = False, allow_any_address: bool = False
 ) -> list[Any]:
     """The targets with addresses normalised and the device of every LUN found; raises bad_value or layer_missing."""
     targets, names, portals_of = [], set(), {}
@@ -134,7 +134,7 @@ def _unique(variable: str, values: list[Any]) -> None:
         raise bad_value(variable, double[0], "It stands there twice; give each once.")
 
 
-def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Any]) -> dict[str, Any]:
+def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> dict[str, Any]:
     """{device, parent, expected, generation, purpose}: what the LUN stands on."""
     if bool(lun["layer"]) == bool(lun["device"]):
         raise bad_value(
@@ -165,7 +165,7 @@ def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Any]) -> dic
 def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
     """The device guard before a LUN is exported. What the testbed itself published may carry its own signature."""
     facts = device_safety.inspect(os.path.realpath(lun["device"]))
-    layer = lun["expected"]
+    layer: Layer = lun["expected"]
     if not layer:
         variable = f"iscsi_target_targets {target}"
         device_safety.refuse_named(f"LUN {lun['name']}", variable, lun["device"], lun, lun["purpose"], facts)
@@ -182,7 +182,7 @@ def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
         raise device_safety.as_failure({**layer, "path": lun["device"]}, reasons)
 
 
-def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Any]) -> list[Any]:
+def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Layer]) -> list[Any]:
     """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, variable, layer, host, path}.
 
     lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in. The layer, its host and path are of the
@@ -251,17 +251,17 @@ def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
 
 def layers_of(
     targets: list[Any],
-    published: dict[str, Any],
+    published: dict[str, Layer],
     identity: Any,
     provider: str,
     page_cache: bool = False,
     facts: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
-) -> list[Any]:
+) -> list[Layer]:
     """The LUNs as layers, without their host. A path from an earlier loopback login to the same LUN stays.
 
     page_cache: whether the target serves from the page cache of its host, or bypasses it. facts: more for the detail of a target's LUN.
     """
-    layers = []
+    layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:
             name, known = f"target-{lun['name']}", identity(target, lun)

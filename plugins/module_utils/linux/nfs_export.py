@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
 from ..core.steps import shown
 from . import datastore, mounts, nfs_mount
@@ -544,7 +545,7 @@ def open_on(client: str) -> set[str]:
     return systems
 
 
-def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Any]:
+def layers_of(wanted: list[Any], server: dict[str, Any]) -> list[Layer]:
     """The exports as layers, without their host; nobody can measure one where it is made."""
     return [
         {

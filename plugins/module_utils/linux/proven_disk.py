@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.layers import Layer
 from . import device_safety
 
 # How an option names a disk.
@@ -23,7 +24,7 @@ def proven(given: dict[str, Any], facts: dict[str, Any]) -> bool:
     """Whether a device shows everything that is said of it, and something is."""
     wanted = proofs(given)
     plain = {key: value for key, value in wanted.items() if key != "uuid"}
-    layer = {"name": "member", "path": facts.get("path"), "identity": plain}
+    layer: Layer = {"name": "member", "path": facts.get("path"), "identity": plain}
     refused = bool(plain) and bool(device_safety.identity_refusals({"mapped": False, **facts}, layer))
     strange = "uuid" in wanted and not device_safety.same_uuid(wanted["uuid"], facts.get("mapped_uuid"))
     return bool(wanted) and facts.get("type") == "block" and not refused and not strange

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..core import steps as step_words
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
 from ..core.raid_levels import CHUNK_KIB, FEWEST, MODULES, faults
 from . import block_device, device_safety, proven_disk
@@ -546,16 +547,16 @@ class Arrays:
 
     # -- what to publish
 
-    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
+    def layers(self, wanted: list[dict[str, Any]], current: dict[str, Any]) -> list[Layer]:
         """The arrays as layers, without their host; of one that is not there yet its path is predicted, and its size unknown."""
-        layers: list[dict[str, Any]] = []
+        layers: list[Layer] = []
         for array in wanted:
             active = current[array["name"]]["active"]
             path = active["device"] if active else self._free_device([layer["path"] for layer in layers])
             layers.append(self._layer(array, active, path))
         return layers
 
-    def _layer(self, array: dict[str, Any], active: dict[str, Any] | None, path: str) -> dict[str, Any]:
+    def _layer(self, array: dict[str, Any], active: dict[str, Any] | None, path: str) -> Layer:
         name = array["name"]
         kept = self.recorded.get(name, {})
         identity = {"stamp": f"{self.testbed_id}/{name}"}

@@ -11,6 +11,7 @@ import uuid
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
 from . import block_device, memory_limits, mounts
 from .host import load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
@@ -346,12 +347,12 @@ class RamDisks:
 
     # -- what to publish
 
-    def layers(self, disks: list[Any], provider: str) -> list[Any]:
+    def layers(self, disks: list[Any], provider: str) -> list[Layer]:
         """The layers of the disks, without their host; the path of a disk that is not there yet is predicted where it can be."""
         known = self.record.data.get("disks", {})
         sizes = check_disks(disks)
         predicted = brd_layout(sizes)[1] if provider == "brd" and sizes else {}
-        layers_made = []
+        layers_made: list[Layer] = []
         for disk in disks:
             name, size = disk["name"], disk["size_mib"] * MIB
             path = known.get(name, {}).get("path") or predicted.get(name, ("", ""))[1] or None

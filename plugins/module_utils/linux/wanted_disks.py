@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ..core.layers import Layer
 from . import device_safety, mounts, proven_disk
 from .host import read_text
 
@@ -29,7 +30,7 @@ def taken(path: str) -> bool:
     facts = device_safety.inspect(path)
     known = {key: facts.get(key) for key in ("size_bytes", "major_minor")}
     identity = {"major_minor": known["major_minor"]} if known["major_minor"] else {}
-    layer = {
+    layer: Layer = {
         "name": "a new disk",
         "host": "this host",
         "path": path,

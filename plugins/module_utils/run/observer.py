@@ -21,7 +21,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.files import read_json, write_json
-from ..core.layers import down
+from ..core.layers import Layer, down
 from ..core.shape import NUMBER
 from ..core.times import unix_s
 from ..linux import counters
@@ -280,7 +280,7 @@ def clock_offset(exchanges: list[tuple[float, float, float]]) -> tuple[float, fl
 
 
 def addition(
-    result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Any]
+    result: dict[str, Any], host: str, figures: dict[str, Any], known_layers: dict[str, Layer]
 ) -> dict[str, Any]:
     """What another host counted meanwhile, as an addition to the result: ``counters.hosts.<host>``; its processor's cost is of the result's I/O, and of
     its own layers those that this I/O goes through are kept: what it says of the layers of others is not."""

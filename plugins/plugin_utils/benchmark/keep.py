@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ...module_utils.core.layers import Layer
 from ..store import run_folder
 from ..store.archive import read_point, unpack
 from . import plan, theirs
@@ -17,7 +18,7 @@ def keep(
     run_dir: str,
     request: dict[str, Any],
     points: list[Any],
-    layers: dict[str, Any],
+    layers: dict[str, Layer],
     files: dict[str, Any],
     preparations: dict[str, Any],
 ) -> dict[str, Any]:
@@ -36,11 +37,13 @@ def keep(
     return results
 
 
-def _planned(point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any]) -> bytes:
+def _planned(point: dict[str, Any], layer: Layer, request: dict[str, Any]) -> bytes:
     """What the result was made with, besides the host's files, and nothing more."""
     planned = {
         "point": point,
-        "layer": {key: layer[key] for key in ("kind", "host", "path", *(("detail",) if "servers" in point else ()))},
+        "layer": {
+            key: dict(layer)[key] for key in ("kind", "host", "path", *(("detail",) if "servers" in point else ()))
+        },
         "asked": {key: request[key] for key in ("engine", "testbed_id", "run_id")},
     }
     return json.dumps(planned, indent=1, sort_keys=True).encode()

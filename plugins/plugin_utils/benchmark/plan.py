@@ -13,7 +13,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils.core.failure import bad_value
-from ...module_utils.core.layers import lasting_identity, parts, validate_layer
+from ...module_utils.core.layers import Layer, lasting_identity, parts, validate_layer
 from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import steady_state
@@ -207,7 +207,7 @@ def choose_servers(
 # ---------------------------------------------------------------- points
 
 
-def planned(options: dict[str, Any], layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def planned(options: dict[str, Any], layers: list[Layer]) -> list[dict[str, Any]]:
     """All points of a plan without a search, in the order they are measured."""
     points = in_order(
         options,
@@ -221,13 +221,13 @@ def planned(options: dict[str, Any], layers: list[dict[str, Any]]) -> list[dict[
     return [point for point in numbered(points, 1) if point["repetition"] in options["only_repetitions"]]
 
 
-def turned(layers: list[dict[str, Any]], seed: int, repetition: int) -> list[dict[str, Any]]:
+def turned(layers: list[Layer], seed: int, repetition: int) -> list[Layer]:
     """The layers of a round: another one begins in each, by the seed, so that what drifts within a round falls on all alike."""
     first = _number(f"{seed}/{repetition}") % len(layers) if layers else 0
     return layers[first:] + layers[:first]
 
 
-def searched(options: dict[str, Any], layers: list[dict[str, Any]], results: dict[str, Any]) -> list[dict[str, Any]]:
+def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, Any]) -> list[dict[str, Any]]:
     """All points that a search wants by now, given the results that it has, {point_id: result}."""
     points = []
     for base in options["workloads"]:
@@ -242,7 +242,7 @@ def searched(options: dict[str, Any], layers: list[dict[str, Any]], results: dic
     return in_order(options, sorted(points, key=lambda point: point["repetition"]))
 
 
-def measured_on(layer: dict[str, Any], results: dict[str, Any]) -> dict[str, Any]:
+def measured_on(layer: Layer, results: dict[str, Any]) -> dict[str, Any]:
     """{workload_id: [results]} of one layer."""
     results_by_id: dict[str, Any] = {}
     for result in results.values():
@@ -281,9 +281,7 @@ def numbered(points: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
     return [{**point, "order": number} for number, point in enumerate(points, start=first)]
 
 
-def make_point(
-    options: dict[str, Any], workload: dict[str, Any], layer: dict[str, Any], repetition: int
-) -> dict[str, Any]:
+def make_point(options: dict[str, Any], workload: dict[str, Any], layer: Layer, repetition: int) -> dict[str, Any]:
     short, variant = workload_id(workload), options["variant"]
     point = {
         "point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]),
@@ -380,7 +378,7 @@ def shown(point: dict[str, Any], options: dict[str, Any], status: str) -> dict[s
     }
 
 
-def most_s(options: dict[str, Any], layers: list[dict[str, Any]]) -> float:
+def most_s(options: dict[str, Any], layers: list[Layer]) -> float:
     """How long a search may take from its beginning, unless a device contradicts itself."""
     each = searches.most_points(options["search"], options["repetitions"]) * len(layers)
     return sum(each * duration.point_s(workload, options["steady_state"]) for workload in options["workloads"])

@@ -16,6 +16,7 @@ from typing import Any
 
 from ...module_utils.core import times
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
 from ..store import ledger, run_folder
 from ..store.archive import meta_of
@@ -76,14 +77,12 @@ def _unfit(host: str, what: str) -> Failure:
     )
 
 
-def points(
-    host: str, theirs: dict[str, Any], request: dict[str, Any], known: Iterable[dict[str, Any]]
-) -> dict[str, Any]:
+def points(host: str, theirs: dict[str, Any], request: dict[str, Any], known: Iterable[Layer]) -> dict[str, Any]:
     """{point_id: (point, layer)} of a plan that lies on the host; 'foreign_points' for any that are not its own to measure.
 
     request: engine, testbed_id and run_id. known: the layers that the controller knows, in every state in which it knows them. The plan's own are not used.
     """
-    own: dict[str, list[dict[str, Any]]] = {}
+    own: dict[str, list[Layer]] = {}
     for layer in known:
         if layer.get("host") == host:
             own.setdefault(layer["name"], []).append(layer)
@@ -103,14 +102,14 @@ def points(
     return taken
 
 
-def known_layers(run_dir: str, given: Iterable[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+def known_layers(run_dir: str, given: Iterable[Layer] = ()) -> list[Layer]:
     """Each layer that the controller knows, in every state: as given, and as the run's own file has it, each variant apart."""
     kept = run_folder.layers(run_dir).values()
     return [*given, *kept, *(state for layer in kept for state in layer.get("variants", {}).values())]
 
 
 def _made_again(
-    point: dict[str, Any], layer: dict[str, Any], theirs: dict[str, Any], request: dict[str, Any]
+    point: dict[str, Any], layer: Layer, theirs: dict[str, Any], request: dict[str, Any]
 ) -> dict[str, Any] | None:
     """The point as the controller would make it; None where it cannot be made."""
     options = {

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.run import duration, preparation
@@ -114,7 +115,7 @@ class WindowsRun(WindowsScripts):
         self._wait_for_earlier()
         return windows_engines.environment(program, devices, self.engine.name)
 
-    def _guard(self, state: dict[str, Any], layer: dict[str, Any]) -> list[str]:
+    def _guard(self, state: dict[str, Any], layer: Layer) -> list[str]:
         """Codes of what was overridden; raises for a layer that is not proven safe."""
         return [
             refusal["code"]

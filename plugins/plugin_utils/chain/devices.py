@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ...module_utils.core.layers import Layer
 from .expand import OVERRIDDEN, Disk, Host, Testbed, mappings
 from .shape import Problem, shown
 
@@ -200,9 +201,10 @@ def _fate(testbed: Testbed, bottom: str) -> tuple[str, str]:
     return (OVERWRITTEN, f"measured raw as {names}") if measured else ("", "")
 
 
-def _above(testbed: Testbed, bottom: str) -> list[dict[str, Any]]:
+def _above(testbed: Testbed, bottom: str) -> list[Layer]:
     """A layer and all that stand on it, from the bottom up."""
-    layers, names = [], {bottom}
+    layers: list[Layer] = []
+    names = {bottom}
     for layer in testbed.layers:
         if layer["name"] in names or layer["parent"] in names:
             names.add(layer["name"])

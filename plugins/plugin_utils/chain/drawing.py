@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from ...module_utils.core.iscsi_names import portal_text
+from ...module_utils.core.layers import Layer
 from . import devices
 from .expand import Testbed, mappings
 from .shape import SECRET
@@ -28,7 +29,7 @@ def draw(testbed: Testbed) -> list[str]:
     """The layers as a forest, from the disks of the targets up; one line each."""
     lines = [f"testbed {testbed.testbed_id}"]
     names = {layer["name"] for layer in testbed.layers}
-    above: dict[str | None, list[dict[str, Any]]] = {}
+    above: dict[str | None, list[Layer]] = {}
     for layer in testbed.layers:
         above.setdefault(layer["parent"] if layer["parent"] in names else None, []).append(layer)
 
@@ -38,7 +39,7 @@ def draw(testbed: Testbed) -> list[str]:
         device.layer: f", {device.text()}: {device.fate}" for device in lost if not device.layer.startswith("backing-")
     }
 
-    def grow(layer: dict[str, Any], stem: str, last: bool) -> None:
+    def grow(layer: Layer, stem: str, last: bool) -> None:
         measured = "raw" if layer["purpose"] == "scratch" and layer["kind"] != "datastore" else ""
         note = ", measured raw: overwritten" if measured and layer["kind"] == "backing" else ""
         note = notes.get(layer["name"], note)

@@ -31,6 +31,7 @@ from ...module_utils.core.cache_modes import BLOCK_KIB
 from ...module_utils.core.cache_modes import words as cache_words
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.iscsi_names import same_iqn
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.raid_levels import chunk_kib
 from ...module_utils.core.raid_levels import words as raid_words
 from ...module_utils.esxi import network as esxi_network
@@ -113,7 +114,7 @@ class Testbed:
     hosts: dict[str, Any]
     disks: list[Any]
     stores: list[Any]
-    layers: list[dict[str, Any]]
+    layers: list[Layer]
     problems: list[Any]
     groups: dict[str, Any]
     embedded: str | None
@@ -1276,9 +1277,7 @@ def _seen(lun: dict[str, Any], platform: str, loopback: bool) -> dict[str, Any]:
     }
 
 
-def _layer(
-    kind: str, name: str | None, host: Host, parent: str | None, purpose: str | None, what: str
-) -> dict[str, Any]:
+def _layer(kind: str, name: str | None, host: Host, parent: str | None, purpose: str | None, what: str) -> Layer:
     return {
         "name": f"{kind}-{name}",
         "kind": kind,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...module_utils.core.failure import Failure
+from ...module_utils.core.layers import Layer
 from ...module_utils.linux import datastore, iscsi_target, ramdisk, tgt
 from .expand import OVERRIDDEN, Host, Testbed, mappings
 from .shape import Problem, fit, remedy_of, shown
@@ -79,7 +80,7 @@ def _disks(_testbed: Testbed, _host: Host, disks: list[Any]) -> None:
 def _targets(testbed: Testbed, host: Host, targets: list[Any]) -> None:
     values, here = host.variables, [layer for layer in testbed.layers if layer["host"] == host.name]
     # As the role ramdisk publishes them.
-    layers = {layer["name"]: {**layer, "path": None, "parent": None, "detail": {}} for layer in here}
+    layers: dict[str, Layer] = {layer["name"]: {**layer, "path": None, "parent": None, "detail": {}} for layer in here}
     checked = iscsi_target.check_targets(
         targets,
         layers,

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ...module_utils.core.failure import Failure
-from ...module_utils.core.layers import lasting_identity
+from ...module_utils.core.layers import Layer, lasting_identity
 from ..store.flatten import flatten
 from ..store.load import Run, under
 from .points import SIDES, field_of, mapping
@@ -88,7 +88,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     for name in chain:
         if name in run.layers:
             known = under(run.layers[name], *sorted({field_of(result, "variant") for result in results} - {""}))
-            layer = {key: value for key, value in known.items() if key != "name"}
+            layer: dict[str, Any] = {key: value for key, value in known.items() if key != "name"}
             if isinstance(layer.get("identity"), dict):
                 layer["identity"] = lasting_identity(known)
                 layer["of_contents"] = _without(known["identity"], layer["identity"])
@@ -129,7 +129,7 @@ def facts(run: Run, results: list[dict[str, Any]], layers: set[str], compared: t
     return texts_by_fact
 
 
-def _by_generation(device: dict[str, Any], layer: dict[str, Any] | None) -> dict[str, Any]:
+def _by_generation(device: dict[str, Any], layer: Layer | None) -> dict[str, Any]:
     """A host's facts of a device, with those apart that go with the contents of a disk that the testbed makes."""
     lasting = lasting_identity({"identity": device, "detail": mapping((layer or {}).get("detail"))})
     return {**lasting, "of_contents": _without(device, lasting)}
@@ -143,12 +143,12 @@ def _flat(prefix: str, value: Any) -> dict[str, str]:
     return {name: text for name, text in flatten(value, prefix) if text}
 
 
-def chain_hosts(layers: dict[str, Any], name: str) -> set[str]:
+def chain_hosts(layers: dict[str, Layer], name: str) -> set[str]:
     """The hosts of a layer and of all that lies below it."""
-    return {field_of(layers[below], "host") for below in _chain(layers, name) if below in layers} - {""}
+    return {str(layers[below].get("host") or "") for below in _chain(layers, name) if below in layers} - {""}
 
 
-def _chain(layers: dict[str, Any], name: str) -> list[str]:
+def _chain(layers: dict[str, Layer], name: Any) -> list[str]:
     chain: list[str] = []
     while isinstance(name, str) and name not in chain:
         chain.append(name)

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ...module_utils.core import units
 from ...module_utils.core.cache_modes import words as cache_words
+from ...module_utils.core.layers import Layer
 from ..store.cells import Figure
 from . import plot
 from .markup import joined, shapes
@@ -506,7 +507,7 @@ class Chain(plot.Chart):
         return markup
 
 
-def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, Any], width: int) -> plot.Chart | None:
+def chain_chart(ident: str, layers: list[Layer], measured: dict[str, Any], width: int) -> plot.Chart | None:
     """The chain as it really is: one lane a chain of parents, one band a host, an arrow along each parent.
 
     layers: bottom first. measured: layer name -> one line of figures; the others are drawn dim and said to be unmeasured.
@@ -636,7 +637,7 @@ def chain_chart(ident: str, layers: list[dict[str, Any]], measured: dict[str, An
     )
 
 
-def _layout(layers: list[dict[str, Any]], narrow: bool) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+def _layout(layers: list[Layer], narrow: bool) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
     """Slot (place along the chain) and lane of every layer by name, and [(host, first slot, last slot)] with each host in one piece.
 
     Between the ends of a chain nothing else stands in its lane, or an arrow would run through it and tell of a way that is not there.
@@ -671,7 +672,7 @@ def _layout(layers: list[dict[str, Any]], narrow: bool) -> tuple[dict[str, Any],
     return slots, lanes, bands
 
 
-def _slots(devices: list[dict[str, Any]], layers: list[dict[str, Any]]) -> tuple[dict[str, Any], list[Any]]:
+def _slots(devices: list[Layer], layers: list[Layer]) -> tuple[dict[str, Any], list[Any]]:
     """Hosts in chain order, in each a slot a kind, or beyond what stands below it; a host with nothing but a ceiling has one slot."""
     slots, bands, position = {}, [], 0
     for host in dict.fromkeys(layer["host"] for layer in devices + layers):
@@ -700,13 +701,14 @@ def _places(mine: dict[str, Any], kinds: list[str]) -> dict[str, float]:
     return places
 
 
-def _lanes(devices: list[dict[str, Any]], slots: dict[str, Any]) -> tuple[dict[str, Any], set[Any]]:
+def _lanes(devices: list[Layer], slots: dict[str, Any]) -> tuple[dict[str, Any], set[Any]]:
     """Longest chains first; a layer shared by several chains stays in the first; a lane is used again where it is free."""
     by_name = {layer["name"]: layer for layer in devices}
     parents = {layer.get("parent") for layer in devices}
     chains = []
     for leaf in [layer for layer in devices if layer["name"] not in parents] + devices:
-        chain, name = [], leaf["name"]
+        chain: list[Any] = []
+        name: Any = leaf["name"]
         while name in by_name and name not in chain:
             chain.append(name)
             name = by_name[name].get("parent")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...module_utils.core import units
-from ...module_utils.core.layers import KINDS, down
+from ...module_utils.core.layers import KINDS, Layer, down
 from ...module_utils.lab import links
 from ...module_utils.result import histogram
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
@@ -93,7 +93,7 @@ class Report:
     run_id: str
     started_utc: str
     finished_utc: str
-    layers: list[dict[str, Any]]
+    layers: list[Layer]
     waterfalls: list[Waterfall]
     points: list[Any]
     failed: list[Any]
@@ -201,7 +201,7 @@ def build(run: Run, title: str | None = None) -> Report:
     return report
 
 
-def _beside(layers: list[dict[str, Any]], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:
+def _beside(layers: list[Layer], waterfalls: list[Waterfall], measured: list[Any]) -> Beside | None:
     """What can be told of a run whose layers are no chain: only if no workload has a step."""
     steps = [step for waterfall in waterfalls for step in waterfall.steps if step.cell.kind != "ceiling"]
     if any(step.below and step.relation != "ceiling" for step in steps) or {step.cell.kind for step in steps} == {
@@ -294,9 +294,9 @@ def _rank(kind: str) -> int:
     return KINDS.index(kind) if kind in KINDS else len(KINDS)
 
 
-def _layers(run: Run) -> list[dict[str, Any]]:
+def _layers(run: Run) -> list[Layer]:
     """All layers, bottom first; those that only results speak of are added, so that a lost layers.json loses no figures."""
-    known = {
+    known: dict[str, Layer] = {
         name: {
             "path": None,
             "parent": None,
@@ -336,7 +336,7 @@ def _layers(run: Run) -> list[dict[str, Any]]:
     )
 
 
-def _hosts(run: Run, layers: list[dict[str, Any]]) -> list[str]:
+def _hosts(run: Run, layers: list[Layer]) -> list[str]:
     """Bottom of the chain first."""
     above = [layer["host"] for layer in layers if layer["kind"] != "ceiling"]
     return list(
@@ -347,7 +347,7 @@ def _hosts(run: Run, layers: list[dict[str, Any]]) -> list[str]:
 # -- one workload at every layer -------------------------------------------------------------------------------------
 
 
-def _waterfall(workload_id: str, layers: list[dict[str, Any]], measured: list[Any], failed: list[Any]) -> Waterfall:
+def _waterfall(workload_id: str, layers: list[Layer], measured: list[Any], failed: list[Any]) -> Waterfall:
     """measured, failed: the results of this workload."""
     cells, means, thin = {}, {}, {}
     for layer in layers:
@@ -422,7 +422,7 @@ def lane(report: Report) -> list[Cell]:
 
 
 def _split(
-    name: str, measured: list[Any], layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any]
+    name: str, measured: list[Any], layers: dict[str, Layer], cells: dict[str, Cell], means: dict[str, Any]
 ) -> splitting.Split | None:
     """What the devices below a layer counted while it was measured, beside what was measured at them, or at their twins, by themselves."""
     chain = down(layers, layers[name])
@@ -474,7 +474,7 @@ def _reason(result: dict[str, Any]) -> str:
     return " ".join(messages) or f"status {result['status']}, without a reason"
 
 
-def _unmeasured(layer: dict[str, Any]) -> str:
+def _unmeasured(layer: Layer) -> str:
     return (
         "a layer that holds data is measured only through files on it"
         if layer["purpose"] == "data"
@@ -482,7 +482,7 @@ def _unmeasured(layer: dict[str, Any]) -> str:
     )
 
 
-def _detail(layers: dict[str, Any], name: str) -> dict[str, Any]:
+def _detail(layers: dict[str, Layer], name: str) -> dict[str, Any]:
     return layers.get(name, {}).get("detail") or {}
 
 
@@ -502,7 +502,9 @@ def _difference_between(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[f
     return splitting.interval([ours[number] - theirs[number] for number in sorted(ours.keys() & theirs.keys())])
 
 
-def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dict[str, Any], notes: list[str]) -> Step:
+def _step(
+    cell: Cell, layers: dict[str, Layer], cells: dict[str, Cell], means: dict[str, Any], notes: list[str]
+) -> Step:
     below, relation, between = _below(cell, layers, cells)
     # The lowest of the unmeasured layers of another lane is what the twin stands for.
     step = Step(cell, below, relation, {"through": between, "other_lane": between[:-1]}.get(relation, []))
@@ -571,7 +573,7 @@ def _step(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell], means: dic
     return step
 
 
-def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[Cell | None, str, list[str]]:
+def _below(cell: Cell, layers: dict[str, Layer], cells: dict[str, Cell]) -> tuple[Cell | None, str, list[str]]:
     """(what the cell is set against, how they are related, the unmeasured layers between them).
 
     The nearest measured layer down the parents. A parent that was not measured may have a twin: the same kind by the same
@@ -597,7 +599,7 @@ def _below(cell: Cell, layers: dict[str, Any], cells: dict[str, Cell]) -> tuple[
     return next((other for other in ceilings if other.host == cell.host), ceilings[0]), "ceiling", []
 
 
-def _twin(layer: dict[str, Any], layers: dict[str, Any], cells: dict[str, Cell]) -> Cell | None:
+def _twin(layer: Layer, layers: dict[str, Layer], cells: dict[str, Cell]) -> Cell | None:
     """What stands for a layer that was not measured: the same kind by the same provider on the same host in another lane."""
     made_by = _detail(layers, layer["name"]).get("provider")
     return next(
@@ -772,7 +774,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
     return sorted(flags, key=lambda flag: flag["level"] != "warning")
 
 
-def _backing_flags(layers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _backing_flags(layers: list[Layer]) -> list[dict[str, Any]]:
     """What was done to the disks at the bottom, on purpose or by the kernel, while they were measured."""
     flags = []
     for layer in layers:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ...module_utils.core.layers import Layer
 from ..compare.stats import paired, t_quantile
 from ..store.cells import is_measured
 
@@ -31,12 +32,12 @@ class Ratio(NamedTuple):
     pairs: int
 
 
-def sides(layers: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def sides(layers: list[Layer]) -> list[tuple[Layer, Layer]]:
     """[(guest's layer on a file, guest's layer that is a whole LUN)] of each host of guests that has both, by what they stand on."""
     known = {layer["name"]: layer for layer in layers}
     guests = [layer for layer in layers if layer["kind"] == "guest" and layer.get("parent") in known]
 
-    def is_whole(layer: dict[str, Any]) -> bool:
+    def is_whole(layer: Layer) -> bool:
         below = known[layer["parent"]]
         return below["kind"] != "datastore" or (below.get("detail") or {}).get("provider") == "rdm"
 
@@ -48,7 +49,7 @@ def sides(layers: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, 
     ]
 
 
-def ratios(layers: list[dict[str, Any]], results: list[dict[str, Any]], workload_ids: set[str]) -> list[Ratio]:
+def ratios(layers: list[Layer], results: list[dict[str, Any]], workload_ids: set[str]) -> list[Ratio]:
     """The ratio of each pair of sides over the points of these workloads. layers, results: of the run."""
     hosts = {layer["name"]: layer["host"] for layer in layers}
     measured = [result for result in results if result["workload_id"] in workload_ids and is_measured(result)]

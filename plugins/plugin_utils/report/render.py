@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...module_utils.core import units
+from ...module_utils.core.layers import Layer
 from ...module_utils.result.result import PARTS, PERCENTILES
 from ..store.cells import Cell, bounds_of
 from ..store.spreadsheet import harmless
@@ -375,7 +376,7 @@ def markdown(report: Report) -> str:
     )
 
 
-def _lanes_in_words(report: Report) -> list[list[dict[str, Any]]]:
+def _lanes_in_words(report: Report) -> list[list[Layer]]:
     """Each chain bottom first, for Markdown, where there is no picture."""
     by_name = {layer["name"]: layer for layer in report.layers}
     parents = {layer.get("parent") for layer in report.layers}
@@ -383,8 +384,8 @@ def _lanes_in_words(report: Report) -> list[list[dict[str, Any]]]:
     for layer in report.layers:
         if layer["name"] in parents or layer["kind"] == "ceiling":
             continue
-        lane: list[dict[str, Any]] = []
-        name = layer["name"]
+        lane: list[Layer] = []
+        name: Any = layer["name"]
         while name in by_name and by_name[name] not in lane:
             lane.insert(0, by_name[name])
             name = by_name[name].get("parent")

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...module_utils.core.failure import Failure, exit_words
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
 from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
@@ -153,9 +154,7 @@ def _unusable(why: str) -> dict[str, Any]:
     return {"failures": [{"code": "files_unusable", "message": why}], "flags": [], "overridden": []}
 
 
-def read_point(
-    point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, Any]
-) -> dict[str, Any]:
+def read_point(point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
     """The result of a point out of the files its host left."""
     meta = meta_of(files)
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}

@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Any
 
+from ...module_utils.core.layers import Layer
 from ...module_utils.engines import databases, hammerdb_load
 from ...module_utils.result.result import SCHEMA, STEAL_PERCENT, without_none
 
@@ -68,7 +69,7 @@ def point_of(params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def planned(point: dict[str, Any], layer: dict[str, Any], testbed_id: str, run_id: str) -> dict[str, Any]:
+def planned(point: dict[str, Any], layer: Layer, testbed_id: str, run_id: str) -> dict[str, Any]:
     """point.json: what the result is made with, beside what the host kept."""
     return {
         "point": point,
@@ -81,9 +82,7 @@ def planned(point: dict[str, Any], layer: dict[str, Any], testbed_id: str, run_i
     }
 
 
-def read_point(
-    point: dict[str, Any], layer: dict[str, Any], request: dict[str, Any], files: dict[str, bytes]
-) -> dict[str, Any]:
+def read_point(point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
     """The result, of the files meta.json and what the driver said, such as pgbench.json."""
     file = databases.RAWS[request["engine"]]
     raw, meta = json.loads(files[file]), json.loads(files["meta.json"])

@@ -12,6 +12,7 @@ from typing import Any
 
 from ...module_utils.core import layers as core_layers
 from ...module_utils.core.files import read_json
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
 from ...module_utils.esxi.installation import SCHEMA
 
@@ -37,7 +38,7 @@ def named(file: str, timed: dict[str, Any]) -> bool:
     return whole and isinstance(timed.get("layer"), str) and file == file_of(name_of(timed["layer"], number))
 
 
-def of_debian(params: dict[str, Any], layer: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) -> dict[str, Any]:
     """The installation as it is kept, of what the host has measured."""
     stepped = measured.pop("clock_stepped", False)
     packages, size_mb = measured["packages"], measured["package_bytes"] / 1e6
@@ -77,7 +78,7 @@ def kept(run_dir: str) -> Iterator[dict[str, Any]]:
                 yield timed
 
 
-def storage_of(layers: dict[str, Any], timed: dict[str, Any]) -> dict[str, Any] | None:
+def storage_of(layers: dict[str, Layer], timed: dict[str, Any]) -> Layer | None:
     """The layer whose device carries the datastore that the guest's disk lies on: the first disk below the guest."""
     below = core_layers.down(layers, layers.get(timed["layer"]))[1:]
     return next((layer for layer in below if layer["kind"] != "datastore" and layer.get("path")), None)
@@ -91,7 +92,7 @@ def intervals(timed: dict[str, Any]) -> dict[str, list[float]]:
     return {"whole": [begin, end], **samples}
 
 
-def addition(host: str, layer: dict[str, Any], observed: dict[str, Any]) -> dict[str, Any] | None:
+def addition(host: str, layer: Layer, observed: dict[str, Any]) -> dict[str, Any] | None:
     """What a host counted of the datastore's device, as an addition to the installation; None when it counted nothing of it.
 
     observed: {name of an interval: figures}, as the observer answers.

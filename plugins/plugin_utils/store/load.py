@@ -11,9 +11,10 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.layers import Layer
 from ...module_utils.esxi.installation import SCHEMA as INSTALLATION
 from ...module_utils.result import histogram
 from ...module_utils.result.result import PARTS
@@ -45,7 +46,7 @@ class Run:
     folder: str
     testbed_id: str
     run_id: str
-    layers: dict[str, Any] = field(default_factory=dict)
+    layers: dict[str, Layer] = field(default_factory=dict)
     environments: dict[str, Any] = field(default_factory=dict)
     results: list[dict[str, Any]] = field(default_factory=list)
     record: dict[str, Any] = field(default_factory=dict)  # run.json: what was asked; empty for runs without one
@@ -175,12 +176,12 @@ def _first_start(folder: str) -> str:
     return ""
 
 
-def under(layer: dict[str, Any], *variants: str) -> dict[str, Any]:
+def under(layer: Layer, *variants: str) -> Layer:
     """The layer as it was in the first of these variants in which it was measured, else as it was in the end."""
     variants_of = layer.get("variants")
     known: dict[str, Any] = variants_of if isinstance(variants_of, dict) else {}
     snapshot = next((known[name] for name in variants if isinstance(known.get(name), dict)), layer)
-    return {key: value for key, value in snapshot.items() if key != "variants"}
+    return cast(Layer, {key: value for key, value in snapshot.items() if key != "variants"})
 
 
 def read_around(folder: str) -> Run:
@@ -189,8 +190,10 @@ def read_around(folder: str) -> Run:
     run = Run(folder, testbed_id=os.path.basename(os.path.dirname(folder)), run_id=os.path.basename(folder))
     layers = _read(run, "layers.json", (dict, list)) or {}
     # Both shapes are met in the field: a mapping by name, and a plain list.
-    listed = layers if isinstance(layers, list) else list(layers.values())
-    run.layers = {layer["name"]: layer for layer in listed if isinstance(layer, dict) and layer.get("name")}
+    listed: list[Any] = layers if isinstance(layers, list) else list(layers.values())
+    run.layers = {
+        layer["name"]: cast(Layer, layer) for layer in listed if isinstance(layer, dict) and layer.get("name")
+    }
     hosts = os.path.join(folder, "hosts")
     for entry in sorted(os.listdir(hosts)) if os.path.isdir(hosts) else []:
         if entry.endswith(".json"):

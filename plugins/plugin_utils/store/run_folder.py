@@ -20,6 +20,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.files import write_whole
+from ...module_utils.core.layers import Layer
 from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
@@ -179,7 +180,7 @@ def refuse_unfit(run_dir: str) -> None:
 
 
 def add_layers(
-    run_dir: str, layers: dict[str, Any], variant: str | None = None, measured: Collection[str] = ()
+    run_dir: str, layers: dict[str, Layer], variant: str | None = None, measured: Collection[str] = ()
 ) -> None:
     """layers.json, to which every host of the run adds what it knows. What is measured in a variant is kept as it is in each (``variants``)."""
 
@@ -275,7 +276,7 @@ def _add_line(run_dir: str, name: str, entry: dict[str, Any]) -> None:
             _write(run_dir, {name: known + line})
 
 
-def layers(run_dir: str) -> dict[str, Any]:
+def layers(run_dir: str) -> dict[str, Layer]:
     return _read(os.path.join(run_dir, "layers.json"))
 
 

@@ -18,6 +18,7 @@ import re
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.layers import Layer
 from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
 
 SPEC = {"aim_program": {"type": "str", "default": "aim_ll.exe"}, "aim_driver_folder": {"type": "str", "default": ""}}
@@ -329,9 +330,9 @@ def identified(memory: dict[str, Any], there: dict[str, Any], ready: bool = Fals
     }
 
 
-def layers_of(disks: list[Any], there: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def layers_of(disks: list[Any], there: dict[str, Any], memory: dict[str, Any]) -> list[Layer]:
     """The disks as layers, without their host; without a path where they are not there yet, in check mode."""
-    layers = []
+    layers: list[Layer] = []
     for disk in disks:
         drive = there[disk["name"]]
         layers.append(

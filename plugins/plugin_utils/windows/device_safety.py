@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...module_utils.core.layers import Layer
 from ...module_utils.linux.device_safety import as_failure, lift, purpose_refusals, refusal, size_refusals
 from .host import RESERVED, drive_path, never_touched, plain_serial
 from .ntfs import label, volume_of
@@ -95,7 +96,7 @@ def _beneath(state: dict[str, Any], path: str) -> dict[str, Any] | None:
 
 def judge(
     state: dict[str, Any],
-    layer: dict[str, Any],
+    layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
     layers: Any = (),
@@ -130,7 +131,7 @@ def judge(
 
 def guard(
     state: dict[str, Any],
-    layer: dict[str, Any],
+    layer: Layer,
     allow: Any = (),
     testbed_id: str = "",
     layers: Any = (),
@@ -143,7 +144,7 @@ def guard(
     return inspect(state, layer["path"]), overridden
 
 
-def instance(state: dict[str, Any], layer: dict[str, Any]) -> str | None:
+def instance(state: dict[str, Any], layer: Layer) -> str | None:
     """What tells this very disk or file from one of the same name and identity that came after it; None when nothing does.
 
     Targets give the LUN that follows another the same unique id, but only a new session shows it.
@@ -170,7 +171,7 @@ def _never(state: dict[str, Any], facts: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _disk(state: dict[str, Any], facts: dict[str, Any], layer: dict[str, Any]) -> list[Any]:
+def _disk(state: dict[str, Any], facts: dict[str, Any], layer: Layer) -> list[Any]:
     path, disk, identity, refusals = facts["path"], facts["disk"], layer["identity"], []
     everywhere = _all_of(state, facts)
     places = [place for disk_there in everywhere for place in _places(disk_there)]
@@ -225,7 +226,7 @@ def _other_disk(facts: dict[str, Any], wanted: str) -> dict[str, Any]:
     )
 
 
-def _file(facts: dict[str, Any], layer: dict[str, Any], testbed_id: str, layers: Any) -> list[Any]:
+def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Any]:
     path, identity, volume = facts["path"], layer["identity"], facts["volume"]
     if not identity.get("mount_point"):
         return [refusal("not_a_device", f"{path} is a file, but the layer is a disk.", "Build the testbed again.")]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import filesystem_uuid
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import BENCHMARK_FILE, check_name
 from .host import RESERVED, check_id, refuse_disk, step
 
@@ -279,7 +280,7 @@ def remember(memory: dict[str, Any], state: dict[str, Any], wanted: list[dict[st
     }
 
 
-def layers_of(wanted: list[Any]) -> list[Any]:
+def layers_of(wanted: list[Any]) -> list[Layer]:
     """The datastores as layers, without their host: what is measured is the benchmark files. One without is a layer that holds data and has no path."""
     return [
         {

@@ -18,6 +18,7 @@ import fnmatch
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import check_name
 from . import aim
 from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
@@ -258,11 +259,11 @@ def remember(memory: dict[str, Any], state: dict[str, Any], provider: str, disks
     return {**memory, "disks": known}
 
 
-def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id: str) -> list[Any]:
+def layers_of(state: dict[str, Any], provider: str, disks: list[Any], testbed_id: str) -> list[Layer]:
     """The disks as layers, without their host."""
-    layers = []
+    layers: list[Layer] = []
     for disk in disks:
-        layer = {
+        layer: Layer = {
             "name": f"backing-{disk['name']}",
             "kind": "backing",
             "parent": None,

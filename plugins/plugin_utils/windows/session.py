@@ -16,6 +16,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import check_chap, check_known_iqn, iqn_key, portal_address, portal_text, same_iqn
+from ...module_utils.core.layers import Layer
 from ...module_utils.core.luns import expected
 from ...module_utils.core.secrets import keep_secret, same_secret
 from .host import (
@@ -404,9 +405,9 @@ def note_login(memory: dict[str, Any], done: dict[str, Any]) -> None:
         memory.setdefault("logins", {})[done["target"]] = {"user": user, "secret": keep_secret(secret)}
 
 
-def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], dict[str, Any]]) -> list[dict[str, Any]]:
+def layers_of(targets: list[dict[str, Any]], disks: dict[tuple[str, int], dict[str, Any]]) -> list[Layer]:
     """The LUNs as layers, without their host; without a path where the disk is not there yet, in check mode."""
-    layers = []
+    layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:
             disk = disks.get((target["iqn"], lun["lun"])) or {}

@@ -25,7 +25,7 @@ from ...module_utils.core.iscsi_names import (
     portal_text,
     same_iqn,
 )
-from ...module_utils.core.layers import purpose_of
+from ...module_utils.core.layers import Layer, purpose_of
 from ...module_utils.core.secrets import keep_secret, same_secret
 from .host import (
     TARGET_SERVICE,
@@ -673,9 +673,9 @@ def note_secret(memory: dict[str, Any], done: dict[str, Any]) -> None:
         memory.setdefault("secrets", {}).setdefault(done["target"], {})[key] = keep_secret(done["secret"][1])
 
 
-def layers_of(targets: list[Any], published: dict[str, Any]) -> list[Any]:
+def layers_of(targets: list[Any], published: dict[str, Layer]) -> list[Layer]:
     """The LUNs as layers, without their host. Nobody reads a target's LUN but through a login; the path of an earlier one of the host itself stays."""
-    layers = []
+    layers: list[Layer] = []
     for target in targets:
         for lun in target["luns"]:
             name, identity = f"target-{lun['name']}", {"target_iqn": target["iqn"], "lun": lun["lun"]}
