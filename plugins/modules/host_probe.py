@@ -88,7 +88,8 @@ RETURN = r"""
 probe:
   description:
     - C(addresses), C(memory_mib), C(memory_available_mib), C(mtus) by interface, C(missing_commands), C(missing_modules), C(package_manager), C(kvm),
-      C(root), C(python), C(kernel), C(system), C(utc_s), and C(clock_ahead_s), by how much the clock is certainly ahead of the controller's.
+      C(root), C(python), C(kernel), C(system), C(machine_id), C(boot_id), C(utc_s), and C(clock_ahead_s), by how much
+      the clock is certainly ahead of the controller's.
     - C(peers) with C(way) (C(open), C(refused) when nobody listens and nothing is in the way, C(filtered), C(unreachable)), C(mtu_bytes) and
       C(mtu_passes), which is null when nobody answers.
     - C(devices) by path with C(size_bytes) and C(sector_bytes).
@@ -151,6 +152,16 @@ probe:
       returned: always
       type: str
       sample: Debian GNU/Linux 12 (bookworm)
+    machine_id:
+      description: Its machine-id, which clones of one image share. Of a host without one the namespace of its processes.
+      returned: always
+      type: str
+      sample: 3d1219c7c4c5404aaa1f6d2a48adfda4
+    boot_id:
+      description: What identifies this start of its kernel, which containers of one machine share.
+      returned: always
+      type: str
+      sample: 5a37a92e-dfd6-46d5-bd0b-4ad05ae6eb0b
     peers:
       description: What answered.
       returned: always

@@ -114,6 +114,22 @@ def device(path: str) -> dict[str, Any]:
     }
 
 
+def machine(root: str = "/") -> dict[str, str]:
+    """What tells this machine from others: ``machine_id``, which clones of one image share, and ``boot_id``, which containers of one machine share.
+
+    Without a machine-id, as on Alpine, the namespace of its processes stands for it: containers have one of their own.
+    """
+    names = ("etc/machine-id", "var/lib/dbus/machine-id")
+    texts = [read_text(os.path.join(root, name), default="").strip() for name in names]
+    # systemd leaves the word "uninitialized" there until the first start is over.
+    known = next((text for text in texts if re.fullmatch(r"[0-9a-f]{32}", text)), "")
+    if not known:
+        with contextlib.suppress(OSError):
+            known = os.readlink(os.path.join(root, "proc/self/ns/pid"))
+    boot_id = read_text(os.path.join(root, "proc/sys/kernel/random/boot_id"), default="").strip()
+    return {"machine_id": known, "boot_id": boot_id}
+
+
 def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: list[Any]) -> dict[str, Any]:
     """All of it at once, but for disks and folders that are looked for (wanted_disks.py). peers: [{address, port}]."""
     there = memory_limits.memory(read_text)
@@ -128,6 +144,7 @@ def probe(commands: list[Any], modules: list[Any], peers: list[Any], devices: li
             {**peer, "way": way, "mtu_bytes": _mtu_towards(peer["address"], interfaces), "mtu_passes": passes}
         )
     return {
+        **machine(),
         "addresses": local_addresses(read_text("/proc/net/fib_trie", default="")),
         "memory_mib": (there.total_bytes or 0) >> 20,
         "memory_available_mib": (there.available_bytes or 0) >> 20,

@@ -153,7 +153,7 @@ def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
 
     probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; {'unreached': reason}, or None, of one that was not reached}.
     """
-    lines = []
+    lines, double = [], dict(several_names(testbed, probes))
     for name, host in testbed.hosts.items():
         if name not in probes:
             continue
@@ -165,6 +165,7 @@ def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
         lines.append(
             _line(name, "reached", True, probes[name].get("system") or probes[name].get("product", host.platform))
         )
+        lines += [_problem_line(name, double[name])] if name in double else []
         if host.platform == "linux":
             lines += _linux(testbed, name, probes[name])
         elif host.platform == "esxi":
@@ -329,8 +330,8 @@ def impossible(testbed: Testbed, name: str, folders: dict[str, Any]) -> list[Pro
 
 
 def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
-    """What the hosts show to be wrong with devices and mount points that the inventory names."""
-    return [
+    """What the hosts show to be wrong with their names, and with devices and mount points that the inventory names."""
+    return [problem for _host, problem in several_names(testbed, probes)] + [
         problem
         for name, probe in probes.items()
         if probe and name in testbed.hosts
@@ -338,6 +339,31 @@ def unfit(testbed: Testbed, probes: dict[str, Any]) -> list[Problem]:
             *devices.missing(name, probe.get("named") or []),
             *impossible(testbed, name, probe.get("folders") or {}),
         ]
+    ]
+
+
+def several_names(testbed: Testbed, probes: dict[str, Any]) -> list[tuple[str, Problem]]:
+    """(its first name, what is wrong) for each machine that has several names in the inventory.
+
+    Clones of one image share the machine-id and containers of one machine the boot-id, so both must be the same.
+    """
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, probe in probes.items():
+        ids = tuple(str((probe or {}).get(key) or "") for key in ("machine_id", "boot_id"))
+        if name in testbed.hosts and all(ids):
+            names.setdefault(ids, []).append(name)
+    return [
+        (
+            together[0],
+            Problem(
+                f"hosts {', '.join(together[:-1])} and {together[-1]}",
+                None,
+                "are one machine, because their machine-id and their boot-id are the same",
+                "name it once, and put that name into every group that it belongs to; containers need a machine-id each",
+            ),
+        )
+        for together in names.values()
+        if len(together) > 1
     ]
 
 

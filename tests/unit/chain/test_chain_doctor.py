@@ -156,6 +156,48 @@ def test_what_is_missing_is_named_with_what_mends_it(change, what, said, command
     assert doctor.as_markdown(bad, [])[-1] == f"- store01: {what}: {said}. {command}"
 
 
+def machine(machine_id: str, boot_id: str) -> dict:
+    return {**WELL, "machine_id": machine_id, "boot_id": boot_id}
+
+
+def test_two_names_of_one_machine_are_refused_in_one_sentence():
+    testbed = expanded(TWO_LINUX)
+    probes = {"store01": machine("m-1", "b-1"), "client01": machine("m-1", "b-1")}
+    [problem] = doctor.unfit(testbed, probes)
+    assert problem.sentence() == (
+        "hosts store01 and client01 are one machine, because their machine-id and their boot-id are the same: "
+        "name it once, and put that name into every group that it belongs to; containers need a machine-id each."
+    )
+    [bad] = [line for line in doctor.findings(testbed, probes) if not line["good"]]
+    assert (bad["host"], bad["what"]) == ("store01", "hosts store01 and client01")
+    [sentence] = [line for line in doctor.as_markdown([bad], []) if line.startswith("- ")]
+    assert "are one machine" in sentence and "name it once" in sentence
+
+
+@pytest.mark.parametrize(
+    ("store", "client"),
+    [
+        pytest.param(("m-1", "b-1"), ("m-2", "b-1"), id="containers of one machine"),
+        pytest.param(("m-1", "b-1"), ("m-1", "b-2"), id="clones of one image"),
+        pytest.param(("m-1", "b-1"), ("m-2", "b-2"), id="two machines"),
+        pytest.param(("m-1", ""), ("m-1", ""), id="no boot-id"),
+        pytest.param(("", "b-1"), ("", "b-1"), id="no machine-id"),
+    ],
+)
+def test_machines_that_share_one_of_both_are_two(store, client):
+    testbed = expanded(TWO_LINUX)
+    probes = {"store01": machine(*store), "client01": machine(*client), "esxi01": None}
+    assert doctor.unfit(testbed, probes) == []
+    assert all(line["good"] for line in doctor.findings(testbed, probes))
+
+
+def test_three_names_of_one_machine_are_one_problem():
+    testbed = expanded(ESXI)
+    probes = {name: machine("m-1", "b-1") for name in ("target01", "esxi01", "esxi02", "somebody")}
+    [problem] = doctor.unfit(testbed, probes)
+    assert problem.variable == "hosts target01, esxi01 and esxi02"
+
+
 def test_ram_disks_of_an_earlier_build_are_no_foreign_memory():
     built = {**WELL, "memory_available_mib": 3000, "published": [{"kind": "backing"}]}
     assert all(line["good"] for line in lines(TWO_LINUX, store01=built))

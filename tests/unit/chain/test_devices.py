@@ -327,6 +327,28 @@ def test_a_build_stops_before_it_makes_anything_and_doctor_says_the_same(tmp_pat
     assert all(word in text for word in ("NO-SUCH-1", "NO-SUCH-2", "is no folder"))
 
 
+def test_a_build_stops_where_two_names_are_one_machine(tmp_path):
+    """On this machine, under its name and as localhost; nothing is there afterwards that was not there before."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    page = {"testbed_id": f"twice-{os.getpid()}", "testbed": {"disks": [{"name": "a", "size": "64MiB"}]}}
+    inventory = inventory_of(tmp_path, page)
+    groups = {
+        "targets": {"hosts": {"t1": {**here, "testbed_address": "192.0.2.11"}}},
+        "clients": {"hosts": {"localhost": here}},
+    }
+    (tmp_path / "mine" / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}), encoding="utf-8")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    rc, document, said = show_testbed.run(inventory, "--check", playbook="build.yml")
+    assert rc == 2, said
+    tasks = {task["task"]["name"]: task["hosts"] for play in document["plays"] for task in play["tasks"]}
+    [failed] = [result for hosts in tasks.values() for result in hosts.values() if result.get("failed")]
+    sentences = [line[2:] for line in failed["msg"].splitlines() if line.startswith("- hosts ")]
+    assert failed["failure"]["code"] == "description_wrong" and len(sentences) == 1
+    assert sentences[0].startswith("hosts t1 and localhost are one machine, ")
+    assert "RAM disks" not in tasks and not os.path.exists(f"/run/storlab/{page['testbed_id']}")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_the_check_alone_does_not_look_at_hosts():
     lab = lab_of(TWO_LINUX.replace(BENCH, DEVICE))
     assert check.check(lab, expand.expand(lab)) == []

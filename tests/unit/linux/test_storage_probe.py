@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
+import pytest
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import probe, wanted_disks
 
 FIB_TRIE = """Main:
@@ -83,6 +85,31 @@ def test_disks(tmp_path):
         # The second device of a file system.
         ("/dev/sdd", 12288, 512, "", True),
     ]
+
+
+ID, BOOT = "3d1219c7c4c5404aaa1f6d2a48adfda4", "5a37a92e-dfd6-46d5-bd0b-4ad05ae6eb0b"
+
+
+@pytest.mark.parametrize(
+    ("files", "known"),
+    [
+        ({"etc/machine-id": f"{ID}\n"}, ID),
+        ({"etc/machine-id": "uninitialized\n", "var/lib/dbus/machine-id": f"{ID}\n"}, ID),
+        ({"etc/machine-id": "\n"}, "pid:[4026531836]"),
+        ({}, "pid:[4026531836]"),
+    ],
+)
+def test_what_tells_a_machine_from_others(tmp_path, files, known):
+    for path, text in {"proc/sys/kernel/random/boot_id": f"{BOOT}\n", **files}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    os.symlink("pid:[4026531836]", tmp_path / "proc/self/ns/pid")
+    assert probe.machine(str(tmp_path)) == {"machine_id": known, "boot_id": BOOT}
+
+
+def test_a_machine_that_shows_nothing(tmp_path):
+    assert probe.machine(str(tmp_path)) == {"machine_id": "", "boot_id": ""}
 
 
 def test_missing_commands_and_modules_are_named(monkeypatch):
