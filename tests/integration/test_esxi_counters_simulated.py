@@ -442,7 +442,7 @@ def test_what_a_host_counted_is_kept_after_every_round_because_it_forgets(tmp_pa
             "benchmark_workloads": [{"block_size": "4k", "queue_depth": 1, "ramp_s": 0, "runtime_s": 1}],
             "benchmark_beat": False,
             "benchmark_progress": "none",
-            "benchmark_esxi_counters": "{{ inventory_hostname == 'esxi01' }}",
+            "benchmark_platform": "{{ 'esxi' if inventory_hostname == 'esxi01' else 'linux' }}",
         }
         login = {"hostname": lab.address, "port": int(lab.port), "username": "root", "password": PASSWORD}
         login.update(ca_path=ready["certificate"], esxi_host=HOSTS["esx"])

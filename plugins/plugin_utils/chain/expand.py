@@ -969,15 +969,12 @@ class _Expansion:
         unmade = set(self.testbed.groups.get("guests", [])) - made if self.testbed.embedded else set()
         for name in self.testbed.targets + self.testbed.initiators + self.testbed.groups.get("guests", []):
             host = self.testbed.hosts[name]
-            if host.platform == "esxi" or name in unmade:
+            if name in unmade:
                 continue
             windows = host.platform == "windows"
-            self.derive(
-                host,
-                "benchmark_platform",
-                "windows" if windows else "linux",
-                f"{name} runs {host.platform.capitalize()}",
-            )
+            runs = f"{name} runs {host.platform.capitalize()}"
+            # Nothing is measured on an ESXi host; what it counts is kept after each round.
+            self.derive(host, "benchmark_platform", host.platform, runs)
             links = self._links(host) if host.platform == "linux" else []
             because = (
                 "the targets that it logs in to or mounts from"
@@ -990,18 +987,15 @@ class _Expansion:
                 host.own["benchmark_workloads"] = []
             self.derive(host, "benchmark_workloads", [], "benchmark_profile")
             target, fio = name in self.testbed.targets, host.own.get("benchmark_engine", "fio") == "fio"
-            if self.testbed.embedded:
+            if host.platform == "esxi":
+                self.derive(host, "benchmark_ceiling", False, runs)
+            elif self.testbed.embedded:
                 # The machines have the same emulated processor.
                 self.derive(
                     host, "benchmark_ceiling", target, "all machines have the same processor, so the targets alone tell"
                 )
             else:
-                self.derive(
-                    host,
-                    "benchmark_ceiling",
-                    not windows or (fio and not target),
-                    f"{name} runs {host.platform.capitalize()}",
-                )
+                self.derive(host, "benchmark_ceiling", not windows or (fio and not target), runs)
             own = addresses_of(host.own)
             self.derive(host, "benchmark_server_address", own[0][0] if own else "", f"testbed_address of {name}")
 

@@ -292,7 +292,20 @@ def test_esxi_hosts_see_what_carries_a_datastore():
         }
     ]
     assert testbed.groups["guest_hosts"] == ["esxi01"]
-    assert "benchmark_platform" not in first and testbed.hosts["guest01"].variables["benchmark_platform"] == "windows"
+    assert testbed.hosts["guest01"].variables["benchmark_platform"] == "windows"
+
+
+def test_an_esxi_host_takes_part_in_a_benchmark_without_measuring():
+    """The role keeps after each round what such a host counted, so the playbook must run it there."""
+    testbed = expanded(ESXI)
+    measuring = testbed.hosts[testbed.targets[0]].variables
+    for name in ("esxi01", "esxi02"):
+        host = testbed.hosts[name]
+        values = {key: value for key, value in host.variables.items() if key.startswith("benchmark_")}
+        assert "benchmark" in host.stages and values["benchmark_platform"] == "esxi"
+        assert (values["benchmark_ceiling"], values["benchmark_networks"]) == (False, [])
+        # The role asks for all of them, whatever it does with them.
+        assert set(values) == {key for key in measuring if key.startswith("benchmark_")}
 
 
 def test_windows_target_has_one_target_per_set_of_disks():
