@@ -414,7 +414,7 @@ def test_the_report_of_the_run_shows_it_as_simulated(lab):
     ]
     grid = markup.templates().get_template("table.html.j2").module.grid
     pages = "".join(grid(table) for table in tables if table)
-    assert "guest-vm01 (simulated)" in pages and "esxi01 (simulated)" in pages and "MHz an IOPS" in pages
+    assert "guest-vm01 (simulated)" in pages and "esxi01 (simulated)" in pages and "MHz per IOPS" in pages
     assert any("esxi01: simulated" in flag["text"] for flag in built.flags)
 
 

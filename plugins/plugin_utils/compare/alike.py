@@ -184,9 +184,9 @@ def refuse_unlike(differing: list[dict[str, Any]], labels: tuple[str, str]) -> N
         )
         raise Failure(
             "unlike_runs",
-            f"{labels[0][:1].upper()}{labels[0][1:]} and {labels[1]} differ in {len(unlike)} thing{'' if len(unlike) == 1 else 's'} "
-            f"beside what is under test: {named}.",
-            "Measure both alike, or name what is meant to differ in under_test.",
+            f"{labels[0][:1].upper()}{labels[0][1:]} and {labels[1]} differ in {len(unlike)} fact{'' if len(unlike) == 1 else 's'} "
+            f"not named in under_test: {named}.",
+            "Measure both in the same environment, or name the intended difference in under_test.",
             differences=unlike,
         )
 

@@ -113,4 +113,4 @@ def headline(changed: list[dict[str, Any]]) -> str:
     first = machine_words(changed[0])
     others = len({change["host"] for change in changed} - {changed[0]["host"]})
     more = f", and {others} more host{'s' * (others != 1)}" if others else ""
-    return f"Mind that {first}{more}: its part in a difference is not told apart."
+    return f"Note that {first}{more}: its share of a difference is unknown."

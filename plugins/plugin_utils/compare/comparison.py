@@ -128,7 +128,7 @@ def _advice(groups: list[dict[tuple[str, ...], dict[Any, Any]]], matched_by: lis
     workloads = [{field_of(result, "workload_id") for result in side} for side in firsts]
     if "layer" in matched_by and all(len(names) == 1 for names in layers) and workloads[0] & workloads[1]:
         ours, theirs = (next(iter(names)) for names in layers)
-        return f"Name the layers that are set against each other: layer: {ours} for the baseline, layer: {theirs} for the candidate."
+        return f"Name the layers to compare: layer: {ours} for the baseline, layer: {theirs} for the candidate."
     return "Compare runs of the same layers and workloads, or name a layer or variant on both sides."
 
 
@@ -488,7 +488,7 @@ def choose(
     for name, mine in zip(names, folders):
         twice = sorted({folder for folder in mine if mine.count(folder) > 1})
         if twice:
-            raise bad_value(name, twice[0], "It is named twice; name each run once.")
+            raise bad_value(name, twice[0], "It is listed twice; list each run once.")
     both = sorted(set(folders[0]) & set(folders[1]))
     if selectors[0] == selectors[1] and both:
         raise bad_value(

@@ -134,7 +134,7 @@ def checked(results: Any, side: str) -> None:
             raise bad_value(
                 side,
                 name_of(result) if isinstance(result, dict) else result,
-                f"It is no result: it lacks {', '.join(missing)}.",
+                f"It is not a result: it lacks {', '.join(missing)}.",
             )
         if not isinstance(result["repetition"], int) or isinstance(result["repetition"], bool):
             raise bad_value(
@@ -173,7 +173,7 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
             raise bad_value(
                 side,
                 name_of(result),
-                f"Repetition {result['repetition']} of this point is there twice; give each run once, and one variant a side.",
+                f"Repetition {result['repetition']} of this point is there twice; list each run once, with one variant per side.",
             )
         first = next(iter(repetitions.values()), result)
         for what, ours, theirs in zip(IDENTITY, identity_of(first), identity_of(result)):
@@ -181,7 +181,7 @@ def groups_of(results: list[dict[str, Any]], matched_by: list[str], side: str) -
                 raise bad_value(
                     side,
                     name_of(result),
-                    f"Its {what} is {theirs or 'not recorded'}, that of {name_of(first)} {ours or 'not recorded'}, so that they are no "
+                    f"Its {what} is {theirs or 'not recorded'}, that of {name_of(first)} {ours or 'not recorded'}, so they are not "
                     "repetitions of one point; name one variant or layer per side, or import the files again.",
                 )
         repetitions[number] = result

@@ -151,7 +151,7 @@ def headline(rows: list[dict[str, Any]], margin_percent: float, design: str) -> 
             which = f"{noisy} of them" if noisy < len(open_rows) else "it"
             steps.append(f"{which} would take over {stats.MOST_REPETITIONS} {unit}s, so lower the noise")
         sentences.append(
-            f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be told yet"
+            f"{'Nothing' if len(open_rows) == total else f'For {len(open_rows)} of {total} nothing'} can be concluded yet"
             + (f": {'; '.join(steps)}." if steps else ".")
         )
     return " ".join([design, *sentences] if sentences else ["Nothing that both sides measured can be compared."])

@@ -24,7 +24,7 @@ from .markup import asset, fill, shapes, style
 VERDICT_TITLES = {
     "worse": "Worse",
     "better": "Better",
-    "different": "Different, or time",
+    "different": "Different, or drift",
     "no_difference": "No difference",
     "cannot_tell": "Cannot tell",
     "no_verdict": "No verdict",

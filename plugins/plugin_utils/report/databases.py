@@ -132,7 +132,7 @@ def table(rows: list[dict[str, Any]], figures: list[dict[str, Any]]) -> Table | 
         ]
         described = words(f"published{'; ' if figure['note'] else ''}{figure['note']}")
         fields.append(("", figure["where"], [described, *values, *[words("")] * (len(head) - 4)]))
-    return Table("Loads of a database", head, fields) if fields else None
+    return Table("Database loads", head, fields) if fields else None
 
 
 def beside(figures: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Table | None:
@@ -157,7 +157,7 @@ def beside(figures: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Table |
             values = [words(figure["note"]), words(figure["where"]), cell(figure[name], f"{figure[name]:.0f}")]
             values += [cell(row[name], f"{row[name]:.0f}") for row in rows] or [words("not measured", "n absent")]
             fields.append(("", name.upper(), values))
-    return Table("Published loads of a database", head, fields, "published") if fields else None
+    return Table("Published database loads", head, fields, "published") if fields else None
 
 
 def _figures(row: dict[str, Any]) -> list[Field]:

@@ -464,7 +464,7 @@ def _without_thin_percentiles(cell: Cell, results: list[dict[str, Any]]) -> list
         if gone and what:
             notes.append(
                 f"{cell.layer} did {ios:.0f} {what} in all, too few for {' and '.join(f'p{percent:g}' for percent in gone)}: "
-                f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} {what} lie beyond it."
+                f"a percentile p needs {BEYOND} / (1 − p), so that {BEYOND} {what} are beyond it."
             )
     return notes
 
@@ -476,7 +476,7 @@ def _reason(result: dict[str, Any]) -> str:
 
 def _unmeasured(layer: Layer) -> str:
     return (
-        "a layer that holds data is measured only through files on it"
+        "a layer that contains data is measured only through files on it"
         if layer["purpose"] == "data"
         else "no point of this run"
     )
@@ -520,8 +520,8 @@ def _step(
         step.comparable = False
     if relation == "ceiling":
         note(
-            f"{below.layer} issues no I/O at all ({below.ioengine} engine): it is what the generator alone can do. "
-            "Layers are set against it for scale; the difference is not a cost of a layer."
+            f"{below.layer} issues no I/O at all ({below.ioengine} engine): it shows what the generator alone can do. "
+            "Layers are compared with it for scale; the difference is not the cost of a layer."
         )
         step.comparable = False
     elif not step.comparable:
@@ -531,27 +531,27 @@ def _step(
         )
     transport = _detail(layers, cell.layer).get("transport")
     if transport and relation != "ceiling":
-        note(f"{cell.layer} reaches what lies below it over {transport}, so the step holds the cost of that way too.")
+        note(f"{cell.layer} reaches the layer below over {transport}, so the step includes the cost of that path.")
     cached = [name for name in (cell.layer, *between) if _detail(layers, name).get("page_cache") == "used"]
     if cached and relation != "ceiling":
         note(
-            f"{' and '.join(cached)} {'serves' if len(cached) == 1 else 'serve'} from the page cache of the host: what it answers from memory "
-            "the layers below were not asked for, so the step is no cost of the protocol alone."
+            f"{' and '.join(cached)} {'serves' if len(cached) == 1 else 'serve'} from the page cache of the host: requests answered from memory "
+            "never reached the layers below, so the step is not the cost of the protocol alone."
         )
     if relation == "other_lane":
         note(
-            f"{cell.layer} is set against {below.layer}, its twin on the scratch LUN: below {cell.layer} lies {between[-1]}, "
-            "which holds data and is never overwritten by a raw benchmark."
+            f"{cell.layer} is compared with {below.layer}, its twin on the scratch LUN: below {cell.layer} is {between[-1]}, "
+            "which contains data and is never overwritten by a raw benchmark."
         )
     if relation == "through":
         note(
-            f"{cell.layer} is set against {below.layer}; between them {' and '.join(between)} "
-            f"{'was' if len(between) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(between) == 1 else 'all'}."
+            f"{cell.layer} is compared with {below.layer}; between them {' and '.join(between)} "
+            f"{'was' if len(between) == 1 else 'were'} not measured, so the step includes the cost of {'both' if len(between) == 1 else 'all'}."
         )
     elif step.holds:
         note(
-            f"Between {cell.layer} and {below.layer} lie{'s' if len(step.holds) == 1 else ''} {' and '.join(step.holds)}, which "
-            f"{'was' if len(step.holds) == 1 else 'were'} not measured, so the step holds the cost of {'both' if len(step.holds) == 1 else 'all'}."
+            f"Between {cell.layer} and {below.layer} {'is' if len(step.holds) == 1 else 'are'} {' and '.join(step.holds)}, which "
+            f"{'was' if len(step.holds) == 1 else 'were'} not measured, so the step includes the cost of {'both' if len(step.holds) == 1 else 'all'}."
         )
     ours, theirs = cell.value("latency_mean_ns"), below.value("latency_mean_ns")
     if ours is not None and theirs is not None:
@@ -565,7 +565,7 @@ def _step(
             note(f"The repetitions of {cell.layer} and {below.layer} overlap, so this difference may be noise.")
         if step.added_mean_ns < 0 and relation != "ceiling":
             note(
-                f"{cell.layer} answers faster than {below.layer} below it. A layer cannot give time back: noise, a cache, or a host of another speed."
+                f"{cell.layer} answers faster than {below.layer} below it. A layer cannot save time: this is noise, a cache, or a host of a different speed."
             )
     rate, rate_below = cell.value("iops"), below.value("iops")
     if rate is not None and rate_below:
@@ -647,32 +647,32 @@ def _generator_bound(steps: list[Step]) -> None:
 
 
 FLAG_WORDS = {
-    "generator_bound": f"more than {GENERATOR_PERCENT}% of what the generator alone can do on this host, so partly the generator is measured, not the layer",
-    "percentiles_not_mergeable": "a repetition carries no histogram, so of the percentiles of all together only bounds are known",
+    "generator_bound": f"more than {GENERATOR_PERCENT}% of what the generator alone can do on this host, so the figure partly measures the generator",
+    "percentiles_not_mergeable": "a repetition has no histogram, so only bounds of the merged percentiles are known",
     "buffered_io": "the page cache was in use",
     "synchronous_submission": "the device completes while I/O is submitted, so queue depth has little effect",
-    "completion_percentiles": "percentiles are of completion latency, without the time that submission took; means are of both together",
-    "sync_latency_unknown": "the workload flushes, but fio does not tell truly how long that took: before 3.31 of an engine that is not synchronous",
-    "not_filled": "blocks may have been read that were never written",
+    "completion_percentiles": "percentiles are of completion latency, without submission time; means include both",
+    "sync_latency_unknown": "the workload flushes, but fio before 3.31 does not report correctly how long that took with an asynchronous engine",
+    "not_filled": "blocks that were never written may have been read",
     "guard_overridden": "a refusal of the device guard was overridden by the user",
     "faster_than_ceiling": "faster than the generator or the memory can be: a cache answers, not the layer",
     "sometimes_faster_than_ceiling": "at most half of the repetitions were faster than the generator or the memory can be, so chance is as likely as a cache",
     "not_steady": "the steady state was not reached within the time allowed; the figures are of the last rounds",
     "device_counters_differ": "the device's own counters disagree with what the generator says it did",
     "page_cache_not_dropped": "the page cache could not be emptied before measuring",
-    "partly_cached": "the page cache was kept, but a part of what is read was not in it when the point began: so far the devices are measured",
+    "partly_cached": "the page cache was kept, but part of the data was not in it when the point began, so the devices are partly measured",
     "clocks_differ": "the clocks of the hosts are more than half a second apart; that was measured and taken into account",
-    "clock_unknown": "how far the clocks of the hosts are apart could not be told to half a second, so what the other host counted was left out",
-    "clock_stepped": "the host's clock was set while the point was measured, so its times, and what other hosts counted in them, are not of one time",
-    "steal": "other virtual machines took processor time from this host meanwhile",
-    "esxi_interval_too_short": "no whole sample of the ESXi host lies in the measured time, so its counters are not shown; measure for 40 s or more",
-    "restart_pending": "options of the ESXi host were set that hold only once it has been restarted, so the host was not as it is configured",
-    "paths_degraded": "the ESXi host had paths to the LUN that were down, or one path only, so fewer ways carried the I/O than the lab has",
+    "clock_unknown": "the offset of the hosts' clocks is not known to half a second, so the other host's counters were left out",
+    "clock_stepped": "the host's clock was set while the point was measured, so its times do not match the times at which other hosts counted",
+    "steal": "other virtual machines took processor time from this host during the measurement",
+    "esxi_interval_too_short": "no complete sample of the ESXi host is within the measured time, so its counters are not shown; measure for 40 s or more",
+    "restart_pending": "options of the ESXi host take effect only after a restart, so the host did not run as configured",
+    "paths_degraded": "the ESXi host had only one path to the LUN, or some were down, so fewer paths carried the I/O than the lab has",
     "governor": "the processor's frequency governor is not 'performance', so its speed varies",
-    "shared_target": "another load had the same target at the same time, so it is of a part of the device only",
-    "clients_ended_early": "a client ended before the others, so its rate was added for a time in which it did not run",
+    "shared_target": "another load used the same target at the same time, so the figure covers only part of the device's capacity",
+    "clients_ended_early": "a client ended before the others, so its rate was included for a time in which it did not run",
     **DIFFERENCES,
-    "repeating_data": "the same bytes were written over and over, which compresses and deduplicates",
+    "repeating_data": "the same bytes were written repeatedly, which can be compressed and deduplicated",
 }
 # These say that a figure is not what it seems; the others are notes.
 LOUD = (
@@ -699,7 +699,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
             "The figures show how the layers relate, not how fast any real machine is.",
         ),
         ("note", "virtual", "{hosts}: virtual machine. Its neighbours and its hypervisor are part of every figure."),
-        ("note", "unknown", "{hosts}: nothing recorded says whether the hardware is real, virtual or emulated."),
+        ("note", "unknown", "{hosts}: it is not recorded whether the hardware is real, virtual or emulated."),
     ):
         hosts = [machine["host"] for machine in report.machines if machine["machine"] == kind]
         if hosts:
@@ -709,7 +709,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
             flags.append(
                 {
                     "level": "warning",
-                    "text": f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real part.",
+                    "text": f"{machine['host']}: simulated ({machine['simulated']}), a stand-in for the real component.",
                 }
             )
     flags += _backing_flags(report.layers)
@@ -723,14 +723,14 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
         flags.append(
             {
                 "level": "warning",
-                "text": f"{len(report.failed)} of {len(report.points)} points failed; they are listed below and count in no figure.",
+                "text": f"{len(report.failed)} of {len(report.points)} points failed; they are listed below and excluded from all figures.",
             }
         )
     if report.damaged:
         flags.append(
             {
                 "level": "warning",
-                "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used, or are not as they were written; they are listed below.",
+                "text": f"{len(report.damaged)} files of the run, or tests in them, could not be used or were changed; they are listed below.",
             }
         )
     bad = [
@@ -753,7 +753,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
             {
                 "level": "note",
                 "text": f"{count} repetition{'' if high == 1 else 's'} per layer: too few to tell a small difference from noise; "
-                f"{ENOUGH_REPETITIONS} are the least.",
+                f"at least {ENOUGH_REPETITIONS} are needed.",
             }
         )
     seen: dict[str, Any] = {}
@@ -769,7 +769,7 @@ def _flags(report: Report, environments: dict[str, Any]) -> list[dict[str, Any]]
         words = FLAG_WORDS.get(flag, flag)
         if flag == "faster_than_ceiling" and loaded:
             loads = ", ".join(f"{host}: {load}" for host, load in loaded.items())
-            words += f". Or the memory only seemed slow, for its speed was measured under load ({loads})"
+            words += f". Or the memory only seemed slow, because its speed was measured under load ({loads})"
         flags.append({"level": "warning" if flag in LOUD else "note", "text": f"{some}: {words}."})
     return sorted(flags, key=lambda flag: flag["level"] != "warning")
 
@@ -787,10 +787,10 @@ def _backing_flags(layers: list[Layer]) -> list[dict[str, Any]]:
             text = f"{layer['name']}: its disks were made slow on purpose, by {slow.get('by', 'the testbed')}{limited}."
             flags.append({"level": "note", "text": text})
         if array.get("resync") == "running":
-            text = f"{layer['name']}: the RAID array was still synchronising its members when it was built, which took part of their speed."
+            text = f"{layer['name']}: the RAID array was still synchronising its members, which slowed them down."
             flags.append({"level": "warning", "text": text})
         if array.get("resync") == "skipped":
-            text = f"{layer['name']}: the members of the RAID array were taken for equal, and never made so."
+            text = f"{layer['name']}: the members of the RAID array were assumed to be in sync and never synchronised."
             flags.append({"level": "note", "text": text})
     return flags
 
@@ -801,7 +801,7 @@ def _link_flags(environments: dict[str, Any]) -> list[dict[str, Any]]:
     for host, fingerprint in sorted(environments.items()):
         shaped = links.in_words(str(((fingerprint or {}).get("kernel") or {}).get("command_line") or ""))
         if shaped:
-            text = f"{host}: what it sends was shaped on purpose: {shaped}."
+            text = f"{host}: its outgoing traffic was shaped on purpose: {shaped}."
             flags.append({"level": "note", "text": text})
     return flags
 
@@ -817,7 +817,7 @@ def _load(fingerprint: dict[str, Any] | None) -> str:
 def _trust(report: Report) -> str:
     """Whether the figures can be believed, in a sentence."""
     if not report.headline and not report.databases:
-        return "There is no figure."
+        return "There are no figures."
     warnings = sum(flag["level"] == "warning" for flag in report.flags)
     counts = [load["repetitions"] for load in report.databases] + ([report.repetitions[0]] if report.headline else [])
     few = min(counts) < ENOUGH_REPETITIONS
@@ -825,40 +825,42 @@ def _trust(report: Report) -> str:
         return f"Only with care: {warnings} warning{'' if warnings == 1 else 's'}, listed first among the findings."
     if few:
         return f"Large differences only: fewer than {ENOUGH_REPETITIONS} repetitions."
-    return "Nothing that was checked speaks against the figures."
+    return "No check found a problem with the figures."
 
 
 def _verified(verified: dict[str, Any] | None) -> str:
     if verified is None:
         return ""
     if verified["outdated"]:
-        return "The results are not those any more that were verified: run verify_results again."
+        return "The results have changed since they were verified: run verify_results again."
     return f"{verify.sentence(verified)} Checked {verified['checked_utc']}."
 
 
 def _next_step(report: Report) -> str:
     """What to do now: repair what failed before measuring more, measure more before concluding, and then change one thing."""
     if report.failed:
-        return f"Repair what made {len(report.failed)} of {len(report.points)} points fail, and measure again."
+        return (
+            f"Fix the cause of the failures of {len(report.failed)} of {len(report.points)} points, and measure again."
+        )
     if not report.headline and report.databases:
-        return "Change one thing beneath the database, measure again, and compare the two runs."
+        return "Change one thing below the database, measure again, and compare the two runs."
     if not report.headline:
         return "Measure again."
     kinds = {layer["kind"] for layer in report.layers}
     if kinds == {"imported"}:
-        return "Compare these results with others of the same workload."
+        return "Compare these results with other results of the same workload."
     flags = {flag for waterfall in report.waterfalls for step in waterfall.steps for flag in step.cell.flags}
     if "faster_than_ceiling" in flags:
-        return "Find the cache that answers: measure a larger range with direct I/O, on an idle host."
+        return "Find the cache that serves the I/O: measure a larger range with direct I/O, on an idle host."
     if report.repetitions[0] < ENOUGH_REPETITIONS:
-        return f"Measure {ENOUGH_REPETITIONS} repetitions or more (benchmark_repetitions), so that small differences can be told from noise."
+        return f"Measure {ENOUGH_REPETITIONS} repetitions or more (benchmark_repetitions), so that small differences can be distinguished from noise."
     if report.beside:
-        return "Change one thing beneath one of them, measure again, and compare the two runs."
+        return "Change one thing below one of them, measure again, and compare the two runs."
     step = report.headline.costliest
     if step is None and any(step.overlap for step in report.headline.steps):
-        return "Measure more repetitions, or for longer, until the ranges of the layers part."
+        return "Measure more repetitions, or for longer, until the ranges of the layers no longer overlap."
     if step is None:
-        return "Measure two layers of one chain with the same engine, so that one can be set against the other."
+        return "Measure two layers of one chain with the same engine, so that they can be compared."
     below = step.below.layer if step.below else ""
     return f"Change one thing in the step from {below} to {step.cell.layer}, measure again, and compare the two runs."
 
@@ -870,19 +872,17 @@ def _verdict(report: Report, shown: list[Waterfall]) -> str:
         return "Nothing was measured: every point of this run failed."
     step = report.headline.costliest
     if step is None and {layer["kind"] for layer in report.layers} == {"imported"}:
-        return (
-            "These are imported results: nothing says what their I/O went through, so no layer is set against another."
-        )
+        return "These are imported results: the path of their I/O is unknown, so layers are not compared."
     if report.beside:
-        single = " With one repetition nothing says whether that is noise." if report.repetitions[1] == 1 else ""
+        single = " One repetition cannot show whether that is noise." if report.repetitions[1] == 1 else ""
         return f"{_beside_sentence(report.beside)}{single}"
     measured = {other.cell.layer for waterfall in shown for other in waterfall.steps if other.cell.kind != "ceiling"}
     if step is None and len(measured) == 1:
-        return f"Only {measured.pop()} was measured, so nothing says what a layer below or above it costs."
+        return f"Only {measured.pop()} was measured, so the cost of the layers below and above it is unknown."
     if step is None and any(step.overlap and step.comparable for step in report.headline.steps):
         return "No step can be called the most expensive: the repetitions of the layers overlap, so the differences may be noise."
     if step is None:
-        return "The measured layers cannot be set against each other, so no step can be called the most expensive."
+        return "The measured layers cannot be compared with each other, so no step can be called the most expensive."
     share = (
         f", {units.percent(step.share)} of what {step.share_of} waits"
         if step.share is not None and step.share <= 1
@@ -905,7 +905,7 @@ def _open(step: Step) -> str:
     if between is None or not between[0] <= 0 <= between[1]:
         return ""
     return (
-        " The repetitions do not tell it from none yet (95 %: "
+        " The repetitions cannot yet distinguish it from zero (95 %: "
         f"{units.added_latency(between[0])} to {units.added_latency(between[1])})."
     )
 

@@ -137,7 +137,7 @@ def _drawn(svg: str, browser: str) -> bytes:
     if picture is None:
         raise Failure(
             "browser_failed",
-            f"{browser} drew no picture: {reason or 'it said nothing'}.",
+            f"{browser} did not draw the picture: {reason or 'it gave no reason'}.",
             "Repair the browser, or ask for svg alone.",
             program=browser,
         )

@@ -527,7 +527,7 @@ def _further(report: Report, choices: views.Choices, apart: set[str]) -> dict[st
         ("mean", True),
         ("p50", True),
         ("p99", True),
-        ("Takes away", False),
+        ("Adds", False),
     ]
     return {"workloads": len(waterfalls), "table": Table("Further workloads", head, rows)} if rows else None
 
@@ -777,10 +777,10 @@ def _conditions(workload: dict[str, Any]) -> list[str]:
         conditions.append(f"{'direct' if workload['direct'] else 'buffered'} I/O")
     depth = workload.get("queue_depth")
     if "rate_iops" in workload:
-        conditions.append(f"a rate of {workload['rate_iops']} IOPS asked for")
+        conditions.append(f"a requested rate of {workload['rate_iops']} IOPS")
     elif depth is not None:
         waits = ", so waiting in the queue is part of every latency" if depth > 1 else ""
-        conditions.append(f"closed loop: {depth} I/O{'' if depth == 1 else 's'} in flight a worker{waits}")
+        conditions.append(f"closed loop: {depth} I/O{'' if depth == 1 else 's'} in flight per worker{waits}")
     return conditions
 
 

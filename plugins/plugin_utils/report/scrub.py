@@ -282,7 +282,7 @@ class Pseudonyms:
                 kind: {**file, "path": None, "name": self.text(file["name"])} for kind, file in point["files"].items()
             }
         note = (
-            "Hosts, users, addresses and serial numbers have pseudonyms here. The raw files hold the real ones, so they are not linked; the owner of the "
+            "Hosts, users, addresses and serial numbers have pseudonyms here. The raw files contain the real ones, so they are not linked; the owner of the "
             "results finds them by their checksums."
         )
         report.flags.append({"level": "note", "text": note})

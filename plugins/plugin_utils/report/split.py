@@ -155,7 +155,7 @@ def split(
     shares.latency_mean_ns = _mean([row[0] for row in at], weights)
     if len(taken) < len(results):
         shares.notes.append(
-            f"{len(taken)} of {len(results)} repetitions are taken; in the others not the same devices counted."
+            f"{len(taken)} of {len(results)} repetitions are used; in the others a different set of devices counted."
         )
     for number, index in enumerate(bounds):
         end = bounds[number + 1] if number + 1 < len(bounds) else len(chain)
@@ -223,19 +223,19 @@ def _weigh_counts(part: Part, taken: list[Any], index: int, notes: list[str]) ->
     part.bytes_per_byte = statistics.fmean(sizes) if len(sizes) == len(pairs) else None
     where, ios, size = f"{part.device} on {part.host}", part.ios_per_io, part.bytes_per_byte
     if ios < NONE_PASS:
-        notes.append(f"Hardly any I/O reached {where}: what lies above it answered.")
+        notes.append(f"Hardly any I/O reached {where}: a layer above it answered.")
     elif size is not None and abs(size - 1) > COUNTS_AGREE:
         notes.append(
-            f"{where} moved {size:.2f} bytes for each byte of the workload: a cache answers or keeps a part of it, the layer above makes more of it, or "
-            "somebody else uses the device. Its time is told for each I/O of the workload, and what is written later nobody waits for."
+            f"{where} moved {size:.2f} bytes for each byte of the workload: a cache answers or keeps part of it, the layer above adds to it, or "
+            "something else uses the device. Its time is given per I/O of the workload; nothing waits for data that is written later."
         )
     elif ios > 1 + COUNTS_AGREE:
         notes.append(
-            f"{where} was given {ios:.2f} requests for each I/O. They may be served side by side, so the time there is at most what is told."
+            f"{where} was given {ios:.2f} requests for each I/O. They may be served in parallel, so the time shown is an upper bound."
         )
     elif ios < 1 - COUNTS_AGREE:
         notes.append(
-            f"{where} was given {ios:.2f} requests for each I/O. I/Os that share a request wait for all of it, so the time there is at least what is told."
+            f"{where} was given {ios:.2f} requests for each I/O. I/Os that share a request wait for all of it, so the time shown is a lower bound."
         )
 
 
@@ -249,8 +249,8 @@ def _refuse_impossible(shares: Split) -> None:
     for number in sorted(wrong):
         below = shares.parts[number + 1]
         shares.notes.append(
-            f"More time was counted at {below.device} on {below.host} than above it: requests are served side by side, or belong to others. "
-            "So no part is told on either side of it."
+            f"More time was counted at {below.device} on {below.host} than above it: requests are served in parallel, or belong to other loads. "
+            "So no share is shown on either side of it."
         )
     for part in [shares.parts[number] for number in sorted(wrong | {number + 1 for number in wrong})]:
         part.own_ns = part.own_between_ns = part.share = None
@@ -286,7 +286,7 @@ def _verdict(shares: Split) -> str:
     apart = [", ".join(part.layers) for part in shares.parts if part.apart]
     agree = f"Counters and waterfall put {100 * (1 - shares.elsewhere):.0f} % of the mean latency of {shares.layer} at the same layers"
     if shares.repetitions < 2:
-        return f"{agree}; with one repetition nothing says whether the rest is noise."
+        return f"{agree}; one repetition cannot show whether the rest is noise."
     if apart:
-        return f"{agree}; beyond what repetitions vary by they differ at {' and at '.join(apart)}."
-    return f"{agree}; the rest is within what repetitions vary by."
+        return f"{agree}; they differ by more than repetitions vary at {' and at '.join(apart)}."
+    return f"{agree}; the rest is within the variation of the repetitions."

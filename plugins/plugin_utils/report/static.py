@@ -162,7 +162,7 @@ def waterfall_chart(waterfall: Waterfall, choices: views.Choices) -> Ladder:
         "chain",
         HEAD + ROW * len(steps),
         takes_at + TAKES,
-        columns=[(rate_at, "IOPS, log"), (mean_at, "mean latency"), (takes_at, "takes away")],
+        columns=[(rate_at, "IOPS, log"), (mean_at, "mean latency"), (takes_at, "adds")],
         ticks=[
             *(
                 (f"{rate_at + MARK * charts.log_position(tick, scale):.1f}", units.tick(units.iops(tick)))
@@ -181,7 +181,7 @@ def size(svg: str) -> tuple[int, int]:
     """Width and height of one of these pictures, in whole pixels."""
     match = re.match(r'<svg[^>]* width="([\d.]+)" height="([\d.]+)"', svg)
     if match is None:
-        raise ValueError("this is none of these pictures")
+        raise ValueError("this is not one of these pictures")
     return round(float(match[1])), round(float(match[2]))
 
 

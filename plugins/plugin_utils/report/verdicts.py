@@ -38,7 +38,7 @@ def _judged(report: Report, target: targets.Target) -> dict[str, str]:
         for step in _steps(waterfall.steps, target.layer)
     ]
     if not cells:
-        return _verdict(NOT_SHOWN, "nothing that it is about was measured")
+        return _verdict(NOT_SHOWN, "nothing relevant to it was measured")
     loaded = [(workload, cell) for workload, cell in cells if (cell.value("iops") or 0) >= target.at_iops]
     if not loaded:
         most = max(cell.value("iops") or 0 for _workload, cell in cells)

@@ -143,7 +143,7 @@ METRICS = {
     "iops": ("I/O operations per second", "IOPS", units.iops, True, True),
     "latency_mean_ns": ("Mean latency", "mean latency", units.latency, None, False),
     "latency_p99_ns": ("99th percentile of latency", "p99 latency", units.latency, None, False),
-    "us_per_io": ("CPU cost of an I/O", "µs of CPU an I/O", units.microseconds, None, False),
+    "us_per_io": ("CPU cost per I/O", "µs of CPU per I/O", units.microseconds, None, False),
 }
 METRIC_WORDS = {
     "iops": "IOPS",
@@ -167,7 +167,7 @@ def block_sweeps(report: Report, choices: Choices) -> dict[str, Any] | None:
         "Block sizes",
         "block size",
         units.size,
-        "The same mix with growing blocks. Where bandwidth stops growing, the path is full; below that, the cost of each I/O decides.",
+        "The same mix with growing blocks. Where bandwidth stops growing, the path is saturated; below that, the cost per I/O decides.",
         ("bandwidth_bytes_s", "iops", "latency_mean_ns", "latency_p99_ns", "us_per_io"),
     )
 
@@ -181,7 +181,7 @@ def worker_sweeps(report: Report, choices: Choices) -> dict[str, Any] | None:
         "Workers",
         "workers",
         str,
-        "The same workload issued by more threads. Twice the workers and twice the IOPS means nothing is shared that is full.",
+        "The same workload issued by more threads. If twice the workers give twice the IOPS, no shared resource is saturated.",
         ("bandwidth_bytes_s", "iops", "latency_mean_ns", "us_per_io"),
         without="queue_depth",
     )
@@ -376,7 +376,7 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
                 "queue depth",
                 "workers",
             )
-            x = plot.steps_axis(depths, str, "queue depth of a worker")
+            x = plot.steps_axis(depths, str, "queue depth per worker")
             series = [
                 (
                     _workers(count),
@@ -393,7 +393,7 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
             )
             lines = charts.sweep_chart(
                 f"{ident}l",
-                f"IOPS against queue depth, a line per number of workers, {heading}",
+                f"IOPS against queue depth, one line per number of workers, {heading}",
                 x,
                 y,
                 series,
@@ -439,7 +439,7 @@ def matrix(report: Report, choices: Choices) -> dict[str, Any] | None:
             "title": "Queue depth and workers",
             "panels": panels,
             "lead": "Each field is a measured pair; the stronger its colour, the more IOPS, on a logarithmic scale. "
-            "What a layer cannot take at once only waits: IOPS stop growing, latency does not.",
+            "Requests beyond a layer's capacity only wait: IOPS stop growing, latency does not.",
         }
         if panels
         else None
@@ -522,7 +522,7 @@ def _both_ways(report: Report, choices: Choices) -> list[Any]:
                         ],
                         table_rows,
                     ),
-                    "note": f"Both surfaces have the same shades. The page cache brings more in {more} of {len(both)} fields.",
+                    "note": f"Both surfaces have the same shades. The page cache is faster in {more} of {len(both)} fields.",
                 }
             )
     return panels
@@ -559,13 +559,13 @@ def drives(report: Report, choices: Choices) -> dict[str, Any] | None:
         panels.append(
             _lines(choices, f"drives{index}", f"Drives: {heading}", heading, "", "Workload", lines, across, metrics)
         )
-    lead = "The same workload on arrays of more and more drives. Where the line bends, something else than the drives is full. Bars span the repetitions."
+    lead = "The same workload on arrays of more and more drives. Where the line bends, something other than the drives is saturated. Bars span the repetitions."
     return {"id": "drives", "title": "Drives", "lead": lead, "panels": panels} if panels else None
 
 
 # -- latency against load --------------------------------------------------------------------------------------------
 
-LOADS = (("queue_depth", "queue depth {}"), ("workers", "{} workers"), ("rate_iops", "{} IOPS asked for"))
+LOADS = (("queue_depth", "queue depth {}"), ("workers", "{} workers"), ("rate_iops", "{} IOPS requested"))
 
 
 def _workers(count: int) -> str:
@@ -630,8 +630,8 @@ def loads(report: Report, choices: Choices) -> dict[str, Any] | None:
             "id": "load",
             "title": "Latency against load",
             "panels": panels,
-            "lead": "What each further I/O in flight buys and what it costs. The ring marks the knee, the load with the greatest ratio of IOPS to latency: "
-            "beyond it waiting grows faster than the rate. Bars span the repetitions in both directions.",
+            "lead": "The gain and the cost of each further I/O in flight. The ring marks the knee, the load with the greatest ratio of IOPS to latency: "
+            "beyond it latency grows faster than the rate. Bars span the repetitions in both directions.",
         }
         if panels
         else None
@@ -860,14 +860,14 @@ def cpu_cost(waterfall: Waterfall, choices: Choices) -> Table | None:
             fields.append(cell(value, "" if value is None else word(value)))
         rows.append((choices.only(layer), layer, fields))
     numbers = (
-        "CPU an I/O",
-        "MHz an IOPS",
-        *(("MHz of the machine an IOPS",) if of_machines else ()),
+        "CPU per I/O",
+        "MHz per IOPS",
+        *(("VM MHz per IOPS",) if of_machines else ()),
         "host busy",
         "busiest core",
     )
     head = [*((text, False) for text in ("Layer", "CPU of host", "relative")), *((text, True) for text in numbers)]
-    return Table(f"CPU cost of an I/O, {waterfall.workload_id}", head, rows, "cpu")
+    return Table(f"CPU cost per I/O, {waterfall.workload_id}", head, rows, "cpu")
 
 
 def splits(waterfall: Waterfall) -> list[dict[str, Any]]:
@@ -913,7 +913,7 @@ def _split_table(waterfall: Waterfall, shares: Split) -> Table:
         ("here and below", True),
         ("their part (95 %)", True),
         ("share", True),
-        ("of it in engine and kernel", True),
+        ("in engine and kernel", True),
         ("waterfall adds", True),
         ("counters − waterfall (95 %)", True),
     ]
@@ -1068,7 +1068,7 @@ def beats(report: Report) -> dict[str, Any] | None:
         )
     head = [
         ("Host", False),
-        ("Beat", False),
+        ("Check", False),
         ("Rounds", False),
         ("count", True),
         ("lowest", True),
@@ -1082,7 +1082,7 @@ def beats(report: Report) -> dict[str, Any] | None:
         "told": any(move["verdict"] != "too_few" for move in report.beats),
         "least": LEAST_TREND,
         "unplayed": report.unplayed,
-        "table": Table("Reference beat", head, rows) if rows else None,
+        "table": Table("Reference check", head, rows) if rows else None,
     }
 
 
@@ -1294,8 +1294,8 @@ def profiles(report: Report) -> list[dict[str, Any]]:
     return list(named.values())
 
 
-CPU_RATIO = "CPU cost of an I/O on a file to that on a whole LUN"
-RATIO_COSTS = {"vm_mhz_per_iops": "MHz of the machine an IOPS", "us_per_io": "CPU time of the hypervisor"}
+CPU_RATIO = "CPU cost per I/O on a file relative to a whole LUN"
+RATIO_COSTS = {"vm_mhz_per_iops": "VM MHz per IOPS", "us_per_io": "CPU time of the hypervisor"}
 LIMITS = {"at_most": "at most", "at_least": "at least"}
 
 

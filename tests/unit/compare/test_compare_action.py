@@ -376,7 +376,7 @@ def test_lists_of_runs_a_side(tmp_path):
     assert found["compare_dir"].endswith("/synthetic/compare/b1_b3_b5-vs-a0_a2_a4")
     assert "b1, b3, b5" in Path(found["index"]).read_text(encoding="utf-8")
     twice = task(tmp_path, **{**sides, "candidate": {**here, "run_ids": ["b1", "b1", "b3"]}})
-    assert twice["failure"]["code"] == "bad_value" and "named twice" in twice["msg"]
+    assert twice["failure"]["code"] == "bad_value" and "listed twice" in twice["msg"]
     none = task(tmp_path, **{**sides, "candidate": {**here, "run_ids": []}})
     assert none["failure"]["code"] == "bad_value" and "run_ids" in none["msg"]
 

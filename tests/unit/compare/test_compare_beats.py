@@ -118,7 +118,7 @@ def test_beside_each_verdict_stands_how_far_the_machine_changed():
     said = wording.machine_words(change)
     assert said.startswith("the machine itself changed by −1") and said.endswith(f"({host}, fio's null engine)")
     assert {wording.verdict_words(row, 5).rpartition("; ")[2] for row in found["rows"]} == {said}
-    assert found["headline"].endswith(f"Mind that {said}: its part in a difference is not told apart.")
+    assert found["headline"].endswith(f"Note that {said}: its share of a difference is unknown.")
 
 
 def test_a_beat_changes_no_verdict_and_one_that_stood_still_is_not_mentioned():

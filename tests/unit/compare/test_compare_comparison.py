@@ -648,13 +648,13 @@ def test_lists_of_runs_are_compared_run_by_run():
 def test_runs_of_one_side_must_be_alike_whatever_is_under_test():
     sides = runs_of("ABABAB", 0.8)
     sides["A"][1].environments["target01"] = make_runs.environment("none [mq-deadline]")
-    with pytest.raises(Failure, match=r"A0 \(a run of one side\) and A2 differ in 2 things"):
+    with pytest.raises(Failure, match=r"A0 \(a run of one side\) and A2 differ in 2 facts"):
         comparison.compare_runs(listed(sides["A"]), listed(sides["B"]), ["*.queue.scheduler"])
 
 
 def test_a_run_stands_once_and_on_one_side():
     sides = runs_of("ABABAB", 0.8)
-    with pytest.raises(Failure, match="named twice"):
+    with pytest.raises(Failure, match="listed twice"):
         comparison.compare_runs(listed([sides["A"][0], sides["A"][0]]), listed(sides["B"]), [])
     with pytest.raises(Failure, match="in common"):
         comparison.compare_runs(listed(sides["A"]), listed([*sides["B"], sides["A"][2]]), [])
@@ -885,7 +885,7 @@ def test_two_layers_of_two_runs_that_are_named_are_the_thing_under_test():
     assert "hosts.target01.devices.backing-b.queue.scheduler" in status
     # Of their hosts nothing may be another.
     kernel = {**make_runs.environment()["kernel"], "release": "6.99"}
-    with pytest.raises(Failure, match=r"differ in 1 thing .*hosts\.target01\.kernel\.release"):
+    with pytest.raises(Failure, match=r"differ in 1 fact .*hosts\.target01\.kernel\.release"):
         comparison.compare_runs(sides[0], of_one_layer(after, "backing-b", kernel=kernel), [])
     # A name of one side alone says nothing of the other's.
     unnamed = [{**mine, "selector": {**mine["selector"], "layer": None}} for mine in sides]

@@ -203,7 +203,7 @@ def test_unlike_sides_are_refused_all_at_once():
     with pytest.raises(Failure) as refused:
         sides.compare_sides(side(measured("brd")), given, [])
     assert refused.value.code == "unlike_runs"
-    assert "candidate zram differ in 1 thing" in str(refused.value) and "candidate loop differ" in str(refused.value)
+    assert "candidate zram differ in 1 fact" in str(refused.value) and "candidate loop differ" in str(refused.value)
     assert "candidate file" not in str(refused.value) and set(refused.value.details["sides"]) == {"zram", "loop"}
     compared = sides.compare_sides(side(measured("brd")), given, ["*.queue.scheduler", "*.kernel.release"])
     # A pattern that differs on any side was worth naming.

@@ -102,7 +102,7 @@ def test_the_role_prints_the_table_and_the_place(tmp_path, results):
     assert trust == "Trust: Only with care: 1 warning, listed first among the findings."
     assert place == f"Report: {results}/embedded/20261121T133616Z/report/index.html"
     assert next_step.startswith("Next: Measure 4 repetitions or more (benchmark_repetitions), so that small")
-    assert "Mind: target01, hypervisor01, guest01: emulated" in message
+    assert "Note: target01, hypervisor01, guest01: emulated" in message
 
 
 def test_the_role_takes_it_away_again(tmp_path, results):

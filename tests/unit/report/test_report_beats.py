@@ -79,7 +79,7 @@ def test_hosts_that_stood_still_are_said_to_have(stored):
 
 def test_few_rounds_tell_nothing(stored):
     words = section(render.html(built(stored, lines("target01", FALLING[:3]))))
-    assert "from 4 rounds on" in words and "too few rounds" in words and "No host became" not in words
+    assert "At least 4 rounds are needed" in words and "too few rounds" in words and "No host became" not in words
 
 
 def test_what_was_not_played_is_said_once_a_host(stored):
@@ -92,7 +92,7 @@ def test_what_was_not_played_is_said_once_a_host(stored):
     page = render.html(report)
     assert page.count("&lt;b&gt;no&lt;/b&gt;") == 1 and "<b>no</b>" not in page
     assert "guest01: no beat is played on Windows hosts." in section(page)
-    assert render.markdown(report).count("Reference beat of ") == 2
+    assert render.markdown(report).count("Reference check of ") == 2
 
 
 def test_no_host_is_named_in_a_scrubbed_report(stored):

@@ -189,7 +189,7 @@ def outcome_of(folder: str) -> experiments.Outcome:
 
 def loads_table(html: str) -> tuple:
     """(the words of the table of a database's load, [what each of its figures is for programs])."""
-    table = html.partition('aria-label="Published loads of a database"')[2].partition("</table>")[0]
+    table = html.partition('aria-label="Published database loads"')[2].partition("</table>")[0]
     assert table
     return Page(table.partition(">")[2]).text, [float(value) for value in re.findall(r'<data value="([^"]+)"', table)]
 

@@ -55,7 +55,7 @@ def test_a_cache_is_named_only_when_most_repetitions_were_too_fast(run, often, h
         result["flags"] = ["faster_than_ceiling"]
     report = model.build(run)
     assert any(CACHE in text for text in warnings(report)) is headline
-    assert ("cache that answers" in report.next_step) is headline
+    assert ("cache that serves the I/O" in report.next_step) is headline
     assert any("at most half of the repetitions" in flag["text"] for flag in report.flags) is not headline
 
 
@@ -234,7 +234,7 @@ def test_trust_follows_what_was_found(run):
     for fingerprint in run.environments.values():
         fingerprint["virtualisation"] = {"guest": False}
         fingerprint["cpu"]["model"] = "EPYC"
-    assert "Nothing that was checked" in model.build(run).trust
+    assert "No check found a problem" in model.build(run).trust
     run.results[0]["files"]["raw"]["state"] = "differs"
     assert "1 warning," in model.build(run).trust
 
@@ -244,7 +244,7 @@ def test_what_failed_is_repaired_before_anything_is_concluded(run):
     assert healthy.next_step.startswith("Change one thing in the step from")
     assert healthy.headline.costliest.below.layer in healthy.next_step
     run.results[3].update(status="failed", failures=[{"code": "x", "message": "broken"}])
-    assert model.build(run).next_step.startswith(f"Repair what made 1 of {len(run.results)} points fail")
+    assert model.build(run).next_step.startswith(f"Fix the cause of the failures of 1 of {len(run.results)} points")
 
 
 def test_few_repetitions_call_for_more(run):
@@ -264,7 +264,7 @@ def test_layers_without_samples_are_named(sampled):
     fewer = {point: series for point, series in sampled.samples.items() if point != gone}
     report = dataclasses.replace(sampled, samples=fewer)
     assert views.time_series("x", sampled.headline, report, choices, 300)["left_out"] == ["target-bench"]
-    assert "Not drawn, for no samples of theirs were stored: target-bench." in render.html(report)
+    assert "Not drawn, because no samples were stored: target-bench." in render.html(report)
     assert "Not drawn" not in render.html(sampled)
 
 

@@ -99,7 +99,7 @@ def test_the_published_limit_stands_beside_what_was_measured_in_its_unit(run):
 def test_every_form_of_the_report_has_them(run):
     report = with_limit(run)
     pages, p99 = render.render(report), units.latency(of_guest(run)[99])
-    assert "<h3>Flushes</h3>" in pages["index.html"] and "but where one is a limit" in pages["index.html"]
+    assert "<h3>Flushes</h3>" in pages["index.html"] and "except where one is a limit" in pages["index.html"]
     assert f"{GUEST}, flushes: mean" in pages["report.md"].replace("\\", "") and p99 in pages["report.md"]
     rows = list(csv.DictReader(io.StringIO(pages["results.csv"])))
     flushing = {row["layer"] for row in rows if row["sync_latency_p99_ns"]}

@@ -142,7 +142,7 @@ def test_a_trend_of_one_run_is_a_number(tmp_path, repetitions):
     assert len(values) == repetitions
     assert f"<strong>{units.iops(statistics.median(values))}</strong> IOPS" in text
     assert (f"<small>{units.iops(values[0])}–{units.iops(values[-1])}</small>" in text) == (repetitions > 1)
-    assert "run-2026-11-19 alone has it; a trend needs two runs." in text and "There is one run so far." in page
+    assert "Only run-2026-11-19 has it; a trend needs two runs." in text and "There is one run so far." in page
     # The figures of the table stay.
     assert 'id="numbers"' in page
 

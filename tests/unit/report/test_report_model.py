@@ -148,7 +148,7 @@ def test_a_step_that_holds_more_than_its_layer_is_called_so(run):
     assert (step.below.layer, step.relation) == ("backing-bench", "other_lane")
     assert step.holds == ["initiator-ds1", "target-ds1"]
     assert any(
-        "datastore-ds1 and backing-bench lie initiator-ds1 and target-ds1, which were not measured, so the step holds"
+        "datastore-ds1 and backing-bench are initiator-ds1 and target-ds1, which were not measured, so the step includes"
         in note
         for note in (built.waterfalls[0].notes[number] for number in step.notes)
     )
@@ -239,7 +239,7 @@ def test_a_layer_faster_than_the_one_below_is_called_so(run):
     waterfall = model.build(run).waterfalls[0]
     step = next(step for step in waterfall.steps if step.cell.layer == "guest-guest01")
     assert step.added_mean_ns < 0
-    assert any("cannot give time back" in waterfall.notes[note] for note in step.notes)
+    assert any("cannot save time" in waterfall.notes[note] for note in step.notes)
 
 
 def test_differences_within_the_spread_of_repetitions_are_called_so(run):
@@ -293,7 +293,7 @@ def test_what_was_done_to_the_disks_at_the_bottom_is_said(run):
     [(level, text)] = flags(raid={**array, "resync": "running"})
     assert level == "warning" and "still synchronising" in text
     [(level, text)] = flags(raid={**array, "resync": "skipped"})
-    assert level == "note" and "taken for equal" in text
+    assert level == "note" and "assumed to be in sync" in text
 
 
 def test_hosts_and_ceilings_stand_in_the_order_of_the_chain(run):
@@ -338,7 +338,7 @@ def test_a_layer_that_failed_throughout_is_missing_with_the_reason(run):
 def test_data_layers_are_missing_for_a_reason_and_layers_without_a_path_are_not_expected(run):
     missing = {entry["layer"]: entry for entry in model.build(run).waterfalls[0].missing}
     assert set(missing) == {"backing-ds1", "initiator-ds1"}
-    assert not missing["backing-ds1"]["failed"] and "holds data" in missing["backing-ds1"]["reason"]
+    assert not missing["backing-ds1"]["failed"] and "contains data" in missing["backing-ds1"]["reason"]
 
 
 def test_a_run_in_which_all_failed_is_still_a_report(run):
@@ -436,14 +436,14 @@ def test_the_words_of_a_step_follow_who_provides_its_layer(run):
 
 def test_verdict_without_comparable_layers(run):
     run.results = results_of(run, "ceiling-target01")
-    assert "cannot be set against each other" in model.build(run).verdict
+    assert "cannot be compared with each other" in model.build(run).verdict
 
 
 def test_verdict_of_a_single_layer(run):
     run.results = results_of(run, "backing-bench") + results_of(run, "ceiling-target01")
     assert (
         model.build(run).verdict
-        == "Only backing-bench was measured, so nothing says what a layer below or above it costs."
+        == "Only backing-bench was measured, so the cost of the layers below and above it is unknown."
     )
 
 

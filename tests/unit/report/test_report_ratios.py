@@ -134,7 +134,7 @@ def test_the_published_ratio_stands_beside_the_measured_one_of_its_workloads():
     table = views.published(report, views.Choices(report))
     names = [name for name, _number in table.head[1:]]
     random, sequential = (dict(zip(names, fields)) for _css, _first, fields in table.rows)
-    assert [first for _css, first, _fields in table.rows] == ["CPU cost of an I/O on a file to that on a whole LUN"] * 2
+    assert [first for _css, first, _fields in table.rows] == ["CPU cost per I/O on a file relative to a whole LUN"] * 2
     logs = [math.log(53 / 50), math.log(66 / 61), math.log(44 / 43)]
     assert random["guest-e3"].value == pytest.approx(math.exp(statistics.fmean(logs)))
     assert "to guest-e3-raw, 3 pairs, CPU time of the hypervisor" in random["guest-e3"].text

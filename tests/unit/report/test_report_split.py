@@ -187,7 +187,7 @@ def test_repetitions_in_which_something_else_counted_are_left_out_and_said():
     del results[2]["counters"]["hosts"]["san"]
     found = split.split(results, CHAIN)
     assert (found.repetitions, len(found.parts)) == (4, 3)
-    assert found.notes == ["4 of 5 repetitions are taken; in the others not the same devices counted."]
+    assert found.notes == ["4 of 5 repetitions are used; in the others a different set of devices counted."]
 
 
 def test_an_esxi_host_tells_by_its_own_counters():
@@ -218,12 +218,12 @@ def with_disk(requests, spent_share, size):
         (
             3000,
             BLOCK // 3,
-            "given 3.00 requests for each I/O. They may be served side by side, so the time there is at most",
+            "given 3.00 requests for each I/O. They may be served in parallel, so the time shown is an upper bound",
         ),
         (
             250,
             BLOCK * 4,
-            "given 0.25 requests for each I/O. I/Os that share a request wait for all of it, so the time there is at least",
+            "given 0.25 requests for each I/O. I/Os that share a request wait for all of it, so the time shown is a lower bound",
         ),
         (400, BLOCK, "moved 0.40 bytes for each byte"),
         (0, BLOCK, "Hardly any I/O reached md7 on san"),
@@ -265,7 +265,7 @@ def test_a_waterfall_that_agrees_is_said_to_agree():
     found = split.split(results, CHAIN, waterfall)
     assert sum(part.waterfall_ns for part in found.parts) == pytest.approx(found.latency_mean_ns, rel=0.01)
     assert found.elsewhere < 0.05
-    assert found.verdict.endswith("the rest is within what repetitions vary by.")
+    assert found.verdict.endswith("the rest is within the variation of the repetitions.")
 
 
 def test_of_waterfalls_that_agree_one_in_twenty_is_said_to_differ():
@@ -286,7 +286,10 @@ def test_a_waterfall_that_puts_time_at_another_layer_is_said_to_differ_there():
     assert initiator.against_ns == pytest.approx(-100_000, rel=0.15)
     assert backing.against_between_ns[0] < 0 < backing.against_between_ns[1]
     assert found.elsewhere == pytest.approx(100_000 / found.latency_mean_ns, rel=0.1)
-    assert "they differ at guest-a, datastore-a and at initiator-a, target-a." in found.verdict
+    assert (
+        "they differ by more than repetitions vary at guest-a, datastore-a and at initiator-a, target-a."
+        in found.verdict
+    )
 
 
 def test_a_layer_that_was_not_measured_by_itself_leaves_no_verdict():

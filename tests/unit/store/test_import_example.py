@@ -89,7 +89,7 @@ def test_the_example_does_what_the_page_says(folder):
     done = shell(folder, compare)
     text = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2
-    assert "set against each other: layer: before for the baseline, layer: after for the candidate." in text
+    assert "Name the layers to compare: layer: before for the baseline, layer: after for the candidate." in text
 
 
 def test_one_name_at_import_makes_runs_that_are_compared_as_they_are(folder):

@@ -36,7 +36,7 @@
     const x = (at) => (at + 0.5) / runs, y = (value) => 1 - value / top;
     const said = data.words[workload.value] + ', ' + layer.value;
     const [at, value, low, high] = line[line.length - 1], span = word(low) === word(high) ? '' : ' <small>' + word(low) + '–' + word(high) + '</small>';
-    const single = `<p class="single"><strong>${word(value)}</strong> ${escape(title)}${span}<br><small>${escape(data.runs[at].name)} alone has it; a trend needs two runs.</small></p>`;
+    const single = `<p class="single"><strong>${word(value)}</strong> ${escape(title)}${span}<br><small>Only ${escape(data.runs[at].name)} has it; a trend needs two runs.</small></p>`;
     const marks = Array.from({ length: count + 1 }, (unused, index) => index * step);
     const path = (points) => points.map(([at, value]) => Math.round(1000 * x(at)) + ',' + Math.round(9999 * y(value))).join(' ');
     const range = line.filter((point) => point[2] !== point[3]).map(([at, , low, high]) => `M${Math.round(1000 * x(at))} ${Math.round(9999 * y(low))}V${Math.round(9999 * y(high))}`).join('');
