@@ -131,8 +131,8 @@ def moment_of(cell: Cell, moments: list, seed: int, early: tuple = ()) -> int:
     if cell.stage == "benchmark":
         return 0
     names = [line.split(" ", 2)[2] for line in moments if line.startswith("before ")]
-    first = names.index("Let nobody else change the host meanwhile") + 2
-    last = names.index("Let others change the host")
+    first = names.index("Lock the host against changes by others") + 2
+    last = names.index("Unlock the host")
     last = (first + last) // 2 if cell.fault in early else last
     return random.Random(f"{seed} {cell}").randint(first, last)  # noqa: S311 no secret
 

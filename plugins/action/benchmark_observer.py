@@ -151,7 +151,7 @@ class ActionModule(CollectionAction):
             except ValueError:
                 raise Failure(
                     "clock_unreadable",
-                    f"{host} does not tell its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",
+                    f"{host} does not report its time: {done['stdout'].strip() or done['stderr'].strip()!r}.",
                     "Install coreutils on it; date must know %N.",
                 ) from None
         offset_s, uncertain_s = observer.clock_offset(exchanges)

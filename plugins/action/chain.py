@@ -122,7 +122,7 @@ class ActionModule(CollectionAction):
                 note(testbed, "removed")
             except Failure as failure:
                 # Nothing is left to run again for: the testbed is gone.
-                warnings += [f"{failure.what} So it does not tell that {testbed.testbed_id} was removed."]
+                warnings += [f"{failure.what} So it does not confirm that {testbed.testbed_id} was removed."]
         shown = {"drawing": drawing.draw(testbed), "yaml": drawing.as_yaml(testbed)} if show else {}
         if probes:
             for host, layers in lab["published"].items():

@@ -160,7 +160,7 @@ class ActionModule(CollectionAction):
                 f"{name} (testbed_{name.partition('.')[0]}) names no run.",
                 f"Name one of: {', '.join(names)}."
                 if names
-                else f"There is none of testbed {testbed_id} in {results_dir}; run benchmark first.",
+                else f"Testbed {testbed_id} has none in {results_dir}; run benchmark first.",
                 variable=name,
                 runs=names,
             )
@@ -201,7 +201,7 @@ def _candidates(args: dict) -> list[tuple[str, dict]]:
     names = [selector["name"] for selector in args["candidates"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise bad_value("candidates.name", twice[0], "It stands there twice; give each candidate a name of its own.")
+        raise bad_value("candidates.name", twice[0], "Listed twice; give each candidate a different name.")
     return list(zip(names, args["candidates"]))
 
 

@@ -58,7 +58,7 @@ class ActionModule(AroundModule):
                 return {"changed": False, "added": [], "missed": {}, "failed_points": {}}
             raise Failure(
                 "run_missing",
-                f"run_dir {run_dir} is no folder.",
+                f"run_dir {run_dir} is not a folder.",
                 "Name the folder of a run that benchmark wrote.",
                 run_dir=run_dir,
             )

@@ -161,7 +161,7 @@ class ActionModule(CollectionAction):
         if args["layer"] is not None and importer.file_name(args["layer"]) != args["layer"]:
             raise bad_value("layer", args["layer"], "Use up to 90 letters, digits, _ and - only; it names a folder.")
         if _same(path, run_dir) or os.path.realpath(path).startswith(os.path.realpath(run_dir) + os.sep):
-            raise bad_value("path", path, f"It lies in the run's own folder {run_dir}; import into another.")
+            raise bad_value("path", path, f"It is in the run's own folder {run_dir}; import into another.")
         entries, unread, seen = collect(path, run_dir)
         results, unusable = importer.points(entries, testbed_id, run_id, args["layer"] or root)
         unread = sorted(unread + unusable, key=lambda row: importer.natural(row["file"]))

@@ -30,7 +30,7 @@ def read_layers(state_dir: str | None, trusted: tuple = ()) -> dict:
         if entry.endswith(".json"):
             path = os.path.join(folder, entry)
             try:
-                layer = read_json(path, "Remove it, and run again; a build publishes the layer anew.", SHAPE)
+                layer = read_json(path, "Remove it, and run again; a build publishes the layer again.", SHAPE)
             except Failure:
                 if entry[: -len(".json")] in trusted:
                     continue  # it is published anew or removed, whatever it says
@@ -41,7 +41,7 @@ def read_layers(state_dir: str | None, trusted: tuple = ()) -> dict:
             if layer.pop(CHECKSUM, None) != checksum(layer) and layer["name"] not in trusted:
                 raise Failure(
                     "layer_edited",
-                    f"{path} says something else than what was published.",
+                    f"{path} differs from what was published.",
                     "Restore it, or remove it and build again, which publishes the layer as it is.",
                     path=path,
                 )

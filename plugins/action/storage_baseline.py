@@ -61,7 +61,7 @@ class ActionModule(CollectionAction):
             raise Failure(
                 "not_clean",
                 f"{host} is not as it was before the build: {'; '.join(verdict.strays)}.",
-                "Run teardown again, remove by hand what it leaves of the testbed, and bring back what is gone. The next build begins from what there is then.",
+                "Run teardown again, remove by hand what it leaves of the testbed, and restore what is missing. The next build starts from that state.",
                 host=host,
                 **verdict._asdict(),
             )
@@ -94,11 +94,11 @@ class ActionModule(CollectionAction):
 
 def _read_back(path: str, *keys: str) -> dict | None:
     """What this or another task has kept of the host."""
-    remedy = "Restore it from a copy, or remove it: the next build keeps it anew."
+    remedy = "Restore it from a copy, or remove it: the next build records it again."
     kept = read_json(path, remedy)
     whole = isinstance(kept, dict) and all(key in kept for key in keys) and isinstance(kept.get("state", {}), dict)
     if kept is not None and not whole:
-        raise Failure("record_damaged", f"{path} does not hold what is kept of a host.", remedy, path=path)
+        raise Failure("record_damaged", f"{path} does not contain the record of a host.", remedy, path=path)
     return kept
 
 
@@ -124,7 +124,7 @@ def _without_baseline(params: dict, host: str, now: dict) -> Failure:
     return Failure(
         "no_baseline",
         f"{what} The name of the testbed is on: {'; '.join(named)}.",
-        "Run teardown with the testbed_state_dir that it was built with; if that folder is lost, remove these by hand, and first what stands on others.",
+        "Run teardown with the testbed_state_dir that it was built with; if that folder is lost, remove these by hand, those on top of others first.",
         host=host,
         named=named,
     )

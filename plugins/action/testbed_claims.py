@@ -52,7 +52,7 @@ class ActionModule(CollectionAction):
                 self._read()
             return {"changed": False, "restored": []}
         if not self._believed(content):
-            text = f"{self.path} is not what the ledger in {self.ledger} tells of, or the ledger itself was changed"
+            text = f"{self.path} does not match the ledger in {self.ledger}, or the ledger itself was changed"
             remedy = f"Records that {self.host} may have lost are not restored from it."
             return {"changed": False, "restored": [], "warnings": [f"{text}. {remedy}"]}
         copy = json.loads(content)

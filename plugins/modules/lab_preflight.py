@@ -90,7 +90,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Look whether the controller can hold the lab
+- name: Check the controller's resources
   storlab.testbed.lab_preflight:
     commands:
       - command: mmdebstrap

@@ -63,7 +63,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Remember what the host looks like
+- name: Record the state of the host
   storlab.testbed.storage_baseline:
     state: captured
     testbed_id: embedded

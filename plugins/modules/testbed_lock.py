@@ -56,7 +56,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Let nobody else change the testbed meanwhile
+- name: Lock the testbed against changes by others
   storlab.testbed.testbed_lock:
     testbed_id: embedded
     state_dir: /tmp/storlab-example

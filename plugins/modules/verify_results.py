@@ -107,7 +107,7 @@ unproven:
     reason:
       description: Why.
       type: str
-      sample: point.json is not there, so nobody knows what was asked for
+      sample: point.json is missing, so it is unknown what was requested
 file:
   description: The verdict with all of them.
   returned: always

@@ -41,7 +41,7 @@ EXAMPLES = r"""
     testbed_id: lab
   register: windows
 
-- name: Remember what the host looks like
+- name: Record the state of the host
   storlab.testbed.storage_baseline:
     state: captured
     testbed_id: lab

@@ -68,9 +68,7 @@ def test_a_check_before_there_are_machines_says_what_is_made_and_makes_nothing(t
     code, tasks, said = build(tmp_path, "--check", "--diff", *options)
     assert code == 0, said
     [told] = [
-        one["msg"]
-        for one in tasks["Say what is going to be made on machines that are not there yet"].values()
-        if "msg" in one
+        one["msg"] for one in tasks["List what will be made on machines that do not exist yet"].values() if "msg" in one
     ]
     assert set(COMING) <= set(told)
     machines = [one for host in tasks.get("Start the machines", {}).values() for one in host.get("results", [])]
@@ -83,7 +81,7 @@ def test_a_check_before_there_are_machines_says_what_is_made_and_makes_nothing(t
 def test_without_check_a_part_of_the_build_says_what_is_missing(tmp_path):
     code, tasks, said = build(tmp_path, "--tags", "target")
     assert code != 0
-    failed = tasks["Stop where a machine is missing that nobody was asked to make"]
+    failed = tasks["Stop if a machine is missing that this run does not make"]
     assert failed["target01"]["msg"] == (
         "The machine target01 of the embedded lab does not run, and with these --tags or this --limit it is not made. Make it with --tags embedded_lab "
         "and without --limit, or build without both."

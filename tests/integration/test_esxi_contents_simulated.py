@@ -654,7 +654,7 @@ def test_a_file_system_without_a_partition_table_is_not_formatted_on_a_lun_of_ot
     assert found["code"] == "device_unproven" and f"datastore_allow_device: [naa.{NAA}]" in found["msg"]
     assert lab.array.contents(1)[:4] == b"XFSB"
     done = lab.datastore(allow_device=[f"naa.{NAA}"], **others)
-    assert [step["was"] for step in done["steps"]] == ["whatever lies on it without a partition table"]
+    assert [step["was"] for step in done["steps"]] == ["anything on it without a partition table"]
     assert lab.built(**others) == []
 
 

@@ -471,7 +471,7 @@ def test_what_a_host_counted_is_kept_after_every_round_because_it_forgets(tmp_pa
         Disconnect(lab.instance)
     assert done.returncode == 0, done.stdout + done.stderr
     assert PASSWORD not in done.stdout + done.stderr
-    assert done.stdout.count("Keep what the ESXi host counted in the last hour]") == 2
+    assert done.stdout.count("Store the ESXi host's counters of the last hour]") == 2
     before, after = (
         [row[0] for row in samples["host_samples"]["rows"]]
         for samples in (old, json.loads(kept.read_text(encoding="utf-8")))

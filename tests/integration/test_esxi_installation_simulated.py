@@ -554,7 +554,7 @@ def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_pat
 
     assert (raid["datastore"], raid["ended_by"], raid["iso"]) == ("second", "tools_running", "[second] setup.iso")
     assert "counters" not in raid and "20 s" in raid["counters_missed"]
-    lines = tasks["How long it took"]["msg"].splitlines()
+    lines = tasks["Durations"]["msg"].splitlines()
     assert (
         len(lines) == 2
         and lines[0].startswith(f"ram on {lab.store}: ")
@@ -565,6 +565,6 @@ def test_playbook_installs_two_guests_and_compares_their_datastores(lab, tmp_pat
 
     before = {path: path.read_bytes() for path in site.results.rglob("*.json")}
     stats, tasks = site.play()
-    assert (stats["changed"], stats["failures"]) == (0, 0) and tasks["How long it took"]["msg"].splitlines() == lines
+    assert (stats["changed"], stats["failures"]) == (0, 0) and tasks["Durations"]["msg"].splitlines() == lines
     assert {path: path.read_bytes() for path in site.results.rglob("*.json")} == before
     assert len(lab.events(second, "VmPoweredOnEvent")) == 1

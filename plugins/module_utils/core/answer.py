@@ -16,7 +16,7 @@ from .failure import Failure
 # Nobody's own umask decides who may read or write what is made; what is for one user alone is given its mode where it is made.
 UMASK = 0o022
 REMEDIES = {
-    errno.EROFS: "Mount that file system for writing, or name a place on another one.",
+    errno.EROFS: "Mount that file system for writing, or name a place on another file system.",
     errno.ENOSPC: "Make room there.",
     errno.EDQUOT: "Make room there, or raise the quota.",
     errno.EACCES: "Give the user of the task the right to it, or set ansible_become.",

@@ -40,7 +40,7 @@ def faults(array: dict[str, Any], members: int) -> list[tuple[str, Any, str, str
     level = array["level"]
     problems: list[tuple[str, Any, str, str]] = []
     if level not in FEWEST:
-        return [("level", level, "that is none of its levels", f"use {', '.join(map(str, sorted(FEWEST)))}")]
+        return [("level", level, "which it does not support", f"use {', '.join(map(str, sorted(FEWEST)))}")]
     if members < FEWEST[level]:
         problems.append(("members", members, f"RAID {level} needs at least {FEWEST[level]}", "name more"))
     elif level == 10 and members % 2:

@@ -140,7 +140,7 @@ def _refuse(workload: dict[str, Any]) -> None:
             "Its sequential I/O goes on at the next multiple of the alignment, not where the last I/O ended; use the block size, or random I/O only.",
         ),
         ("distribution", isinstance(workload.get("distribution"), str), "It knows zones only; use zoned."),
-        ("data", workload.get("data") not in _CONTENTS, "It writes random data, each block anew, or zeros."),
+        ("data", workload.get("data") not in _CONTENTS, "It writes random data, new for each block, or zeros."),
         ("sync", set(workload.get("sync", {})) - {"mode"}, "It can write through (mode), but not flush now and then."),
         ("rate_process", workload.get("rate_process") == "poisson", "It keeps rates evenly; use linear."),
         (
@@ -283,7 +283,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
     }
     if span.find("Error") is not None:
         # It has the same words for everything.
-        message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target, which it says on its standard error."
+        message = "diskspd measured nothing: it was interrupted, or could not open, read or write its target; see its standard error."
         return {
             **schema.without_none(result),
             "status": "failed",

@@ -101,7 +101,7 @@ def read(lines: str | Iterable[str], started_utc: str | None = None, finished_ut
         where = " in the time that was asked for" if since or until else ""
         raise Failure(
             "no_result",
-            f"The esxtop output has no sample{where} besides the first, which is an average since the host was started.",
+            f"The esxtop output has no sample{where} after the first, which is an average since the host was started.",
             "Start esxtop before the benchmark and end it afterwards."
             if where
             else "Take at least two samples (-n 2).",

@@ -479,7 +479,10 @@ def _verify(workload: dict[str, Any], path: Any) -> dict[str, Any]:
         )
     if workload["read_percent"]:
         raise unsupported(
-            "fio", "verify", value, "It counts what it reads back among the workload's reads; set read_percent to 0."
+            "fio",
+            "verify",
+            value,
+            "It counts the blocks that it reads back as reads of the workload; set read_percent to 0.",
         )
     if "block_size_bytes" not in workload or workload["alignment_bytes"] % workload["block_size_bytes"]:
         raise unsupported(

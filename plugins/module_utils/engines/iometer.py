@@ -68,7 +68,7 @@ def results(text: str) -> list[Any]:
         raise Failure(
             "no_result",
             "This is no result file of IOMeter: it has no line that starts with 'Test Type, or 'Results.",
-            "Give the CSV file that IOMeter was told to write with /r.",
+            "Give the CSV file that IOMeter wrote with /r.",
         )
     return [result for run in runs for result in _of_run(run)]
 
@@ -245,7 +245,7 @@ def _of_block(block: dict[str, Any], engine: dict[str, Any]) -> dict[str, Any]:
     rows = [_Row(block["header"], number, cells) for number, cells in block["rows"]]
     everything = next((row for row in rows if row.text("'Target Type") == "ALL"), None)
     if everything is None or not everything.whole:
-        return _broken(engine, "no_result", "The test was broken off: its results have no whole row for ALL.")
+        return _broken(engine, "no_result", "The test was interrupted: its results have no complete row for ALL.")
     result: dict[str, Any] = {"schema": schema.SCHEMA, "engine": engine, "flags": [], "failures": []}
     spec = _spec(everything.text("Access Specification Name"), block["specs"])
     if spec:

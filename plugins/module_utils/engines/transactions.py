@@ -174,7 +174,7 @@ def measured(raw: dict[str, Any], driver: Any) -> dict[str, Any]:
         failures.append(
             {
                 "code": "log_incomplete",
-                "message": f"The log has {succeeded} transactions and {log['unread']} lines that are none, {driver.name} says "
+                "message": f"The log has {succeeded} transactions and {log['unread']} unreadable lines, {driver.name} reports "
                 f"{'no number' if processed is None else processed}.",
             }
         )

@@ -712,7 +712,7 @@ class Adapter:
             raise Failure(
                 "paths_active",
                 f"{step['target']} is not unbound from {self.device()}: sessions with targets still go through it.",
-                "End them first: teardown logs out of the testbed's targets; those of others must be removed by whoever uses them.",
+                "End them first: teardown logs out of the testbed's targets; sessions of others must be removed by their users.",
                 name=step["target"],
             )
 
@@ -760,7 +760,8 @@ class Adapter:
             at = portal_text(entry["address"], entry["port"])
             raise Failure(
                 "target_missing",
-                f"{at} tells of no target {entry['iqn']}" + (f", but of {', '.join(sorted(here))}." if here else "."),
+                f"{at} does not report the target {entry['iqn']}"
+                + (f", but of {', '.join(sorted(here))}." if here else "."),
                 "Check the portal's address and port, and the target's list of initiators.",
                 found=sorted(here),
             )

@@ -362,7 +362,7 @@ def figures(samples: dict[str, Any], started_s: float, finished_s: float) -> dic
     if not whole:
         raise Failure(
             "interval_too_short",
-            f"In the measured {finished_s - started_s:.1f} s there is no whole sample of {sample_s} s.",
+            f"In the measured {finished_s - started_s:.1f} s there is no complete sample of {sample_s} s.",
             f"Measure for at least {2 * sample_s} s.",
         )
     measured: dict[str, Any] = {

@@ -38,7 +38,7 @@ from .session import STAMP_KEY, Session
 
 VMFS_VERSIONS = (5, 6)
 # What is said of a LUN of others that the user has named.
-UNSEEN = "whatever lies on it without a partition table"
+UNSEEN = "anything on it without a partition table"
 # HostMountInfo's reason for a datastore whose device its array has declared lost; every other reason may pass.
 PERMANENT = "PermanentDeviceLoss"
 RELEASE_PATIENCE_S, RELEASE_POLL_S = 120.0, 1.0
@@ -174,7 +174,7 @@ def plan(
             return [_release(want, volume)]
         raise Failure(
             "datastore_foreign",
-            f"The datastore {want['name']} is another one: {where(volume)}.",
+            f"The datastore {want['name']} is a different one: {where(volume)}.",
             "Name the testbed's datastore; this one stays as it is.",
             name=want["name"],
         )
@@ -263,7 +263,7 @@ def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
         raise Failure(
             "device_not_blank",
             f"The device {want['naa']} for the datastore {want['name']} has {' and '.join(reasons)}.",
-            "Give a blank LUN. If nobody needs what is on this one, let it be overwritten with "
+            "Give a blank LUN. If its contents are not needed, allow overwriting it with "
             f"datastore_allow_device: [{device_name(want['naa'])}].",
             naa=want["naa"],
             contents=reasons,
@@ -274,8 +274,8 @@ def refuse_contents(disk: dict[str, Any], want: dict[str, Any]) -> list[Any]:
         raise Failure(
             "device_unproven",
             f"The device {want['naa']} for the datastore {want['name']} is not exported by this testbed, "
-            "and a host does not see a file system that lies on a device without a partition table.",
-            f"If nobody needs what is on it, name it: datastore_allow_device: [{device_name(want['naa'])}].",
+            "and a host does not see a file system on a device without a partition table.",
+            f"If its contents are not needed, name it: datastore_allow_device: [{device_name(want['naa'])}].",
             naa=want["naa"],
         )
     return [*reasons, UNSEEN]
@@ -301,7 +301,7 @@ def refuse_used(vms: list[Any], want: dict[str, Any]) -> None:
         remedy += " vCLS machines are vCenter's own: exclude the datastore in the cluster's settings of vSphere Cluster Services."
     raise Failure(
         "datastore_in_use",
-        f"Virtual machines lie on the datastore {want['name']}: {', '.join(sorted(vms))}.",
+        f"Virtual machines are on the datastore {want['name']}: {', '.join(sorted(vms))}.",
         remedy,
         name=want["name"],
         vms=sorted(vms),
@@ -325,7 +325,7 @@ def foreign(name: str, owner: str | None) -> Failure:
     return Failure(
         "datastore_foreign",
         f"The datastore {name} does not carry this testbed's stamp" + (f" but that of {owner}." if owner else "."),
-        "It stays as it is; choose another name, or destroy it by hand if nobody needs it.",
+        "It stays as it is; choose another name, or destroy it by hand if it is not needed.",
         name=name,
         owner=owner,
     )
@@ -464,7 +464,7 @@ def _unstamped(want: dict[str, Any], volume: dict[str, Any], look: Any, intended
         raise Failure(
             "datastore_foreign",
             f"The datastore {want['name']}, which this testbed was about to make at {begun}, does not carry its stamp and is in use: {listed(users)}.",
-            "It stays as it is; choose another name, or destroy it by hand if nobody needs it.",
+            "It stays as it is; choose another name, or destroy it by hand if it is not needed.",
             name=want["name"],
             users=users,
         )
@@ -677,7 +677,7 @@ class Datastores:
                 raise Failure(
                     "datastore_stays",
                     f"The host still lists the datastore {want['name']}, which is unmounted and lost with its device.",
-                    "Unregister what is left on it, templates too, rescan, and run again.",
+                    "Unregister the remaining machines and templates on it, rescan, and run again.",
                     name=want["name"],
                 )
             time.sleep(RELEASE_POLL_S)

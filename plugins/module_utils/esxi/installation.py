@@ -103,7 +103,7 @@ def record_of(state: dict[str, Any]) -> dict[str, Any]:
         raise Failure(
             "record_damaged",
             f"The setting {RECORD_KEY} of the machine is not what this collection wrote.",
-            "Make the machine anew.",
+            "Recreate the machine.",
         ) from None
 
 
@@ -136,7 +136,7 @@ def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
             raise Failure(
                 "vm_running",
                 f"The virtual machine {name} is {state['power']}, so it is not known what of its installation has passed.",
-                "Make it anew and leave it off, or set join to take the time since it was turned on.",
+                "Recreate it and leave it off, or set join to take the time since it was turned on.",
                 name=name,
             )
         return [_remember(want), _wait(want)]
@@ -145,7 +145,7 @@ def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
             raise Failure(
                 "already_installed",
                 f"The virtual machine {name} was installed already, in run {record['run_id']}.",
-                "Make it anew, so that its disk is empty: state absent, then present.",
+                "Recreate it, so that its disk is empty: state absent, then present.",
                 name=name,
                 run_id=record["run_id"],
             )
@@ -160,7 +160,7 @@ def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
         raise Failure(
             "installation_given_up",
             f"The installation of {name} took too long and was ended at {record['given_up_utc']}.",
-            "Make the machine anew, and allow more time in installation_timeout_s.",
+            "Recreate the machine, and allow more time in installation_timeout_s.",
             name=name,
         )
     if "finished_utc" in record:
@@ -230,8 +230,8 @@ def began(events: list[Any], boot_s: float | None, armed_s: float | None, now_s:
         if moment is None:
             raise Failure(
                 "start_unknown",
-                "The host does not tell when the machine was turned on.",
-                "Make it anew and leave it off.",
+                "The host does not report when the machine was turned on.",
+                "Recreate it and leave it off.",
             )
         return moment
     after = [at_s for at_s in moments if at_s >= armed_s]
@@ -274,7 +274,7 @@ class Watch:
             raise Failure(
                 "installation_timeout",
                 f"The installation of {name} has not ended in {self.want['installation_timeout_s']} s; it is {seen['power']}, its tools are {tools}.",
-                "Look at its console. Allow more time in installation_timeout_s and run again with the same run_id to join it, or make it anew.",
+                "Look at its console. Allow more time in installation_timeout_s and run again with the same run_id to join it, or recreate it.",
                 name=name,
                 power=seen["power"],
                 tools=tools,
@@ -298,7 +298,7 @@ class Watch:
             raise Failure(
                 "installation_broken",
                 f"The virtual machine {name} {what}.",
-                "Look at its console and its log, and make it anew.",
+                "Look at its console and its log, and recreate it.",
                 name=name,
             )
         moments = [at_s for kind, at_s in events() if kind == "off" and self.started_s < at_s <= now_s]
@@ -310,8 +310,8 @@ class Watch:
         if self.alive_s is None:
             raise Failure(
                 "end_unseen",
-                f"The installation of {self.want['name']} ended while nobody looked, and the host no longer tells when.",
-                "Make the machine anew, and run again.",
+                f"The installation of {self.want['name']} ended while nothing was watching, and the host no longer reports when.",
+                "Recreate the machine, and run again.",
                 name=self.want["name"],
             )
         return round(now_s - self.alive_s, 3)
@@ -602,7 +602,7 @@ class Installation:
         except Failure as failure:
             if failure.code in LOST:
                 raise
-            self.without_events = f"{failure.what} So the times of {self.want['name']} are those of looks at it."
+            self.without_events = f"{failure.what} So the times of {self.want['name']} are from polling it."
             return []
         return [
             (EVENTS[kind], event.createdTime.timestamp())
@@ -631,6 +631,6 @@ class Installation:
             raise Failure(
                 "iso_not_connected",
                 f"The virtual machine {self.want['name']} was turned on, but the host did not connect the image in its drive.",
-                "Look whether the image is still on its datastore, and make the machine anew.",
+                "Look whether the image is still on its datastore, and recreate the machine.",
                 name=self.want["name"],
             )

@@ -514,7 +514,7 @@ class Machine:
                     tools = str(guest.toolsRunningStatus or "unknown")
                     raise Failure(
                         "address_missing",
-                        f"The virtual machine {self.name} has told no address in {patience_s} s; it is {power}, its tools: {tools}.",
+                        f"The virtual machine {self.name} has reported no address in {patience_s} s; it is {power}, its tools: {tools}.",
                         "Look at its console; the guest needs VMware Tools (open-vm-tools) and an address.",
                         power=power,
                         tools=tools,

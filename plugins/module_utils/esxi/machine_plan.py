@@ -107,7 +107,7 @@ def check(params: dict[str, Any]) -> dict[str, Any]:
     if params["template"] and params["ova"]:
         raise bad_value("ova", params["ova"], "Give either template or ova.")
     if not params["datastore"]:
-        raise bad_value(f"datastore of {name}", params["datastore"], "Name the datastore that the machine lies on.")
+        raise bad_value(f"datastore of {name}", params["datastore"], "Name the datastore that the machine is on.")
     if not params["template"] and not params["ova"]:
         for key in ("guest_id", "vcpus", "memory_mib"):
             if not params[key]:
@@ -337,7 +337,7 @@ def _refuse_occupied(state: dict[str, Any], want: dict[str, Any], disk: dict[str
                 "disk_replaced",
                 f"Where disk {disk['name']} of {want['name']} was ({spot['controller']} {spot['bus']}:{spot['unit']}), {other['path']} is attached, which "
                 "the testbed did not make.",
-                "Attach the testbed's disk again, or detach the other if nobody needs it there; nothing is written to it.",
+                "Attach the testbed's disk again, or detach the other if it is not needed there; nothing is written to it.",
                 disk=disk["name"],
                 path=other["path"],
             )
@@ -347,7 +347,7 @@ def differs(want: dict[str, Any], disk: dict[str, Any], key: str, was: Any, will
     return Failure(
         "disk_differs",
         f"Disk {disk['name']} of {want['name']} has {key} {was}, not {will}.",
-        "A disk is never made anew while it holds something: remove the machine first, or ask for the disk that is there.",
+        "A disk with contents is never recreated: remove the machine first, or describe the existing disk.",
         disk=disk["name"],
         key=key,
         was=was,
@@ -363,7 +363,7 @@ def foreign(name: str, owner: str | None) -> Failure:
         "vm_foreign",
         f"The virtual machine {name} does not carry this testbed's stamp"
         + (f" but that of {owner}." if owner else "."),
-        "It stays as it is; choose another name, or remove it by hand if nobody needs it.",
+        "It stays as it is; choose another name, or remove it by hand if it is not needed.",
         name=name,
         owner=owner,
     )
@@ -543,7 +543,7 @@ def _refuse_unoffered(want: dict[str, Any], disk: dict[str, Any], lun: dict[str,
         raise Failure(
             "device_unfit",
             f"The host does not offer the device {naa} for raw mappings, so it cannot be {where}.",
-            "Give the testbed a LUN of an array that the host can map, and that nobody else has.",
+            "Give the testbed a LUN of an array that the host can map and that nothing else uses.",
             naa=naa,
         )
 
@@ -552,7 +552,7 @@ def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: dict[st
     """A guest writes to a raw mapping, so the LUN is proven as one that is going to be formatted is."""
     rdm, reasons = disk["rdm"], contents(lun)
     remedy = (
-        "Give a blank LUN. If nobody needs what is on this one, let the guest overwrite it with "
+        "Give a blank LUN. If its contents are not needed, allow the guest to overwrite it with "
         f"guest_vm_allow_device: [{device_name(rdm['naa'])}]."
     )
     what = f"The device {rdm['naa']} for disk {disk['name']} of {want['name']}"
@@ -565,7 +565,7 @@ def _refuse_overwriting(want: dict[str, Any], disk: dict[str, Any], lun: dict[st
     if not rdm["exported"]:
         raise Failure(
             "device_unproven",
-            f"{what} is not exported by this testbed, and a host does not see a file system that lies on a device without a partition table.",
+            f"{what} is not exported by this testbed, and a host does not see a file system on a device without a partition table.",
             remedy,
             naa=rdm["naa"],
         )

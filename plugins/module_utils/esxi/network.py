@@ -400,7 +400,7 @@ def _check_port(
     if port["mtu"] > switch["mtu"]:
         raise bad_value(f"{variable} mtu", port["mtu"], f"{port['switch']} carries {switch['mtu']}; give no more.")
     if nic and nic["device"] in state["management"]:
-        raise _management(f"The port group {name} of {state['host']} is that of {nic['device']}, which carries the management network", "touch it")  # fmt: skip
+        raise _management(f"The port group {name} of {state['host']} belongs to {nic['device']}, which carries the management network", "touch it")  # fmt: skip
     for device, other in state["interfaces"].items():
         if other["address"] == port["address"] and other["port_group"] != name:
             if device in state["management"]:

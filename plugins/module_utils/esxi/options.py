@@ -65,7 +65,9 @@ def allowed(variable: str, key: str, value: Any, now: Any, known: dict[str, Any]
     if value == now:
         return value
     if known.get("read_only"):
-        raise bad_value(f"{variable} {key}", value, f"The host lets nobody set this option; it is {now}. Leave it out.")
+        raise bad_value(
+            f"{variable} {key}", value, f"The host does not allow this option to be set; it is {now}. Leave it out."
+        )
     least, most = known.get("min"), known.get("max")
     number = isinstance(value, int) and not isinstance(value, bool)
     if number and least is not None and most is not None and not least <= value <= most:

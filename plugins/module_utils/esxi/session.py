@@ -260,7 +260,7 @@ class Session:
             raise Failure(
                 "connection_lost",
                 f"The connection to {self.params['hostname']} broke while trying to {what}: {error_text(error)}.",
-                "Run again: what is there already is kept.",
+                "Run again: existing parts are kept.",
             ) from None
 
     def task_properties(self, task: Any) -> dict[str, Any]:

@@ -250,7 +250,7 @@ class Ova:
         try:
             member = self.tar.extractfile(self.members[name])
             if member is None:
-                raise tarfile.TarError(f"{name} is no file")
+                raise tarfile.TarError(f"{name} is not a file")
             return member.read()
         except (OSError, tarfile.TarError) as error:
             raise damaged(self.path, str(error)) from None
@@ -359,7 +359,7 @@ class Import:
         kind, digest = self.ova.digests.get(item.path, ("sha256", None))
 
         def tell(count: int) -> None:
-            with self.session.doing("tell how far the import is"):
+            with self.session.doing("report the progress of the import"):
                 lease.HttpNfcLeaseProgress(min(99, 100 * count // max(1, total)))
 
         stream = _Stream(self.ova.tar.extractfile(member), kind, tell)

@@ -92,7 +92,7 @@ def untrusted(error: ssl.SSLCertVerificationError | OtherCertificate, params: di
         what = f"{where} does not show the certificate that thumbprint names" + (
             f", but one with the SHA-256 fingerprint {written(shown['fingerprint'])}." if shown else "."
         )
-        remedy = f"If the host has got a new certificate, set {pin}, {compare}; if not, somebody else answers there."
+        remedy = f"If the host has got a new certificate, set {pin}, {compare}; if not, another machine answers there."
     elif error.verify_code in OTHER_NAME:
         names = f" It is made out to {', '.join(shown['names'])}." if shown and shown["names"] else ""
         what = f"The certificate of {where} is not made out to {params['hostname']}.{names}"

@@ -66,7 +66,7 @@ def plan(path: str, seen: dict[str, Any], size_bytes: int | None) -> list[str]:
     if seen["mount_point"] == "/":
         raise Failure(
             "no_datastore",
-            f"{path} would lie on the root file system, not on a datastore.",
+            f"{path} would be on the root file system, not on a datastore.",
             "Mount the datastore first, or name a folder on it.",
             path=path,
         )

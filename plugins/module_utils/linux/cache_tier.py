@@ -98,7 +98,7 @@ def check_caches(caches: list[dict[str, Any]], layers: dict[str, Layer], present
         if origin.get("layer") and not layer and present:
             raise Failure(
                 "layer_missing",
-                f"Cache {name} stands on layer {origin['layer']}, which was never published on this host.",
+                f"Cache {name} is on layer {origin['layer']}, which was never published on this host.",
                 "Run the role that makes that layer first, on this host.",
                 layer=origin["layer"],
             )
@@ -219,7 +219,7 @@ def _refuse_other_origin(name: str, state: dict[str, Any]) -> None:
     raise Failure(
         "cache_origin_missing",
         f"{path} may hold what the origin of cache {name} lacks, and that origin is {'another disk' if origin else 'not there'}.",
-        f"Attach it, or name it. If what it held may be lost, zero the first {cache_stamp.BYTES} bytes of {path}.",
+        f"Attach it, or name it. If its contents may be lost, zero the first {cache_stamp.BYTES} bytes of {path}.",
         cache=name,
         path=path,
     )
@@ -249,7 +249,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]
         raise Failure(
             "cache_differs",
             f"Cache {name} is not what cache_tier_caches says: {' and '.join(differing)}.",
-            "Write what it is, or run teardown and build.",
+            "Describe it as it is, or run teardown and build.",
             cache=name,
             differences=differing,
         )

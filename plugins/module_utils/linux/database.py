@@ -299,7 +299,7 @@ class Cluster:
                 "database_foreign",
                 f"{folder} is not the database of testbed {self.testbed_id}"
                 + (f", but of {stamp['testbed_id']}." if stamp and "testbed_id" in stamp else "."),
-                "Remove it if nobody needs it, or use another datastore.",
+                "Remove it if it is not needed, or use another datastore.",
                 path=folder,
             )
         return dict(stamp)
@@ -376,7 +376,7 @@ class Cluster:
             raise Failure(
                 "database_not_started",
                 f"The server did not start in {self.data}: {self.log_tail() or failure.what}",
-                "Correct what it complains of, such as database_load_settings or too little memory.",
+                "Correct the cause, such as database_load_settings or too little memory.",
                 path=self.data,
             ) from None
         self.keep_server(known)

@@ -169,7 +169,7 @@ def resolve(params: dict[str, Any], check_mode: bool = False) -> list[Any]:
         if entry["layer"] and not layer and not (over_nfs and check_mode):
             raise Failure(
                 "layer_missing",
-                f"Datastore {name} stands on layer {entry['layer']}, which was never published on this host.",
+                f"Datastore {name} is on layer {entry['layer']}, which was never published on this host.",
                 "Run the role that makes that layer first" + (", on the server." if over_nfs else ", on this host."),
                 layer=entry["layer"],
             )
@@ -387,7 +387,7 @@ class Datastores:
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
-            raise _impossible(wanted, f"{folder} is no folder")
+            raise _impossible(wanted, f"{folder} is not a folder")
         if folder == wanted["mount_point"]:
             _refuse_not_empty(wanted)
         elif os.statvfs(folder).f_flag & os.ST_RDONLY:

@@ -291,7 +291,7 @@ class Installation:
                 raise Failure(
                     "medium_damaged",
                     f"The packages at the end of {self.layer['path']} are not those that were put there.",
-                    "Run it again: they are put there anew.",
+                    "Run it again: they are copied again.",
                 )
             self.entries = index[0]
             for entry in self.entries:

@@ -631,12 +631,12 @@ def _final_use(facts: dict[str, Any]) -> list[Any]:
         reasons.append(
             refusal(
                 "device_mounted",
-                f"{path} or what stands on it is mounted on {', '.join(facts['mounts'])}.",
+                f"{path} or something on it is mounted on {', '.join(facts['mounts'])}.",
                 "Unmount it, or name another device.",
             )
         )
     if facts["swap"]:
-        reasons.append(refusal("device_swap", f"{path} or what stands on it is swap space.", "Name another device."))
+        reasons.append(refusal("device_swap", f"{path} or something on it is swap space.", "Name another device."))
     return reasons
 
 
@@ -696,7 +696,7 @@ def _block(facts: dict[str, Any], layer: Layer) -> list[Any]:
         reasons.append(
             refusal(
                 "signature_unknown",
-                f"Nobody can say whether {path} is empty: {facts['signature_error']}.",
+                f"It cannot be determined whether {path} is empty: {facts['signature_error']}.",
                 "Make blkid work on this host.",
             )
         )
@@ -750,7 +750,7 @@ def refuse_named(
         raise Failure(
             "identity_missing",
             f"Nothing proves that {device} is the device that you mean for {what}: tomorrow another disk may have that name.",
-            f"If it is the one, add what it shows to that entry of {variable}: {lines}."
+            f"If it is the right one, add its identifiers to that entry of {variable}: {lines}."
             if shown
             else "It shows no serial, NAA identifier, WWID or UUID: name one that does, such as a logical volume (LVM) on it.",
             path=device,
@@ -831,7 +831,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
         return [
             refusal(
                 "wrong_mount",
-                f"{path} really is {where}, not beneath {identity['mount_point']}.",
+                f"{path} is really {where}, not below {identity['mount_point']}.",
                 "Mount the datastore again.",
             )
         ]

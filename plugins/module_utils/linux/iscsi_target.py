@@ -99,7 +99,7 @@ def check_targets(
                 raise bad_value(
                     f"{variable} initiator {key}",
                     initiator[key],
-                    "Give its iqn: this target tells initiators apart by their names only.",
+                    "Give its iqn: this target distinguishes initiators only by name.",
                 )
         _unique(f"{variable} initiators", [iqn_key(initiator["iqn"]) for initiator in target["initiators"]])
         for initiator in target["initiators"]:
@@ -131,7 +131,7 @@ def check_targets(
 def _unique(variable: str, values: list[Any]) -> None:
     double = sorted({value for value in values if values.count(value) > 1}, key=str)
     if double:
-        raise bad_value(variable, double[0], "It stands there twice; give each once.")
+        raise bad_value(variable, double[0], "Listed twice; list it once.")
 
 
 def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _resolved(variable: str, lun: dict[str, Any], layers: dict[str, Layer]) -> d
     if not layer:
         raise Failure(
             "layer_missing",
-            f"LUN {lun['name']} stands on layer {lun['layer']}, which was never published on this host.",
+            f"LUN {lun['name']} is on layer {lun['layer']}, which was never published on this host.",
             "Run the role that makes that layer first, on this host.",
             layer=lun["layer"],
         )

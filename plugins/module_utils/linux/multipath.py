@@ -72,7 +72,7 @@ def join(what: str, naa: str, disks: list[str], timeout_s: float) -> dict[str, A
     if device_map is None:
         raise Failure(
             "multipath_missing",
-            f"{what} has {len(disks)} paths ({', '.join(disks)}), and multipathd makes no device of them.",
+            f"{what} has {len(disks)} paths ({', '.join(disks)}), and multipathd has made no device of them.",
             "Look at /etc/multipath.conf (is it in blacklist?) and at `multipath -v3`, or stop multipathd; then one path is used.",
             disks=disks,
         )

@@ -100,7 +100,7 @@ def resolve(params: dict[str, Any]) -> list[Any]:
         if not layer:
             raise Failure(
                 "layer_missing",
-                f"Export {name} stands on layer {entry['layer']}, which was never published on this host.",
+                f"Export {name} is on layer {entry['layer']}, which was never published on this host.",
                 "Run the role datastore first, on this host.",
                 layer=entry["layer"],
             )
@@ -223,7 +223,7 @@ def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | No
         shared = " and ".join(f"{path} to {client}" for path, client in sorted(current["others"]))
         raise Failure(
             "nfs_server_shared",
-            f"The NFS server that this testbed started would be restarted, but somebody else exports {shared} by it.",
+            f"The NFS server that this testbed started would be restarted, but {shared} is exported through it by someone else.",
             "Withdraw that export first (exportfs -u), or leave the server as it is.",
             exports=[{"path": path, "client": client} for path, client in sorted(current["others"])],
         )

@@ -193,7 +193,7 @@ def check_identity(lun: dict[str, Any], shown: dict[str, Any], target: dict[str,
             raise Failure(
                 f"wrong_{key.replace('_bytes', '')}",
                 f"LUN {lun['lun']} of {target['iqn']} ({shown['path']}) has the {what} {shown[key] or 'none'} instead of {lun[key]}.",
-                "Build the target again, or correct what is expected of the LUN.",
+                "Build the target again, or correct the expected identity of the LUN.",
                 lun=lun["lun"],
                 target_iqn=target["iqn"],
                 shown=shown[key],
@@ -440,7 +440,7 @@ class OpenIscsi:
         if target["iqn"] not in tags:
             answer = f"it offers {', '.join(sorted(tags)) or 'none'}"
             if done.returncode in LOGIN_ERRORS:
-                answer = f"asked what it offers, {LOGIN_ERRORS[done.returncode][1]}"
+                answer = f"asked for its targets,  {LOGIN_ERRORS[done.returncode][1]}"
             raise Failure(
                 "target_missing",
                 f"The portal {portal} does not offer the target {target['iqn']} to this initiator ({answer}).",
@@ -543,8 +543,8 @@ class OpenIscsi:
     def _lost(target: dict[str, Any]) -> Failure:
         return Failure(
             "session_lost",
-            f"The session to {target['iqn']} at {portal_text(**target['portal'])} has ended meanwhile: it was logged out by somebody else.",
-            "Run again, and it is logged in anew.",
+            f"The session to {target['iqn']} at {portal_text(**target['portal'])} has ended: someone else logged it out.",
+            "Run again, and it is logged in again.",
             target_iqn=target["iqn"],
             portal=portal_text(**target["portal"]),
         )

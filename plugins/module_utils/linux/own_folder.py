@@ -58,7 +58,7 @@ def proven(base: str, *names: str) -> str:
     except (NotADirectoryError, PermissionError) as error:
         # A file of ours in the way is nobody's attempt: whoever makes the folder meets it, and says so.
         if not (os.path.isfile(path) and not os.path.islink(path) and _ours(os.lstat(path))):
-            raise _foreign(path, f"is no folder of this user's ({error.strerror})") from None
+            raise _foreign(path, f"is not a folder of this user ({error.strerror})") from None
     finally:
         if above is not None:
             os.close(above)
@@ -81,7 +81,7 @@ def read_own_json(folder: str, name: str) -> Any:
     except FileNotFoundError:
         return None
     except (NotADirectoryError, PermissionError) as error:
-        raise _foreign(folder, f"is no folder of this user's ({error.strerror})") from None
+        raise _foreign(folder, f"is not a folder of this user ({error.strerror})") from None
     path = os.path.join(folder, name)
     try:
         _refuse_foreign(folder, os.fstat(above))
@@ -90,14 +90,14 @@ def read_own_json(folder: str, name: str) -> Any:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _foreign(path, f"is no file of this user's ({error.strerror})") from None
+        raise _foreign(path, f"is not a file of this user ({error.strerror})") from None
     finally:
         os.close(above)
     with open(file, encoding="utf-8") as stream:
         status = os.fstat(file)
         _refuse_foreign(path, status)
         if not stat.S_ISREG(status.st_mode):
-            raise _foreign(path, "is no file")
+            raise _foreign(path, "is not a file")
         try:
             return json.load(stream)
         except ValueError:
@@ -119,7 +119,7 @@ def _refuse_exchangeable(path: str, status: os.stat_result) -> None:
     """In a folder that others may write to, and that has no sticky bit, they may put another folder in the place of ours."""
     if not _ours(status) and not (status.st_uid in (0, os.geteuid()) and status.st_mode & stat.S_ISVTX):
         raise _foreign(
-            path, f"lets others exchange what is in it (user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})"
+            path, f"lets others replace its contents (user {status.st_uid}, mode {stat.S_IMODE(status.st_mode):04o})"
         )
 
 

@@ -89,7 +89,7 @@ def retrieve(handle: BinaryIO, entry: dict[str, Any], path: str) -> None:
         os.unlink(path)
         raise Failure(
             "medium_damaged",
-            f"The package {entry['file']} on the disk is not what was put there.",
-            "Run it again: the packages are put there anew.",
+            f"The package {entry['file']} on the disk is not the one that was copied there.",
+            "Run it again: the packages are copied again.",
             file=entry["file"],
         )

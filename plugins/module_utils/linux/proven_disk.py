@@ -63,5 +63,5 @@ def locate(what: str, variable: str, given: dict[str, Any], system: device_safet
     raise Failure(
         "serial_twice" if paths else "member_missing",
         f"{what}: {'several disks show' if paths else 'no disk of this host shows'} {proof}{' (' + ', '.join(paths) + ')' if paths else ''}.",
-        "Name it by its device and what tells it from others." if paths else f"Attach the disk, or correct {variable}.",
+        "Name it by its device and an identifier." if paths else f"Attach the disk, or correct {variable}.",
     )

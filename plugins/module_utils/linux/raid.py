@@ -271,7 +271,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]
             raise Failure(
                 "array_differs",
                 f"RAID {name} ({active['device']}) is not what raid_arrays says: {' and '.join(differing)}.",
-                "An array is never reshaped: write what it is, or run teardown and build, which make it anew and lose what it holds.",
+                "An array is never reshaped: describe it as it is, or run teardown and build, which recreate it and lose its contents.",
                 array=name,
                 device=active["device"],
                 differences=differing,
@@ -300,7 +300,7 @@ def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]
         raise Failure(
             "array_incomplete",
             f"RAID {name} was begun and not finished: {', '.join(carriers)} of {', '.join(paths)} carry its superblock.",
-            "Run teardown, which removes what is left of it, and then build.",
+            "Run teardown, which removes its remains, and then build.",
             array=name,
             members=carriers,
         )
@@ -460,7 +460,7 @@ class Arrays:
             ],
             timeout_s=COMMAND_S,
             what=f"RAID {array['name']} cannot be made",
-            remedy="Look at the message; run teardown, which removes what is left of it.",
+            remedy="Read the message, and run teardown, which removes its remains.",
         )
         self._expect(array, paths)
 
@@ -533,7 +533,7 @@ class Arrays:
                 if examine(path, self.system):
                     raise Failure(
                         "superblock_left",
-                        f"{path} still carries a superblock after that of RAID {name} was removed.",
+                        f"{path} still has a superblock after the one of RAID {name} was removed.",
                         "Look at it with mdadm --examine.",
                         path=path,
                     )

@@ -75,7 +75,7 @@ class Record:
             raise Failure(
                 "record_unwritable",
                 f"{self.path} cannot be written: {error.strerror}.",
-                "Make room there; without its record nothing is made on this host, because nobody would know whose it is.",
+                "Make room there; without its record nothing is made on this host, because its owner would be unknown.",
                 path=self.path,
             ) from None
 

@@ -131,7 +131,7 @@ def release(path: str, mine: dict[str, Any]) -> bool:
 
 
 def _foreign(path: str) -> Failure:
-    return Failure("lock_foreign", f"{path} belongs to somebody else.", "Remove it.", path=path)
+    return Failure("lock_foreign", f"{path} belongs to someone else.", "Remove it.", path=path)
 
 
 @contextmanager

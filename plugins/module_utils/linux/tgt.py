@@ -361,7 +361,7 @@ class TgtTarget:
             raise Failure(
                 "foreign_tgtd",
                 f"A tgtd that this testbed did not start has the control port {self.port}.",
-                "Give the testbed another one with iscsi_target_tgt_control_port.",
+                "Give the testbed another port with iscsi_target_tgt_control_port.",
                 control_port=self.port,
             )
         accounts = self.adm("--mode", "account", "--op", "show").stdout.splitlines()[1:]

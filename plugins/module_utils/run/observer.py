@@ -87,7 +87,7 @@ def collect(
     if not os.path.isdir(folder):
         raise Failure(
             "observer_missing",
-            "Nobody observes this host.",
+            "This host is not observed.",
             "Start the observer before the benchmark.",
             testbed_id=testbed_id,
         )
@@ -226,7 +226,7 @@ def at(samples: list[dict[str, Any]], moment_s: float) -> dict[str, Any]:
     if not before or not after or after[0]["unix_s"] - before[-1]["unix_s"] > MOST_GAP_S:
         raise Failure(
             "not_observed",
-            "Nobody observed all of the measured time.",
+            "Part of the measured time was not observed.",
             "Start the observer before the benchmark and stop it afterwards.",
         )
     last, following = before[-1], after[0]

@@ -789,7 +789,7 @@ def _exit_error(done: dict[str, Any], folder: str) -> str | None:
     paths = (os.path.join(folder, name) for name in ("stderr.txt", "fio.json"))
     words = " ".join(_text(path) for path in paths if os.path.exists(path)).partition("{")[0].split("\n")
     reason = next((f" It says: {line.strip()[:200]}." for line in words if line.strip()), "")
-    return f"fio {exit_words(done['exit_code'])}{' after it was told to' if done['timed_out'] else ''}.{reason}"
+    return f"fio {exit_words(done['exit_code'])}{' after it was asked to' if done['timed_out'] else ''}.{reason}"
 
 
 def _metric(path: str, metric: str) -> float | None:

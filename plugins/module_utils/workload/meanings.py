@@ -22,7 +22,7 @@ DIFFERENCES = {
     "apart, so compare it with results of the same engine only",
     "directions_apart": "reads and writes are mixed and sequential, in whole or in part: fio's go on from where the last of their own direction ended, "
     "diskspd's and IOMeter's from where the last I/O ended, so compare it with results of the same engine only",
-    "several_targets": "a worker had several targets at the same time, and its queue depth is that of all of them together",
+    "several_targets": "a worker had several targets at the same time, and its queue depth applies to all of them together",
 }
 
 

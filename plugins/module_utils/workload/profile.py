@@ -53,7 +53,7 @@ def find(name: str, directories: list[Any], load: Any) -> dict[str, Any]:
             raise ValueError(f"it has more than {LONGEST} characters")
         content = load(text)
         if _many(content):
-            raise ValueError(f"it stands for more than {MOST_VALUES} values")
+            raise ValueError(f"it expands to more than {MOST_VALUES} values")
     except Exception as error:
         raise Failure(
             "profile_unreadable",
@@ -167,7 +167,7 @@ def _published(variable: str, figure: Any, workloads: list[Any]) -> None:
     _mapping(f"{variable}.workload", part, (), NORMALISED)
     if not any(all(workload.get(key) == value for key, value in part.items()) for workload in workloads):
         raise bad_value(
-            f"{variable}.workload", part, "It is none of the profile's workloads; write its keys as results have them."
+            f"{variable}.workload", part, "It is not one of the profile's workloads; write its keys as in results."
         )
     for key in set(figure) - {"value", "workload"}:
         _words(f"{variable}.{key}", figure[key])

@@ -55,7 +55,7 @@ def refuse_repeated(workloads: list[Any], variable: str) -> None:
     for workload in workloads:
         name = workload_id(workload)
         if name in seen:
-            raise bad_value(variable, name, "This workload is asked for twice; remove one, or use repetitions.")
+            raise bad_value(variable, name, "This workload is listed twice; remove one, or use repetitions.")
         seen.add(name)
 
 
@@ -97,7 +97,9 @@ def _without(workloads: list[Any], exclude: list[Any] | None) -> list[Any]:
     for index, part in enumerate(exclude or []):
         matches = _matching(part, workloads, f"exclude[{index}]")
         if not matches:
-            raise bad_value(f"exclude[{index}]", part, "It is none of the workloads; correct its values, or remove it.")
+            raise bad_value(
+                f"exclude[{index}]", part, "It is not one of the workloads; correct its values, or remove it."
+            )
         kept = [workload for workload in kept if workload not in matches]
     if not kept:
         raise bad_value("exclude", exclude, "It leaves no workload; exclude less.")

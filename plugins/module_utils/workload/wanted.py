@@ -21,7 +21,7 @@ def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> li
         raise bad_value(
             "workloads",
             args["workloads"],
-            "Give it alone, or leave it out; with profile, workload says what is different from it.",
+            "Give it alone, or leave it out; with profile, workload gives the differences from it.",
         )
     exclude = args["exclude"] or None
     if profile is not None:

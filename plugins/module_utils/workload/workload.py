@@ -291,7 +291,7 @@ def _optional_words(workload: dict[str, Any]) -> list[Any]:
         for key, word in (("compress_percent", "compressible"), ("dedupe_percent", "duplicates"))
         if key in data
     ]
-    words += ["each block anew"] if data.get("refill") else []
+    words += ["new for each block"] if data.get("refill") else []
     sync = option("sync", {})
     words += [{"sync": "O_SYNC", "dsync": "O_DSYNC"}[sync["mode"]]] if "mode" in sync else []
     words += [
@@ -492,9 +492,7 @@ def _data(value: Any, variable: str) -> Any:
     pattern = _choice(value.get("pattern", "random"), f"{variable}.pattern", PATTERNS)
     data: dict[str, Any] = {"pattern": pattern}
     if (pattern == "repeat") != (value.get("hex") is not None):
-        raise bad_value(
-            variable, value, "Give hex, the bytes that are repeated, with pattern repeat and with no other."
-        )
+        raise bad_value(variable, value, "Give hex, the bytes that are repeated, only with pattern repeat.")
     if pattern == "repeat":
         # YAML makes a number of what is not quoted.
         if not isinstance(value["hex"], str) or not re.fullmatch(r"([0-9a-fA-F]{2}){1,64}", value["hex"]):

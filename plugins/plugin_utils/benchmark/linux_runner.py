@@ -222,9 +222,9 @@ class LinuxRun:
                 if time.monotonic() > deadline:
                     raise Failure(
                         "host_unreachable",
-                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so nobody knows whether it still measures; "
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so it is unknown whether it still measures; "
                         f"{self._kept()}.",
-                        "Run the same task again: it picks up what goes on there, and measures what was lost.",
+                        "Run the same task again: it continues a run that is still going on, and measures lost points again.",
                         state_dir=self.folder,
                         taken=self.taken,
                     ) from error

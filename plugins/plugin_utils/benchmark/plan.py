@@ -81,11 +81,11 @@ def validate(args: dict[str, Any], profile: dict[str, Any] | None = None) -> dic
             raise bad_value(
                 "search.max_iops_at.metric",
                 metric,
-                f"{options['engine']} leaves nothing to tell percentiles of several repetitions by; use latency_mean_ns, or fio.",
+                f"{options['engine']} does not write what is needed to merge percentiles of repetitions; use latency_mean_ns, or fio.",
             )
         if args["only_repetitions"]:
             raise bad_value(
-                "only_repetitions", args["only_repetitions"], "A search decides itself what is measured; leave it out."
+                "only_repetitions", args["only_repetitions"], "A search itself decides what is measured; leave it out."
             )
         refuse_repeated(
             [

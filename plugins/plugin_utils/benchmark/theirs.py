@@ -97,7 +97,7 @@ def points(host: str, theirs: dict[str, Any], request: dict[str, Any], known: It
         else:
             raise _foreign(
                 host,
-                f"point {point['point_id'][:120]!r}, which is none of a layer of this host that the controller knows",
+                f"point {point['point_id'][:120]!r}, which does not belong to a layer of this host that the controller knows",
             )
     return taken
 

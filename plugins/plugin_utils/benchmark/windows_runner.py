@@ -177,7 +177,7 @@ class WindowsRun(WindowsScripts):
             elif self._own(run):
                 # Of another plan of this name: only the task that began it knows what it measured.
                 self.warn(
-                    f"[{self.host}] {run['name']} has ended and nobody took its results; they are kept there until the benchmark that began it runs again."
+                    f"[{self.host}] {run['name']} has ended, but its results were not collected; they are kept there until that benchmark runs again."
                 )
 
     def _batch(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -366,7 +366,7 @@ class WindowsRun(WindowsScripts):
             return [
                 {
                     "code": "run_lost",
-                    "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or somebody ended it.",
+                    "message": f"What ran {self.engine.name} is gone from {self.host}: the host was restarted, or someone ended it.",
                 }
             ]
         if ended["error"]:
@@ -475,8 +475,8 @@ class WindowsRun(WindowsScripts):
                 if time.monotonic() > deadline:
                     raise Failure(
                         "host_unreachable",
-                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so nobody knows whether it still measures.",
-                        "Run the same task again: it picks up what goes on there, and measures what was lost.",
+                        f"{self.host} has not been reached for {CONNECTION_PATIENCE_S:.0f} s ({error}), so it is unknown whether it still measures.",
+                        "Run the same task again: it continues a run that is still going on, and measures lost points again.",
                     ) from error
                 time.sleep(POLL_S)
                 self._connect_again()

@@ -48,7 +48,7 @@ def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Proble
     """The changes that the testbed cannot follow, those of what everything else stands on alone. path: where the record is kept."""
     after = record(testbed)
     remedy = (
-        f"put it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"
+        f"change it back and run teardown, then change it and build; if nothing of that testbed is left, remove {path}"
     )
     for look in (_hosts, _disks, _targets, _initiators, _stores, _guests):
         changes = [Problem(word, value, why, remedy) for word, value, why in look(before, after, testbed)]
@@ -59,7 +59,7 @@ def problems(before: dict[str, Any], testbed: Testbed, path: str) -> list[Proble
 
 def _hosts(before: dict[str, Any], after: dict[str, Any], _testbed: Testbed) -> list[Any]:
     return [
-        (f"group {group}", None, f"has lost {name}, which is part of the testbed that is built")
+        (f"group {group}", None, f"no longer has {name}, which is part of the built testbed")
         for group, members in before["groups"].items()
         for name in members
         if name not in after["groups"][group]
@@ -83,7 +83,7 @@ def _disks(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> l
     for variable in ("ramdisk_provider", "iscsi_target_provider"):
         for host, was, now in _each(before, after, variable):
             if was != now:
-                changes.append((f"{variable} of {host}", shown(now), f"and the testbed that is built has {shown(was)}"))
+                changes.append((f"{variable} of {host}", shown(now), f"but the built testbed has {shown(was)}"))
     keys = ("level", "members", "chunk_kib", "bitmap", "purpose")
     for host, was, now in _each(before, after, "raid_arrays"):
         changes += _kept(_word(testbed, host, "raid_arrays", "testbed.disks"), "array", was, now, keys, host)
@@ -99,7 +99,7 @@ def _disks(before: dict[str, Any], after: dict[str, Any], testbed: Testbed) -> l
                     (
                         word,
                         None,
-                        f"{_change(name, have.get(name), want.get(name))} on {host}, whose RAM disks are one whole",
+                        f"{_change(name, have.get(name), want.get(name))} on {host}, whose RAM disks are built as one unit",
                     )
                 )
     return changes
@@ -182,9 +182,7 @@ def _initiators(before: dict[str, Any], after: dict[str, Any], testbed: Testbed)
     changes = []
     for host, was, now in _each(before, after, "iscsi_initiator_name"):
         if was != now:
-            changes.append(
-                (f"iscsi_initiator_name of {host}", shown(now), f"and the testbed that is built has {shown(was)}")
-            )
+            changes.append((f"iscsi_initiator_name of {host}", shown(now), f"but the built testbed has {shown(was)}"))
     for host, was, now in _each(before, after, "iscsi_initiator_targets"):
         word = _word(testbed, host, "iscsi_initiator_targets", "testbed.disks")
         changes += _kept(word, "session with", was, now, ("portal",), host, "iqn")

@@ -110,7 +110,7 @@ def _groups(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
         meant = ALSO_CALLED.get(name) or tuple(near_names) if name not in known else ()
         if meant and groups[name] and not any(groups.get(other) for other in meant):
             remedy = f"did you mean {' or '.join(meant)}?"
-            problems.append(Problem(f"group {name}", None, "is no group of this collection", remedy))
+            problems.append(Problem(f"group {name}", None, "is not a group of this collection", remedy))
     if not groups.get("targets") and not _by_hand(testbed):
         problems.append(
             Problem(
@@ -141,7 +141,7 @@ def remarks(lab: dict[str, Any], testbed: Testbed) -> list[str]:
         return []
     names = ", ".join(idle[:MOST_NAMES]) + (f" and {len(idle) - MOST_NAMES} more" if idle[MOST_NAMES:] else "")
     return [
-        f"{names} {'is' if len(idle) == 1 else 'are'} in no group of this collection, so no playbook does anything there: put what belongs to the testbed into "
+        f"{names} {'is' if len(idle) == 1 else 'are'} in no group of this collection, so no playbook does anything there: put hosts of the testbed into "
         f"{', '.join(GROUPS[:-1])} or {GROUPS[-1]}."
     ]
 
@@ -159,12 +159,12 @@ def _words(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
     for name, hosts in sorted({**lab.get("others", {}), **unknown}.items()):
         where = "" if len(hosts) == len(lab["hosts"]) else f" of {', '.join(hosts)}"
         if name in OLD_WORDS:
-            problems.append(Problem(f"{name}{where}", None, "is a word of release 0.3", f"write {OLD_WORDS[name]}"))
+            problems.append(Problem(f"{name}{where}", None, "was renamed after 0.3", f"write {OLD_WORDS[name]}"))
             continue
         meant = _meant(name, known, roles) if name in unknown else near(name, known, 0.92)
         if name.startswith("testbed_") or meant:
             remedy = f"did you mean {meant}?" if meant else "remove it, or give a variable of your own another prefix"
-            problems.append(Problem(f"{name}{where}", None, "is no variable of this collection", remedy))
+            problems.append(Problem(f"{name}{where}", None, "is not a variable of this collection", remedy))
     return problems
 
 
@@ -287,7 +287,7 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 Problem(
                     f"{variable}.path",
                     shown(entry.get("path")),
-                    "which proves no device",
+                    "which does not identify a device",
                     "add the serial, naa, wwid or uuid that the device has",
                 )
             )
@@ -325,7 +325,7 @@ def _disks(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 Problem(
                     f"testbed.disks[{disk.index}].loopback",
                     "true",
-                    "but the disk holds data, which would be seen twice",
+                    "but the disk contains data, which would appear twice",
                     "use it with disks that are measured raw",
                 )
             )
@@ -360,12 +360,12 @@ def _unused(testbed: Testbed) -> list[Problem]:
             continue
         here = [store.name for store in testbed.stores if store.disk is disk and disk.target in store.hosts]
         if here:
-            why = f"but the datastore {here[0]} lies on it on {disk.target} itself"
+            why = f"but the datastore {here[0]} is on it on {disk.target} itself"
             problems.append(
                 Problem(variable, shown(kind), why, "use ramdisk, raid or cache, or let another host log in")
             )
         elif not disk.hosts and not disk.loopback:
-            why = f"but no host logs in to {disk.target} for it, so nothing would be made or measured of it"
+            why = f"but no host logs in to {disk.target} for it, so it would be neither exported nor measured"
             problems.append(Problem(variable, shown(kind), why, _who_logs_in(testbed, disk.entry)))
     return problems
 
@@ -401,13 +401,13 @@ def _raid(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Proble
         problems.append(Problem(f"{where}.emulated", None, "is for the embedded lab, which makes such disks", remedy))
     if bool(members) == bool(emulated):
         why = "is not set" if not members else "is set beside emulated"
-        remedy = "name the disks, each with its serial, naa, wwid or uuid" if not members else "write one of both"
+        remedy = "name the disks, each with its serial, naa, wwid or uuid" if not members else "set only one of them"
         problems.append(Problem(f"{where}.members", None, why, remedy))
     for index, member in enumerate(members or []):
         if not any(key in member for key in ("serial", "naa", "wwid", "uuid")):
             remedy = "add the serial, naa, wwid or uuid that the disk has"
             path = shown(member["path"]) if "path" in member else None
-            why = "which proves no device" if path else "says of no disk which it is"
+            why = "which does not identify a device" if path else "does not identify a disk"
             problems.append(Problem(f"{where}.members[{index}]" + (".path" if path else ""), path, why, remedy))
     for key in ("serial", "naa", "wwid", "uuid", "path"):
         for value in _repeated(member[key] for member in members or [] if key in member):
@@ -439,10 +439,10 @@ def _cache(variable: str, entry: dict[str, Any], testbed: Testbed) -> list[Probl
                 Problem(f"{where}.{part}.emulated", None, "is for the embedded lab, which makes such disks", remedy)
             )
         elif "emulated" in given and len(given) > 1:
-            problems.append(Problem(f"{where}.{part}.emulated", None, "is set beside a disk", "write one of both"))
+            problems.append(Problem(f"{where}.{part}.emulated", None, "is set beside a disk", "set only one of them"))
         elif "emulated" not in given and not proofs:
             remedy = "add the serial, naa, wwid or uuid that the disk has"
-            problems.append(Problem(f"{where}.{part}", shown(given), "which proves no disk", remedy))
+            problems.append(Problem(f"{where}.{part}", shown(given), "which does not identify a disk", remedy))
     same = [
         key
         for key in ("path", "serial", "naa", "wwid", "uuid")
@@ -556,7 +556,7 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                         Problem(
                             f"{variable}.luns[{place}].layer of {host.name}",
                             shown(lun["layer"]),
-                            "which is no layer of this testbed",
+                            "which is not a layer of this testbed",
                             did_you_mean(lun["layer"], backing),
                         )
                     )
@@ -579,7 +579,7 @@ def _targets(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                     Problem(
                         f"iscsi_initiator_targets[{index}].iqn of {host.name}",
                         shown(session.get("iqn")),
-                        "which is no target of this testbed",
+                        "which is not a target of this testbed",
                         did_you_mean(str(session.get("iqn")), sorted(known)),
                     )
                 )
@@ -690,7 +690,7 @@ def _portals(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                         Problem(
                             variable,
                             shown(address),
-                            "which is no IP address",
+                            "which is not an IP address",
                             f"set testbed_address of {name} to its IP address in the storage network",
                         )
                     )
@@ -783,7 +783,7 @@ def _stores(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 Problem(
                     f"{variable}.hosts",
                     ", ".join(store.hosts),
-                    f"but {kind} is no cluster file system and would be destroyed",
+                    f"but {kind} is not a cluster file system and would be destroyed",
                     "name one host, or give each a disk of its own",
                 )
             )
@@ -832,7 +832,7 @@ def _over_nfs(testbed: Testbed, store: Store, base: Store, variable: str) -> lis
     problems = []
     for key in ("disk", "type", "benchmark_file", "benchmark_files", "version", "compatibility", "server", "path"):
         if key in store.entry:
-            remedy = f"leave it out: that is said of the datastore {base.name}"
+            remedy = f"leave it out: it is set for the datastore {base.name}"
             problems.append(Problem(f"{variable}.{key}", shown(store.entry[key]), "is set beside nfs", remedy))
     if "benchmark_file" not in base.entry:
         remedy = "write the size of the file on it that clients measure, such as 2GiB"
@@ -865,7 +865,7 @@ def _over_nfs(testbed: Testbed, store: Store, base: Store, variable: str) -> lis
                 )
     if not store.hosts:
         remedy = "add a host to hypervisors or clients"
-        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), "which no host has over NFS", remedy))
+        problems.append(Problem(f"{variable}.nfs", shown(store.entry["nfs"]), "which no host mounts over NFS", remedy))
     others = [other for other in testbed.stores if other.over is base]
     if others[0] is not store:
         remedy = "write it once, with all its hosts"
@@ -894,8 +894,8 @@ def _room(testbed: Testbed, store: Store, variable: str) -> list[Problem]:
         Problem(
             f"testbed.disks[{store.disk.index}].size",
             size_text(size),
-            f"but {size_text(wanted)} are to lie on the datastore {store.name}, which needs some room for itself",
-            "make the disk larger, or what lies on it smaller",
+            f"but {size_text(wanted)} are needed on the datastore {store.name}, whose file system needs some space too",
+            "make the disk larger, or the files on it smaller",
         )
     ]
 
@@ -984,13 +984,16 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
             reported.add(profile)
             problems.append(
                 Problem(
-                    "benchmark_profile", shown(profile), "which is no profile", did_you_mean(profile, lab["profiles"])
+                    "benchmark_profile",
+                    shown(profile),
+                    "which is not a known profile",
+                    did_you_mean(profile, lab["profiles"]),
                 )
             )
         for text in own["report_targets"] if isinstance(own.get("report_targets"), list) else []:
             if targets.parse(text) is None and str(text) not in reported:
                 reported.add(str(text))
-                problems.append(Problem("report_targets", shown(text), "which says no target", targets.EXAMPLE))
+                problems.append(Problem("report_targets", shown(text), "which is not a target", targets.EXAMPLE))
         engine = own.get("benchmark_engine")
         if engine in ENGINES_OF_WINDOWS and host.platform == "linux" and "benchmark" in host.stages:
             problems.append(
@@ -1004,7 +1007,7 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 Problem(
                     f"benchmark_server_layer of {host.name}",
                     shown(layer),
-                    "which is no layer of this testbed",
+                    "which is not a layer of this testbed",
                     did_you_mean(layer, list(scratch)),
                 )
             )
@@ -1018,7 +1021,7 @@ def _measured(lab: dict[str, Any], testbed: Testbed) -> list[Problem]:
                 Problem(
                     f"benchmark_server_layer of {host.name}",
                     shown(layer),
-                    "which holds data that a raw benchmark would destroy",
+                    "which contains data that a raw benchmark would destroy",
                     f"use {' or '.join(raw)}" if raw else "use a disk without a datastore",
                 )
             )

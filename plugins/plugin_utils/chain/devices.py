@@ -77,18 +77,18 @@ def missing(host: str, probed: list[dict[str, Any]]) -> Iterator[Problem]:
         word = _with_key(variable, entry.get("path_word") or "path")
         if path and entry["type"] != "block":
             remedy = f"correct it; on {host}, lsblk --output PATH,SIZE,SERIAL,WWN lists what there is"
-            yield Problem(word, shown(path), f"which is no block device{owner}", remedy)
+            yield Problem(word, shown(path), f"which is not a block device{owner}", remedy)
         elif not paths and path:
-            has = (
-                ", ".join(f"{key} {value}" for key, value in entry["shows"].items())
-                or "nothing that tells it from others"
-            )
+            has = ", ".join(f"{key} {value}" for key, value in entry["shows"].items()) or "nothing that identifies it"
             yield Problem(
                 word, shown(path), f"which shows {has}, and not {' and '.join(proofs)}", "name the right device"
             )
         elif not paths:
             yield Problem(
-                variable, None, f"is no disk of {host}: none shows {' and '.join(proofs)}", "attach it, or correct this"
+                variable,
+                None,
+                f"is not a disk of {host}: none has {' and '.join(proofs)}",
+                "attach it, or correct this",
             )
         elif len(paths) > 1:
             why = f"is not one disk: {' and '.join(paths)} of {host} show {' and '.join(proofs)}"

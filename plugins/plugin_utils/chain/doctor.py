@@ -54,8 +54,8 @@ VMFS_MIB = 1331
 SECTOR_BYTES = 512
 # {what module_utils/linux/mounts.py finds of a folder: (why it is no mount point, what to do)}
 NO_PLACE = {
-    "below_file": ("and {at} on {host} is no folder", "name another mount_point, or move that file away"),
-    "no_folders": ("and in {at} of {host} no folder can be made", "name another mount_point"),
+    "below_file": ("and {at} on {host} is not a folder", "name another mount_point, or move that file away"),
+    "no_folders": ("and in {at} of {host} no folder can be created", "name another mount_point"),
     "not_empty": (
         "and {at} on {host} is a folder with something in it",
         "name another mount_point, or empty that folder",
@@ -251,9 +251,9 @@ def _linux(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
         where, way = f"{peer['address']}:{peer['port']}", peer["way"]
         text = {
             "open": "answers",
-            "refused": "reached, nobody listens yet",
+            "refused": "reached, but nothing listens on it yet",
             "filtered": "no answer: a firewall is in the way",
-            "unreachable": "no way there",
+            "unreachable": "no route to it",
         }[way]
         owner = next(
             (
@@ -302,7 +302,7 @@ def _memory(testbed: Testbed, name: str, probe: dict[str, Any]) -> list[Any]:
     free, total = probe["memory_available_mib"], probe["memory_mib"]
     good = wanted <= (total if built else free)
     text = f"{free} of {total} MiB free, RAM disks take {wanted} MiB"
-    return [_line(name, "memory", bool(good), text, f"end what uses memory on {name}, or make testbed.disks smaller")]
+    return [_line(name, "memory", bool(good), text, f"free memory on {name}, or make testbed.disks smaller")]
 
 
 def mount_points(testbed: Testbed, name: str) -> list[tuple[str, str]]:
@@ -466,4 +466,4 @@ def as_markdown(lines: list[Any], wrong: list[Any]) -> list[Any]:
         for line in lines
         if not line["good"]
     ]
-    return table + (["", "To mend it:", *(f"- {text}" for text in [*mending, *wrong])] if mending or wrong else [])
+    return table + (["", "To fix it:", *(f"- {text}" for text in [*mending, *wrong])] if mending or wrong else [])

@@ -60,7 +60,7 @@ def draw(testbed: Testbed) -> list[str]:
     lines += [line for name in testbed.hosts for line in _ways(testbed, name)]
     return [
         *lines,
-        *(["What these devices hold will be gone:"] if lost else []),
+        *(["The contents of these devices will be lost:"] if lost else []),
         *(f"- {device.sentence()}" for device in lost),
     ]
 
@@ -81,7 +81,7 @@ def _ways(testbed: Testbed, name: str) -> list[str]:
             if target == name
             else {
                 "linux": "with a session each: one device where its multipathd runs, else the first alone",
-                "esxi": "which it finds by itself",
+                "esxi": "which it discovers by itself",
                 "windows": f"of which Windows uses {portals[0] if portals else ''} alone: this collection does not set up MPIO",
             }[host.platform]
         )

@@ -263,7 +263,7 @@ class _Expansion:
         for name in names:
             members = [name] if name in among else [host for host in groups.get(name, []) if host in among]
             if not members and not (name in groups and not among):
-                self.problem(variable, name, f"which is no {what}", did_you_mean(name, among))
+                self.problem(variable, name, f"which is not a {what}", did_you_mean(name, among))
             wanted.update(members)
         return [name for name in among if name in wanted]
 
@@ -337,7 +337,7 @@ class _Expansion:
                 self.problem(
                     f"{variable}.nfs",
                     entry["nfs"],
-                    "which is no datastore of a target",
+                    "which is not a datastore of a target",
                     did_you_mean(entry["nfs"], names),
                 )
                 continue
@@ -372,7 +372,7 @@ class _Expansion:
                 self.problem(
                     f"{variable}.disk",
                     on,
-                    "which is no disk" if on else "is not set",
+                    "which is not a disk" if on else "is not set",
                     did_you_mean(on or "", [disk.name for disk in testbed.disks]),
                 )
             for disk in disks:
@@ -567,7 +567,7 @@ class _Expansion:
         elif words is not None:
             self.problem(variable, words, "", "write a mapping with uplinks and addresses")
         if host.platform == "esxi":
-            because = "testbed_network" if words else "nothing said of its network"
+            because = "testbed_network" if words else "no network is described for it"
             self.derive(host, "esxi_network_switches", switches, because)
             ports = self.derive(host, "esxi_network_ports", ports, because)
             self._esxi_settings(host)
@@ -734,12 +734,15 @@ class _Expansion:
             if inventory_name not in guests:
                 word = f"{variable}.host" if "host" in entry else f"{variable}.name"
                 self.problem(
-                    word, inventory_name, "which is no host of the group guests", did_you_mean(inventory_name, guests)
+                    word,
+                    inventory_name,
+                    "which is not a host of the group guests",
+                    did_you_mean(inventory_name, guests),
                 )
             stores = [store for store in testbed.stores if store.hosts]
             store = next((store for store in stores if entry.get("datastore") in (store.name, store.label)), None)
             if store is None:
-                why = "which is no datastore" if entry.get("datastore") else "is not set"
+                why = "which is not a datastore" if entry.get("datastore") else "is not set"
                 self.problem(
                     f"{variable}.datastore",
                     entry.get("datastore"),
@@ -846,7 +849,7 @@ class _Expansion:
         here = [disk for disk in self.testbed.disks if keeper.name in (*disk.hosts, disk.target)]
         disk = next((disk for disk in here if name in (disk.name, disk.entry["name"])), None)
         if disk is None:
-            why = f"which is no disk that {keeper.name} has"
+            why = f"which is not a disk of {keeper.name}"
             self.problem(variable, name, why, did_you_mean(name, [disk.name for disk in here]))
             return
         local = disk.target == keeper.name
@@ -982,7 +985,7 @@ class _Expansion:
                 else "no Linux target that it reaches over a network"
             )
             self.derive(host, "benchmark_networks", links, because)
-            profile = self.derive(host, "benchmark_profile", "", "nothing names one")
+            profile = self.derive(host, "benchmark_profile", "", "none is named")
             if profile and host.own.get("benchmark_workloads"):
                 host.own["benchmark_workloads"] = []
             self.derive(host, "benchmark_workloads", [], "benchmark_profile")
@@ -992,7 +995,10 @@ class _Expansion:
             elif self.testbed.embedded:
                 # The machines have the same emulated processor.
                 self.derive(
-                    host, "benchmark_ceiling", target, "all machines have the same processor, so the targets alone tell"
+                    host,
+                    "benchmark_ceiling",
+                    target,
+                    "all machines have the same processor, so only the targets matter",
                 )
             else:
                 self.derive(host, "benchmark_ceiling", not windows or (fio and not target), runs)

@@ -145,7 +145,7 @@ def _files_of_windows(testbed: Testbed) -> Iterator[Problem]:
                 yield Problem(
                     "testbed.datastores",
                     f"a list with {' and '.join(names)}",
-                    f"which {host.name} does not tell apart",
+                    f"which {host.name} does not distinguish",
                     "give each a name that differs in more than capitals",
                 )
 
@@ -168,6 +168,6 @@ def _guests(testbed: Testbed) -> Iterator[Problem]:
             yield Problem(
                 "testbed.guests",
                 f"a list with {' and '.join(names)}",
-                f"which {runs} does not tell apart",
+                f"which {runs} does not distinguish",
                 "give each a name that differs in more than capitals",
             )

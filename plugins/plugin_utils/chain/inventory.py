@@ -119,8 +119,8 @@ def unreadable(name: str, error: BaseException) -> Problem:
     # The innermost says what it is; those around it say where they met it.
     reason = " ".join(str(getattr(causes[-1], "_original_message", "") or causes[-1]).split())
     if not any(VAULT.search(f"{type(cause).__name__} {cause}") for cause in causes):
-        why = f"cannot be worked out ({reason[:200].rstrip('.')})"
-        return Problem(name, None, why, "correct it, or set what it names")
+        why = f"cannot be evaluated ({reason[:200].rstrip('.')})"
+        return Problem(name, None, why, "correct it, or set the variable that it names")
     words = next(filter(None, (encrypted(getattr(cause, "obj", None), name) for cause in causes)), name)
     texts = " ".join(str(cause) for cause in causes)
     if "no vault secrets found" in texts:
@@ -128,9 +128,9 @@ def unreadable(name: str, error: BaseException) -> Problem:
         return Problem(words, None, "is encrypted with ansible-vault, and no vault password was given", remedy)
     if "could decrypt" in texts:
         remedy = "give the password that it was encrypted with, by --ask-vault-pass or --vault-password-file"
-        return Problem(words, None, "is encrypted with ansible-vault, and with another password than was given", remedy)
-    why = "is encrypted with ansible-vault, and what stands there cannot be decrypted"
-    return Problem(words, None, why, "encrypt it anew with ansible-vault encrypt_string")
+        return Problem(words, None, "is encrypted with ansible-vault, with a different password than was given", remedy)
+    why = "is encrypted with ansible-vault and cannot be decrypted"
+    return Problem(words, None, why, "encrypt it again with ansible-vault encrypt_string")
 
 
 def word(problem: Problem) -> str:

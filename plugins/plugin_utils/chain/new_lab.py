@@ -133,11 +133,11 @@ def summary(given: dict[str, Any], folder: str, probes: dict[str, Any], reasons:
         )
     marked = sum(text.count("# fill in") for text in compose(given, probes).values())
     if marked:
-        lines.append(f"Fill in what is marked there ({marked}), then")
+        lines.append(f"Fill in the marked values ({marked}), then")
     elif not reasons:
         lines.append("Nothing is left to fill in. Next:")
     else:
-        lines.append("Or correct what is there, then")
+        lines.append("Or correct its values, then")
     path = given.get("path") or folder
     return [*lines, *(f"  ansible-playbook -i {path} storlab.testbed.{name}" for name in ("doctor", "site"))]
 
@@ -151,7 +151,7 @@ def _hosts(lab: dict[str, Any], names: dict[str, Any], target: str, probes: dict
     kind = lab["kind"]
     lines = [
         "---",
-        f"# Made by new_lab: a lab of kind {kind}. What is marked is for you to fill in.",
+        f"# Made by new_lab: a lab of kind {kind}. Fill in the marked values.",
         "all:",
         "  children:",
         "    targets:",
@@ -295,6 +295,6 @@ def _fitting(kind: str, probe: dict[str, Any]) -> int:
         raise Failure(
             "memory_low",
             f"The target has {free} MiB free, too little for {count} RAM disks of a lab of kind {kind}.",
-            "End what uses memory there, or give new_lab_size.",
+            "Free memory there, or set new_lab_size.",
         )
     return size

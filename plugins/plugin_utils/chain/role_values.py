@@ -30,11 +30,6 @@ def problems(testbed: Testbed) -> list[Problem]:
             wrong: list[Problem] = []
             if host.because.get(variable) == OVERRIDDEN:
                 fit(f"{variable} of {host.name}", host.variables[variable], option, wrong)
-                # Ansible says what it is an option of; here it is no word of the description.
-                wrong = [
-                    problem._replace(why=problem.why.replace("word of the description", "option there"))
-                    for problem in wrong
-                ]
             if not wrong:
                 wrong = _refused(testbed, host, variable, option, look)
             collected += wrong

@@ -35,7 +35,7 @@ def schema(roles: dict[str, Any]) -> dict[str, Any]:
         variables |= options
     properties = {name: _either(_value(option)) for name, option in variables.items()}
     for name, now in OLD_WORDS.items():
-        properties[name] = {"not": {}, "description": f"A word of release 0.3: write {now}."}
+        properties[name] = {"not": {}, "description": f"Renamed after 0.3: write {now}."}
     rests = sorted(name.removeprefix("testbed_") for name in properties if name.startswith("testbed_"))
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -108,9 +108,7 @@ def fit_mapping(variable: str, value: dict[str, Any], options: dict[str, Any], p
     """The mapping with only what fits, and defaults; UNFIT without something required."""
     for name in value:
         if name not in options:
-            problems.append(
-                Problem(f"{variable}.{name}", None, "is no word of the description", did_you_mean(name, options))
-            )
+            problems.append(Problem(f"{variable}.{name}", None, "is not a known key", did_you_mean(name, options)))
     result, complete = {}, True
     for name, option in options.items():
         if value.get(name) is None:

@@ -107,14 +107,14 @@ def _host(name: str) -> Iterator[Problem]:
             f"the host {name[:60]!r}",
             None,
             "cannot be part of the name of a file",
-            "give it a plain name, and its address in ansible_host",
+            "give it a plain name, and set its address in ansible_host",
         )
 
 
 def _value(value: Any, variable: str, words: str, depth: int) -> Iterator[Problem]:
     """variable: as it is shown, with indices. words: the same without."""
     if depth > DEEPEST:
-        yield Problem(variable, None, f"is nested more than {DEEPEST} deep", "write it flatter")
+        yield Problem(variable, None, f"is nested more than {DEEPEST} deep", "nest it less deeply")
     elif isinstance(value, dict):
         for key, part in value.items():
             text = str(key)
@@ -141,14 +141,14 @@ def _value(value: Any, variable: str, words: str, depth: int) -> Iterator[Proble
             return
         shape = shape_of(words)
         if shape and value and not shape[0].fullmatch(value):
-            yield Problem(variable, None, "holds what cannot be part of it", shape[1])
+            yield Problem(variable, None, "contains characters that it cannot have", shape[1])
 
 
 def _why(text: str, words: str) -> str | None:
     if _CONTROL.search(text):
-        return "holds a line break or another control character"
+        return "contains a line break or another control character"
     if _TEMPLATE.search(text):
-        return "holds a template that was not worked out"
+        return "contains a template that was not evaluated"
     longest = (
         LONGEST_PATH
         if words.rpartition(".")[2].rpartition("_")[2] in LONG or words.rpartition(".")[2] in LONG

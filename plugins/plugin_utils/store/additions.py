@@ -70,13 +70,13 @@ def problem(content: Any) -> str | None:
                 ("failures", list),
             )
         ):
-            return f"what it adds to {name} is of another shape"
+            return f"what it adds to {name} has the wrong form"
         if not isinstance(addition.get("counters", {}).get("hosts", {}), dict) or not all(
             isinstance(check, dict) and "name" in check for check in addition.get("checks", ())
         ):
-            return f"what it adds to {name} is of another shape"
+            return f"what it adds to {name} has the wrong form"
         if not all(isinstance(failure, dict) for failure in addition.get("failures", ())):
-            return f"what it adds to {name} is of another shape"
+            return f"what it adds to {name} has the wrong form"
     return None
 
 
@@ -117,6 +117,6 @@ class Additions:
             raise Failure(
                 "run_damaged",
                 f"{entry['file']} of the run cannot be used: {entry['reason']}.",
-                "Restore it from a copy, or remove it; what it adds to the results is lost then.",
+                "Restore it from a copy, or remove it; its additions to the results are then lost.",
                 file=entry["file"],
             )

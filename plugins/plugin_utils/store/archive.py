@@ -110,7 +110,7 @@ def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes]]:
         padded = -(-member.size // BLOCK_BYTES) * BLOCK_BYTES
         taken += padded
         if taken > LARGEST_ARCHIVE_BYTES:
-            raise _damaged(f"What a host has packed stands for more than {LARGEST_ARCHIVE_BYTES} bytes.")
+            raise _damaged(f"The archive of a host unpacks to more than {LARGEST_ARCHIVE_BYTES} bytes.")
         if member.type in FILE_TYPES and member.size <= LARGEST_FILE_BYTES:
             content = stream.read(padded)
             if len(content) < member.size:

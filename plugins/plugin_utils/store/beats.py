@@ -41,7 +41,7 @@ def _problem(line: Any) -> str | None:
             return f"its {key} is no rate"
     played = any(key in line for key in FIGURES)
     if played and not (type(line.get("round")) is int and line.get("started_utc")):
-        return "it does not say of which round and when it is"
+        return "it has no round or no time"
     if not played and not line.get("note"):
         return "it has no figure and no reason"
     return None

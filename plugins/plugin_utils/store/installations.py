@@ -58,7 +58,7 @@ def of_debian(params: dict[str, Any], layer: Layer, measured: dict[str, Any]) ->
         "ended_by": "completed",
         "emulated": bool((layer.get("detail") or {}).get("emulated")),
         **measured,
-        **({"counters_missed": "The host's clock was set meanwhile."} if stepped else {}),
+        **({"counters_missed": "The host's clock was set during that time."} if stepped else {}),
     }
 
 

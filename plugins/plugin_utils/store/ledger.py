@@ -94,12 +94,12 @@ def read(testbed_dir: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     ):
         findings.append(
             _finding(
-                head["number"], f"the last line is not the one that {HEAD} tells of: it was changed, or lines are gone"
+                head["number"], f"the last line is not the one recorded in {HEAD}: it was changed, or lines are gone"
             )
         )
     if lines and not head:
         findings.append(
-            {"file": f"../{HEAD}", "reason": "it is missing, so nobody knows whether the last lines are there"}
+            {"file": f"../{HEAD}", "reason": "it is missing, so it is unknown whether the last lines are there"}
         )
     return lines, findings
 
@@ -170,7 +170,7 @@ def _unlike(run_dir: str, expected: dict[str, str | None], kept: list[str]) -> I
         if place.startswith(("..", "/")) or (
             os.path.exists(os.path.join(run_dir, name)) and not os.path.isfile(os.path.join(run_dir, name))
         ):
-            yield {"file": name, "reason": "it is no file of the run, but the ledger names it"}
+            yield {"file": name, "reason": "it is not a file of the run, but the ledger names it"}
             continue
         try:
             with open(os.path.join(run_dir, name), "rb") as handle:

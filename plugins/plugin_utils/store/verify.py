@@ -116,7 +116,7 @@ def _index(run_dir: str, points: str) -> list[dict[str, Any]]:
 
 
 def _finding_of_row(name: str, what: str) -> dict[str, Any]:
-    return {"file": point_index.FILE, "field": name, "reason": f"the row {what}; remove the file, which is made anew"}
+    return {"file": point_index.FILE, "field": name, "reason": f"the row {what}; remove the file; it is written again"}
 
 
 def state_of(run_dir: str) -> str:
@@ -158,7 +158,7 @@ def sentence(verdict: dict[str, Any]) -> str:
         return f"{of}; {count} thing{'s' * (count != 1)} do{'es' * (count == 1)} not."
     if verdict["verdict"] == "unproven":
         return f"{of}; of the rest not everything is there that they were made of."
-    known = "the ledger holds" if verdict.get("ledger") == "holds" else "the ledger tells nothing of this run"
+    known = "the ledger holds" if verdict.get("ledger") == "holds" else "the ledger has nothing about this run"
     return f"Every result follows from its raw files; {known}."
 
 
@@ -180,7 +180,7 @@ def _point(points: str, name: str, recorded: dict[str, Any]) -> tuple[list[Any],
         return [], [
             {
                 "file": f"{place}/result.json",
-                "reason": f"{run_folder.POINT} is not there, so nobody knows what was asked for",
+                "reason": f"{run_folder.POINT} is missing, so it is unknown what was requested",
             }
         ]
     try:

@@ -104,7 +104,7 @@ class WindowsScripts:
             raise Failure(
                 "connection_lost",
                 f"The connection to {host} broke while {name} was at work there: {str(error).rstrip('.')}.",
-                "Run again: what is there already is kept.",
+                "Run again: existing parts are kept.",
                 module=name,
             ) from error
         return answer
@@ -172,7 +172,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
     def parameters(self) -> dict[str, Any]:
         params = super().parameters()
         if params.get("state_dir") == "":
-            raise bad_value("state_dir", "", "Name a folder on the controller that keeps what was on the hosts before.")
+            raise bad_value("state_dir", "", "Name a folder on the controller for the state that the hosts had before.")
         if not getattr(self._connection._shell, "_IS_WINDOWS", False):
             raise Failure(
                 "not_windows",

@@ -191,7 +191,7 @@ def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory
             device = next(free, None)
             if device is None:
                 raise Failure(
-                    "devices_exhausted", f"{PRODUCT} has no free device number.", "Remove devices that nobody needs."
+                    "devices_exhausted", f"{PRODUCT} has no free device number.", "Remove devices that are not needed."
                 )
             # In bytes: a size with a unit is in powers of ten when its letter is a small one.
             make = _run(
@@ -221,7 +221,7 @@ def _refuse(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[s
         raise Failure(
             "device_partitioned",
             f"RAM disk {name} is disk {disk['number']}, which has got partitions.",
-            "Remove what is on it first: a raw benchmark would overwrite it, and a teardown lose it.",
+            "Remove its contents first: a raw benchmark would overwrite them, and a teardown would lose them.",
             number=disk["number"],
         )
 

@@ -274,7 +274,7 @@ def _file(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> 
 def _usable(facts: dict[str, Any]) -> list[Any]:
     path, disk, refusals = facts["path"], facts["disk"], []
     if disk["offline"]:
-        reason = disk["offline_reason"] or "no reason told"
+        reason = disk["offline_reason"] or "no reason reported"
         refusals.append(
             refusal("disk_offline", f"{path} is on a disk that is offline ({reason}).", "Build the testbed again.")
         )

@@ -208,7 +208,7 @@ class Iometer(_ByTime):
     name, session, shares_runs = "iometer", "interactive", ENGINES["iometer"].shares_runs
     programs = ("IOmeter.exe",)
     silence = (
-        " It wrote nothing: perhaps it waited behind a dialog, such as that of its licence. See that benchmark_windows.iometer_version is the version "
+        " It wrote nothing: it may have waited for a dialog, such as its licence. See that benchmark_windows.iometer_version is the version "
         "that it shows."
     )
 

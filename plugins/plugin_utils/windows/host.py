@@ -120,7 +120,7 @@ def check_size(variable: str, size_mib: int) -> int:
 def check_once(variable: str, values: list[Any]) -> None:
     for value in values:
         if values.count(value) > 1:
-            raise bad_value(variable, value, "It stands there twice; give each once.")
+            raise bad_value(variable, value, "Listed twice; list it once.")
 
 
 def check_secrets(variable: str, entry: dict[str, Any]) -> None:

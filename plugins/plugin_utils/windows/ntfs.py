@@ -59,9 +59,7 @@ def check(params: dict[str, Any]) -> list[Any]:
             raise bad_value(f"{variable} mount_point", wanted["mount_point"], "Use a drive letter from D: to Z:.")
         for key in (f"name {wanted['name']}", f"mount_point {letter[1].upper()}:", f"layer {wanted['layer']}"):
             if key in seen:
-                raise bad_value(
-                    f"datastore_datastores {key.split()[0]}", key.split()[1], "It stands there twice; give each once."
-                )
+                raise bad_value(f"datastore_datastores {key.split()[0]}", key.split()[1], "Listed twice; list it once.")
             seen.add(key)
         layer = params["layers"].get(wanted["layer"])
         if not layer:

@@ -54,7 +54,7 @@ def check(params: dict[str, Any]) -> list[Any]:
         check_name("ramdisk_disks name", disk["name"])
         # Windows makes no difference between capital and small letters.
         if names.count(disk["name"].lower()) > 1:
-            raise bad_value("ramdisk_disks name", disk["name"], "It stands there twice; give each once.")
+            raise bad_value("ramdisk_disks name", disk["name"], "Listed twice; list it once.")
         check_size(f"ramdisk_disks {disk['name']}", disk["size_mib"])
         if (params["provider"] == "preinstalled") != bool(disk["model"]):
             raise bad_value(

@@ -184,7 +184,7 @@ def _lun(params: dict[str, Any], variable: str, lun: dict[str, Any]) -> dict[str
     if not layer:
         raise Failure(
             "layer_missing",
-            f"LUN {lun['name']} stands on layer {lun['layer']}, which was never published on this host.",
+            f"LUN {lun['name']} is on layer {lun['layer']}, which was never published on this host.",
             "Run the role that makes that layer first, on this host.",
             layer=lun["layer"],
         )

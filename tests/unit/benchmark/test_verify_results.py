@@ -219,7 +219,7 @@ def test_the_report_tells_the_verdict_and_links_to_it(run):
     verdict(run)
     page = html()
     assert 'href="../verified.json"' in page
-    assert "Every result follows from its raw files; the ledger tells nothing of this run." in page
+    assert "Every result follows from its raw files; the ledger has nothing about this run." in page
     path = run / "points" / IDS[0] / "result.json"
     path.write_text(
         path.read_text(encoding="utf-8").replace("2026-01-02T03:04:09.1Z", "2026-01-02T03:04:09.2Z"), encoding="utf-8"

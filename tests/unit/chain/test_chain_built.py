@@ -86,7 +86,7 @@ CHANGES = {
         "testbed_address of store01 or testbed.port has changed the portals from 192.0.2.11:3260 to 192.0.2.99:3260",
     ),
     "groups, one host more": (LAB, "kvm02: }", "kvm02: , kvm03: }", FOLLOWS),
-    "groups, one host less": (LAB, ", kvm02: ", "", "group hypervisors has lost kvm02"),
+    "groups, one host less": (LAB, ", kvm02: ", "", "group hypervisors no longer has kvm02"),
     "testbed.port": (
         LAB,
         "    chap_password",
@@ -107,7 +107,7 @@ CHANGES = {
         LAB,
         "    datastores:",
         "      - {name: more, size: 1GiB, targets: [store02], to: [kvm02]}\n    datastores:",
-        "testbed.disks has a new more on store02, whose RAM disks are one whole",
+        "testbed.disks has a new more on store02, whose RAM disks are built as one unit",
     ),
     "testbed.disks, one more device": (
         LAB,
@@ -316,7 +316,7 @@ def test_a_change_is_followed_or_refused(name):
         assert found == []
     else:
         assert found and found[0].startswith(refusal), found
-        assert all("put it back and run teardown, then change it and build" in one for one in found)
+        assert all("change it back and run teardown, then change it and build" in one for one in found)
 
 
 @pytest.mark.parametrize("lab", [LAB, ESXI, WINDOWS], ids=["linux", "esxi", "windows"])

@@ -69,7 +69,7 @@ WRONG = {
     "raw_is_no_disk": (
         EMBEDDED_RAW,
         [("raw: bench", "raw: bnch")],
-        ["testbed.guests[0].raw is 'bnch', which is no disk that hypervisor01 has: did you mean bench?"],
+        ["testbed.guests[0].raw is 'bnch', which is not a disk of hypervisor01: did you mean bench?"],
     ),
     "raw_has_a_datastore": (
         EMBEDDED_RAW,
@@ -91,7 +91,7 @@ WRONG = {
         TWO_LINUX,
         [("size: 1GiB", "siez: 1GiB")],
         [
-            "testbed.disks[0].siez is no word of the description: did you mean size?",
+            "testbed.disks[0].siez is not a known key: did you mean size?",
             "testbed.disks[0].size is not set: write its size with a unit, such as 128MiB.",
         ],
     ),
@@ -141,7 +141,7 @@ WRONG = {
     "group_by_another_name": (
         TWO_LINUX,
         [("clients:", "initiators:")],
-        ["group initiators is no group of this collection: did you mean clients or hypervisors?"],
+        ["group initiators is not a group of this collection: did you mean clients or hypervisors?"],
     ),
     "target_and_client_of_one_address": (
         TWO_LINUX,
@@ -167,7 +167,7 @@ WRONG = {
             ("clients:\n  client01: {ansible_host: 192.0.2.21}", "clients:"),
         ],
         [
-            "testbed.disks[0].kind is 'device', but no host logs in to store01 for it, so nothing would be made or measured of it: "
+            "testbed.disks[0].kind is 'device', but no host logs in to store01 for it, so it would be neither exported nor measured: "
             "put a host into clients or hypervisors."
         ],
     ),
@@ -178,7 +178,7 @@ WRONG = {
             ("clients:\n  client01: {ansible_host: 192.0.2.21}", "clients:"),
         ],
         [
-            "testbed.disks[1].kind is 'device', but the datastore ds1 lies on it on store01 itself: "
+            "testbed.disks[1].kind is 'device', but the datastore ds1 is on it on store01 itself: "
             "use ramdisk, raid or cache, or let another host log in."
         ],
     ),
@@ -222,13 +222,13 @@ WRONG = {
     "datastore_on_no_disk": (
         TWO_LINUX,
         [("disk: ds1", "disk: dsl")],
-        ["testbed.datastores[0].disk is 'dsl', which is no disk: did you mean ds1?"],
+        ["testbed.datastores[0].disk is 'dsl', which is not a disk: did you mean ds1?"],
     ),
     "nfs_of_no_datastore": (
         TWO_LINUX,
         [("512MiB}", "512MiB}, {nfs: ds2}")],
         [
-            "testbed.datastores[1].nfs is 'ds2', which is no datastore of a target: there is none yet; describe one first."
+            "testbed.datastores[1].nfs is 'ds2', which is not a datastore of a target: there is none yet; describe one first."
         ],
     ),
     "nfs_of_a_datastore_without_a_file": (
@@ -243,7 +243,7 @@ WRONG = {
         TWO_LINUX,
         [("512MiB}", "512MiB}, {nfs: ds1, benchmark_file: 1GiB}, {nfs: ds1, name: again}")],
         [
-            "testbed.datastores[1].benchmark_file is 1024, is set beside nfs: leave it out: that is said of the datastore ds1.",
+            "testbed.datastores[1].benchmark_file is 1024, is set beside nfs: leave it out: it is set for the datastore ds1.",
             "testbed.datastores[2].nfs is 'ds1', as ds1-nfs has it: write it once, with all its hosts.",
         ],
     ),
@@ -264,12 +264,12 @@ WRONG = {
     "no_such_target": (
         TWO_LINUX,
         [("size: 1GiB", "size: 1GiB, targets: [store1]")],
-        ["testbed.disks[0].targets is 'store1', which is no target of this inventory: did you mean store01?"],
+        ["testbed.disks[0].targets is 'store1', which is not a target of this inventory: did you mean store01?"],
     ),
     "no_such_client": (
         TWO_LINUX,
         [("size: 1GiB", "size: 1GiB, to: client1")],
-        ["testbed.disks[0].to is 'client1', which is no host that logs in: did you mean client01?"],
+        ["testbed.disks[0].to is 'client1', which is not a host that logs in: did you mean client01?"],
     ),
     "same_lun_number": (
         TWO_LINUX,
@@ -300,7 +300,8 @@ WRONG = {
         TWO_LINUX,
         [("{ansible_host: 192.0.2.11}", "{ansible_host: store01.lab.example}")],
         [
-            "ansible_host of store01 is 'store01.lab.example', which is no IP address: set testbed_address of store01 to its IP address in the storage network."
+            "ansible_host of store01 is 'store01.lab.example', which is not an IP address: set testbed_address of store01 "
+            "to its IP address in the storage network."
         ],
     ),
     "portal_twice": (
@@ -336,7 +337,7 @@ WRONG = {
             )
         ],
         [
-            "iscsi_target_targets[0].luns[0].layer of store01 is 'backing-bensh', which is no layer of this testbed: did you mean backing-bench?"
+            "iscsi_target_targets[0].luns[0].layer of store01 is 'backing-bensh', which is not a layer of this testbed: did you mean backing-bench?"
         ],
     ),
     "session_with_no_target": (
@@ -348,7 +349,7 @@ WRONG = {
             )
         ],
         [
-            "iscsi_initiator_targets[0].iqn of client01 is 'iqn.2026-11.test.storlab:lab:store1', which is no target of this testbed: "
+            "iscsi_initiator_targets[0].iqn of client01 is 'iqn.2026-11.test.storlab:lab:store1', which is not a target of this testbed: "
             "did you mean iqn.2026-11.test.storlab:lab:store01?"
         ],
     ),
@@ -372,13 +373,13 @@ WRONG = {
     "unknown_profile": (
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  benchmark_profile: four_corner")],
-        ["benchmark_profile is 'four_corner', which is no profile: did you mean four_corners?"],
+        ["benchmark_profile is 'four_corner', which is not a known profile: did you mean four_corners?"],
     ),
     "target_that_says_none": (
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  report_targets: [p99 <= 5 ms on guest, p99 < 5 ms]")],
         [
-            "report_targets is 'p99 < 5 ms', which says no target: write it like 'p99 <= 5 ms at 10k IOPS on guest', "
+            "report_targets is 'p99 < 5 ms', which is not a target: write it like 'p99 <= 5 ms at 10k IOPS on guest', "
             "'IOPS >= 20k on initiator' or 'MB/s >= 400 under WORKLOAD'."
         ],
     ),
@@ -414,7 +415,7 @@ WRONG = {
         TWO_LINUX,
         [("{ansible_host: 192.0.2.21}", "{benchmark_server_layer: initiator-ds1}")],
         [
-            "benchmark_server_layer of client01 is 'initiator-ds1', which holds data that a raw benchmark would destroy: "
+            "benchmark_server_layer of client01 is 'initiator-ds1', which contains data that a raw benchmark would destroy: "
             "use initiator-bench or datastore-ds1."
         ],
     ),
@@ -435,8 +436,8 @@ WRONG = {
         TWO_LINUX,
         [("benchmark_file: 512MiB", "benchmark_file: 512MiB, benchmark_files: 4")],
         [
-            "testbed.disks[1].size is 2 GiB, but 2 GiB are to lie on the datastore ds1, which needs some room for itself: "
-            "make the disk larger, or what lies on it smaller."
+            "testbed.disks[1].size is 2 GiB, but 2 GiB are needed on the datastore ds1, whose file system needs some space too: "
+            "make the disk larger, or the files on it smaller."
         ],
     ),
     "files_per_worker_on_esxi": (
@@ -448,7 +449,7 @@ WRONG = {
         TWO_LINUX,
         [("client01: {ansible_host: 192.0.2.21}", "client01: {}\n  client02: {}")],
         [
-            "testbed.datastores[0].hosts is client01, client02, but ext4 is no cluster file system and would be destroyed: "
+            "testbed.datastores[0].hosts is client01, client02, but ext4 is not a cluster file system and would be destroyed: "
             "name one host, or give each a disk of its own."
         ],
     ),
@@ -460,14 +461,14 @@ WRONG = {
     "guest_that_is_no_host": (
         ESXI,
         [("{name: guest01,", "{name: guest1,")],
-        ["testbed.guests[0].name is 'guest1', which is no host of the group guests: did you mean guest01?"],
+        ["testbed.guests[0].name is 'guest1', which is not a host of the group guests: did you mean guest01?"],
     ),
     "guest_larger_than_its_datastore": (
         EMBEDDED,
         [("disk_size: 48MiB", "disk_size: 90MiB")],
         [
-            "testbed.disks[1].size is 128 MiB, but 130 MiB are to lie on the datastore ds1, which needs some room for itself: "
-            "make the disk larger, or what lies on it smaller."
+            "testbed.disks[1].size is 128 MiB, but 130 MiB are needed on the datastore ds1, whose file system needs some space too: "
+            "make the disk larger, or the files on it smaller."
         ],
     ),
     "file_system_of_another_platform": (
@@ -491,10 +492,10 @@ WRONG = {
         TWO_LINUX,
         [("\ntargets:", "\ntarget:")],
         [
-            "testbed.disks[0].targets is 'targets', which is no target of this inventory: there is none yet; describe one first.",
-            "testbed.disks[1].targets is 'targets', which is no target of this inventory: there is none yet; describe one first.",
-            "testbed.datastores[0].disk is 'ds1', which is no disk: there is none yet; describe one first.",
-            "group target is no group of this collection: did you mean targets?",
+            "testbed.disks[0].targets is 'targets', which is not a target of this inventory: there is none yet; describe one first.",
+            "testbed.disks[1].targets is 'targets', which is not a target of this inventory: there is none yet; describe one first.",
+            "testbed.datastores[0].disk is 'ds1', which is not a disk: there is none yet; describe one first.",
+            "group target is not a group of this collection: did you mean targets?",
             "group targets has no hosts: name the inventory of your lab with -i, and put its storage server in that group.",
         ],
     ),
@@ -510,18 +511,18 @@ WRONG = {
     "variable_with_a_typo": (
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  benchmark_repetition: 5")],
-        ["benchmark_repetition is no variable of this collection: did you mean benchmark_repetitions?"],
+        ["benchmark_repetition is not a variable of this collection: did you mean benchmark_repetitions?"],
     ),
     "variable_with_a_typo_in_the_prefix": (
         TWO_LINUX,
         [],
-        ["testbd_address of client01 is no variable of this collection: did you mean testbed_address?"],
+        ["testbd_address of client01 is not a variable of this collection: did you mean testbed_address?"],
     ),
     "variable_with_our_prefix": (
         TWO_LINUX,
         [("{ansible_host: 192.0.2.21}", "{testbed_colour: blue}")],
         [
-            "testbed_colour of client01 is no variable of this collection: remove it, or give a variable of your own another prefix."
+            "testbed_colour of client01 is not a variable of this collection: remove it, or give a variable of your own another prefix."
         ],
     ),
     "two_ports_of_one_address_of_a_windows_server": (
@@ -536,15 +537,15 @@ WRONG = {
         TWO_LINUX,
         [("testbed_id: lab", "testbed_id: lab\n  testbed_disks: []\n  testbed_profile: four_corners")],
         [
-            "testbed_disks is a word of release 0.3: write testbed.disks, or ramdisk_disks of the target.",
-            "testbed_profile is a word of release 0.3: write benchmark_profile.",
+            "testbed_disks was renamed after 0.3: write testbed.disks, or ramdisk_disks of the target.",
+            "testbed_profile was renamed after 0.3: write benchmark_profile.",
         ],
     ),
     "device_that_nothing_proves": (
         TWO_LINUX,
         [("{name: bench, size: 1GiB}", "{name: bench, kind: device, path: /dev/sdb}")],
         [
-            "testbed.disks[0].path is '/dev/sdb', which proves no device: add the serial, naa, wwid or uuid that the device has."
+            "testbed.disks[0].path is '/dev/sdb', which does not identify a device: add the serial, naa, wwid or uuid that the device has."
         ],
     ),
     "target_that_is_a_client_too": (
@@ -575,7 +576,7 @@ WRONG = {
                 "ansible_host: 192.0.2.11, " + TARGET % "{lun: 1, name: bench, layr: backing-bench}",
             )
         ],
-        ["iscsi_target_targets of store01[0].luns[0].layr is no option there: did you mean layer?"],
+        ["iscsi_target_targets of store01[0].luns[0].layr is not a known key: did you mean layer?"],
     ),
     "type_in_a_target_of_ones_own": (
         TWO_LINUX,
@@ -609,7 +610,7 @@ WRONG = {
         [
             "testbed.disks[0].size is '1gb': did you mean 1GiB?",
             "benchmark_engine is 'fioo': did you mean fio?",
-            "testbed.datastores[0].disk is 'ds2', which is no disk: did you mean ds1?",
+            "testbed.datastores[0].disk is 'ds2', which is not a disk: did you mean ds1?",
         ],
     ),
     "raid_without_words": (
@@ -680,7 +681,7 @@ WRONG = {
         RAID,
         [("path: /dev/sdd, wwid: a3", "path: /dev/sdd")],
         [
-            "testbed.disks[0].raid.members[2].path is '/dev/sdd', which proves no device: add the serial, naa, wwid or uuid that the disk has."
+            "testbed.disks[0].raid.members[2].path is '/dev/sdd', which does not identify a device: add the serial, naa, wwid or uuid that the disk has."
         ],
     ),
     "raid_member_twice": (
@@ -714,7 +715,7 @@ WRONG = {
     "raid_of_emulated_disks_beside_members": (
         EMBEDDED_RAID,
         [("emulated:", "members: [{serial: b1}, {serial: b2}, {serial: b3}], emulated:")],
-        ["testbed.disks[0].raid.members is set beside emulated: write one of both."],
+        ["testbed.disks[0].raid.members is set beside emulated: set only one of them."],
     ),
     "raid_on_windows": (
         WINDOWS,
@@ -747,7 +748,7 @@ WRONG = {
         CACHE,
         [(", serial: a1", "")],
         [
-            "testbed.disks[0].cache.origin is {'path': '/dev/sdd'}, which proves no disk: add the serial, naa, wwid or uuid that the disk has."
+            "testbed.disks[0].cache.origin is {'path': '/dev/sdd'}, which does not identify a disk: add the serial, naa, wwid or uuid that the disk has."
         ],
     ),
     "cache_of_one_disk": (
@@ -812,7 +813,7 @@ WRONG = {
     "cache_of_an_emulated_disk_beside_a_disk": (
         EMBEDDED_CACHE,
         [("fast: {", "fast: {serial: b1, ")],
-        ["testbed.disks[0].cache.fast.emulated is set beside a disk: write one of both."],
+        ["testbed.disks[0].cache.fast.emulated is set beside a disk: set only one of them."],
     ),
     "cache_on_windows": (
         WINDOWS,
@@ -854,7 +855,7 @@ def test_wrong_inventory_is_told_of_in_these_words(name):
 @pytest.mark.parametrize("word", OLD_WORDS)
 def test_every_word_of_an_earlier_release_is_refused_with_what_says_the_same_now(word):
     text = TWO_LINUX.replace("testbed_id: lab", f"testbed_id: lab\n  {word}: anything", 1)
-    assert sentences(text) == [f"{word} is a word of release 0.3: write {OLD_WORDS[word]}."]
+    assert sentences(text) == [f"{word} was renamed after 0.3: write {OLD_WORDS[word]}."]
     # What is named is there: a word of the description, or of a role.
     named = re.findall(r"testbed[.]\w+|\b[a-z]+_[a-z_]+(?:[.]\w+)?", OLD_WORDS[word])
     known = {*WORDS, *(name for role in ROLES.values() for name in role), *(f"testbed.{name}" for name in OPTIONS)}

@@ -121,7 +121,7 @@ def test_a_well_lab_lacks_nothing():
             {"memory_available_mib": 3000},
             "memory",
             "3000 of 8000 MiB free, RAM disks take 3072 MiB",
-            "end what uses memory on store01, or make testbed.disks smaller",
+            "free memory on store01, or make testbed.disks smaller",
         ),
         (
             {"clock_ahead_s": -7.25},
@@ -139,7 +139,7 @@ def test_a_well_lab_lacks_nothing():
         (
             {"peers": [{**PEER, "way": "unreachable", "mtu_passes": None}]},
             "way to 192.0.2.11:3260",
-            "no way there",
+            "no route to it",
             "ip route get 192.0.2.11, and give store01 an address in that network",
         ),
         (
@@ -344,7 +344,7 @@ all:
         tmp_path / "lab.yml", playbook="doctor.yml", environment={"ANSIBLE_BECOME_ALLOW_SAME_USER": "true"}
     )
     tasks = {task["task"]["name"]: task["hosts"] for play in document["plays"] for task in play["tasks"]}
-    (judged,) = tasks["Judge it"].values()
+    (judged,) = tasks["Evaluate the probes"].values()
     said = {line["host"]: line["said"] for line in judged["findings"] if not line["good"]}
     assert rc == 2 and "does not answer" not in json.dumps(judged)
     assert "admin@192.0.2.11: Permission denied (publickey,password)" in said["t1"]

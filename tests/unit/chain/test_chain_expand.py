@@ -662,7 +662,7 @@ hypervisors: {esx01: {testbed_esxi: {is: set}}}
     assert [line for line in drawing.draw(testbed) if "192.0.3.11" in line] == [
         "store01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, "
         "of which its login to itself uses the first alone",
-        "esx01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, which it finds by itself",
+        "esx01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, which it discovers by itself",
         "client01 reaches iqn.2026-11.test.storlab:ways:store01 through 192.0.2.11:3260 and 192.0.3.11:3261, "
         "with a session each: one device where its multipathd runs, else the first alone",
     ]
@@ -699,7 +699,7 @@ hypervisors: {esx01: {testbed_esxi: {is: set}}}
     assert ways == {
         "win01": "of which its login to itself uses the first alone",
         "win02": "of which Windows uses 192.0.2.31:3260 alone: this collection does not set up MPIO",
-        "esx01": "which it finds by itself",
+        "esx01": "which it discovers by itself",
         "client01": "with a session each: one device where its multipathd runs, else the first alone",
     }
 

@@ -50,7 +50,7 @@ def write(folder, page: str) -> None:
         ),
         (
             "wrong",
-            "testbed.chap_password is encrypted with ansible-vault, and with another password than was given: "
+            "testbed.chap_password is encrypted with ansible-vault, with a different password than was given: "
             "give the password that it was encrypted with, by --ask-vault-pass or --vault-password-file.",
         ),
     ],
@@ -98,7 +98,7 @@ def test_a_secret_that_looks_like_a_template_reaches_the_roles_as_it_is(lab):
 def test_a_variable_that_cannot_be_worked_out_is_named_with_its_hosts(tmp_path):
     write(tmp_path, PAGE.replace("size: 64MiB", "size: '{{ my_size }}'"))
     [sentence] = show_testbed.refusal(tmp_path / "mine")
-    assert sentence.startswith("testbed cannot be worked out (") and "my_size" in sentence
+    assert sentence.startswith("testbed cannot be evaluated (") and "my_size" in sentence
 
 
 @pytest.mark.parametrize(
@@ -126,5 +126,5 @@ def test_tags_of_whoever_imports_the_playbooks_are_known():
 def test_a_run_outside_of_the_results_is_refused_before_the_first_task(tmp_path, run, playbook):
     write(tmp_path, PAGE)
     [sentence] = show_testbed.refusal(tmp_path / "mine", "-e", f"testbed_run_id={run}", playbook=playbook)
-    assert sentence.startswith("testbed_run_id holds what cannot be part of it: use up to 100 letters")
+    assert sentence.startswith("testbed_run_id contains characters that it cannot have: use up to 100 letters")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -150,7 +150,7 @@ def test_who_refused_the_user_and_who_did_not_answer_is_told():
         "target01 (192.0.2.11) refused root: give new_lab_user. (Failed to connect to the host via ssh: root@192.0.2.11: Permission denied (publickey))",
         "client01 (192.0.2.21) was not reached. (Failed to connect to the host via ssh: ssh: connect to host 192.0.2.21 port 22: No route to host)",
         "The lab was written without a look at target01 and client01. To have one, remove /labs/mine and run new_lab again.",
-        "Or correct what is there, then",
+        "Or correct its values, then",
         *NEXT,
     ]
     assert new_lab.summary(TWO, "/labs/mine", {"target01": PROBE, "client01": PROBE}, {}) == [
@@ -160,7 +160,7 @@ def test_who_refused_the_user_and_who_did_not_answer_is_told():
         *NEXT,
     ]
     marked = new_lab.summary({**TWO, "kind": "esxi", "clients": "esxi-a.lab.example"}, "/labs/mine", {}, {})
-    assert marked[1:3] == ["No host was reached yet.", "Fill in what is marked there (2), then"]
+    assert marked[1:3] == ["No host was reached yet.", "Fill in the marked values (2), then"]
 
 
 @pytest.mark.parametrize(("user", "become"), [("root", None), ("admin", True)])

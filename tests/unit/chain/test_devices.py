@@ -142,7 +142,7 @@ def test_a_variable_of_a_role_is_named_where_that_says_it():
     [entry] = devices.wanted(testbed, "store01")
     [problem] = devices.missing("store01", [{**entry, "type": "missing", "paths": [], "shows": {}}])
     assert problem.sentence().startswith(
-        "iscsi_target_targets[0].luns[0].device of store01 is '/dev/sdy', which is no block device: "
+        "iscsi_target_targets[0].luns[0].device of store01 is '/dev/sdy', which is not a block device: "
     )
 
 
@@ -167,7 +167,7 @@ def probe_of(text: str, host: str, **answers) -> list:
             TWO_LINUX.replace(BENCH, DEVICE),
             {"/dev/nvme1n1": {"type": "missing", "paths": [], "shows": {}}},
             [
-                "testbed.disks[0].path is '/dev/nvme1n1', which is no block device of store01: correct it; "
+                "testbed.disks[0].path is '/dev/nvme1n1', which is not a block device of store01: correct it; "
                 "on store01, lsblk --output PATH,SIZE,SERIAL,WWN lists what there is."
             ],
         ),
@@ -182,7 +182,7 @@ def probe_of(text: str, host: str, **answers) -> list:
             TWO_LINUX.replace(BENCH, RAID),
             {"M1": {"type": "", "paths": [], "shows": {}}},
             [
-                "testbed.disks[0].raid.members[0] is no disk of store01: none shows serial M1: attach it, or correct this."
+                "testbed.disks[0].raid.members[0] is not a disk of store01: none has serial M1: attach it, or correct this."
             ],
         ),
         (
@@ -196,7 +196,7 @@ def probe_of(text: str, host: str, **answers) -> list:
             TWO_LINUX.replace(BENCH, TIER),
             {"/dev/sdf": {"type": "file", "paths": [], "shows": {}}},
             [
-                "testbed.disks[0].cache.fast.path is '/dev/sdf', which is no block device of store01: correct it; "
+                "testbed.disks[0].cache.fast.path is '/dev/sdf', which is not a block device of store01: correct it; "
                 "on store01, lsblk --output PATH,SIZE,SERIAL,WWN lists what there is."
             ],
         ),
@@ -241,7 +241,7 @@ def test_a_device_that_is_not_there_is_told_by_its_variable(text, answers, sente
             {"problem": "read_only", "at": "/srv"},
             "and /srv on client01 is mounted read-only: name another mount_point, or mount",
         ),
-        ({"problem": "below_file", "at": "/srv/storlab"}, "and /srv/storlab on client01 is no folder: "),
+        ({"problem": "below_file", "at": "/srv/storlab"}, "and /srv/storlab on client01 is not a folder: "),
         (
             {"problem": "not_empty", "at": "/srv/storlab/ds1"},
             "and /srv/storlab/ds1 on client01 is a folder with something in it: ",
@@ -313,7 +313,7 @@ def test_a_build_stops_before_it_makes_anything_and_doctor_says_the_same(tmp_pat
         "testbed.disks[1].raid.members[1]",
         "testbed.datastores[0].mount_point",
     ]
-    assert f"{tmp_path}/file on t1 is no folder" in sentences[2]
+    assert f"{tmp_path}/file on t1 is not a folder" in sentences[2]
     plays = [play["name"] for play in yaml.safe_load((show_testbed.ROOT / "playbooks" / "build.yml").read_text())]
     changing = [
         "State before the build",
@@ -321,10 +321,10 @@ def test_a_build_stops_before_it_makes_anything_and_doctor_says_the_same(tmp_pat
         "Logins of initiators over iSCSI",
         "Datastores",
     ]
-    assert all(plays.index("What the hosts show of the description") < plays.index(name) for name in changing)
+    assert all(plays.index("Compare the hosts with the description") < plays.index(name) for name in changing)
     _rc, document, _said = show_testbed.run(inventory, playbook="doctor.yml")
     text = json.dumps(document)
-    assert all(word in text for word in ("NO-SUCH-1", "NO-SUCH-2", "is no folder"))
+    assert all(word in text for word in ("NO-SUCH-1", "NO-SUCH-2", "is not a folder"))
 
 
 def test_a_build_stops_where_two_names_are_one_machine(tmp_path):

@@ -148,7 +148,7 @@ def test_what_a_playbook_of_the_user_keeps_under_a_name_that_only_looks_like_our
     kept = {"rc": 0, "stdout": "ARRAY /dev/md127\nARRAY /dev/md126"}
     assert sentences({"hosts": {"t1": {"raid_before": kept, "datastore_seen": kept}}}) == []
     (said,) = sentences({"hosts": {"t1": {"raid_before": kept, "raid_arrays": [kept]}}})
-    assert said.startswith("raid_arrays[0].stdout holds a line break")
+    assert said.startswith("raid_arrays[0].stdout contains a line break")
     # Its name is told when it is much like one of ours.
     (said,) = sentences({"hosts": {"t1": {"raid_\nbefore": kept}}})
     assert said.isprintable()
@@ -214,7 +214,7 @@ def test_what_becomes_a_path_is_refused_wherever_it_is_said(text):
     for words in [*identifiers, "benchmark_profile", "testbed.guests.taps"]:
         if words != "testbed_id":
             (said,) = sentences({"hosts": {"t1": nested(words, text)}})
-            assert said.startswith(f"{words} holds what cannot be part of it: ") and text not in said
+            assert said.startswith(f"{words} contains characters that it cannot have: ") and text not in said
 
 
 def test_names_of_runs_are_what_they_were():

@@ -94,7 +94,7 @@ def test_e2_that_does_not_fit_into_memory_is_refused_with_the_arithmetic(shown):
     rc, result = shown(
         "embedded", "-e", '{"testbed_e2": {"disk": "160MiB", "file": "40MiB", "workload": {"queue_depth": 2}}}'
     )
-    assert rc == 2 and "testbed.disks[0].size is 160 MiB, but 160 MiB are to lie on the datastore e2" in result["msg"]
+    assert rc == 2 and "testbed.disks[0].size is 160 MiB, but 160 MiB are needed on the datastore e2" in result["msg"]
 
 
 def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
@@ -102,7 +102,7 @@ def test_a_word_of_e2_that_nothing_reads_is_refused(shown):
     assert rc == 2
     assert (
         result["msg"]
-        == "testbed_e2.files is no word of this experiment: use block_sizes, disk, file, repetitions, workload."
+        == "testbed_e2.files is not a known key of this experiment: use block_sizes, disk, file, repetitions, workload."
     )
 
 
@@ -140,7 +140,10 @@ def test_e5_on_a_windows_target_is_refused(shown):
     [
         ({}, "testbed_e5.members is not set: name the drives of the target that the experiment overwrites"),
         ({"members": MEMBERS, "emulated": {"count": 2, "size": "32MiB"}}, "testbed_e5.members is set beside emulated"),
-        ({"members": MEMBERS, "ranges": "4g"}, "testbed_e5.ranges is no word of this experiment: use chunk, depths"),
+        (
+            {"members": MEMBERS, "ranges": "4g"},
+            "testbed_e5.ranges is not a known key of this experiment: use chunk, depths",
+        ),
         ({"members": MEMBERS, "drives": [2, 4]}, "testbed_e5.drives is [2, 4]: use numbers from 2 to 3"),
         ({"members": MEMBERS, "drives": [1, 3]}, "testbed_e5.drives is [1, 3]: use numbers from 2 to 3"),
     ],
@@ -175,7 +178,10 @@ def test_e4_is_on_the_disks_that_a_lab_names_and_says_so_where_it_is_scaled_down
     [
         ({}, "testbed_e4.origin is not set: name the slow disk of the target and the fast one before it"),
         ({"origin": E4["origin"]}, "testbed_e4.fast is not set: name the slow disk"),
-        ({**E4, "ranges": "4g"}, "testbed_e4.ranges is no word of this experiment: use block, database, fast, mode"),
+        (
+            {**E4, "ranges": "4g"},
+            "testbed_e4.ranges is not a known key of this experiment: use block, database, fast, mode",
+        ),
         ({**E4, "profiles": ["e4_max_ios"]}, "testbed_e4.profiles is ['e4_max_ios']: use some of e4_max_bandwidth"),
         (
             {**E4, "database": "yes"},
@@ -564,7 +570,7 @@ def test_an_experiment_that_fails_stops_no_other_and_the_page_says_with_what_eac
     first, second = json.loads((tmp_path / "experiments" / "index.json").read_text(encoding="utf-8"))["experiments"]
     assert [(one["name"], one["rc"], one["attempts"]) for one in (first, second)] == [("e5", 2, 1), ("e1", 2, 1)]
     assert first["failures"][0]["message"].startswith("testbed_e5.members is not set: name the drives of the target")
-    assert second["failures"][0]["message"].startswith("testbed_e1.files is no word of this experiment")
+    assert second["failures"][0]["message"].startswith("testbed_e1.files is not a known key of this experiment")
     page = (tmp_path / "experiments" / "index.html").read_text(encoding="utf-8")
     assert all(one["failures"][0]["message"] in page for one in (first, second))
     assert all((tmp_path / "experiments" / f"{name}.log").stat().st_size > 0 for name in ("e1", "e5"))
@@ -673,8 +679,16 @@ def test_e3_maps_the_same_lun_afterwards(shown, with_guest, tmp_path):
         ("lab_linux", {}, "The group hypervisors is empty: this experiment measures in a guest"),
         ("lab_linux_esxi", {}, "testbed_e3.guest is not set, and testbed.guests neither: describe a guest"),
         ("lab_linux_esxi", {"guest": GUEST}, "testbed_e3.guest.esxi.datastore is not set: name a datastore of esxi01"),
-        ("embedded", {"target_disk": {"kind": "vhdx"}}, "testbed_e3.target_disk is set: hypervisor01 is no ESXi host"),
-        ("embedded", {"depth": 3}, "testbed_e3.depth is no word of this experiment: use block_sizes, disk, guest"),
+        (
+            "embedded",
+            {"target_disk": {"kind": "vhdx"}},
+            "testbed_e3.target_disk is set: hypervisor01 is not an ESXi host",
+        ),
+        (
+            "embedded",
+            {"depth": 3},
+            "testbed_e3.depth is not a known key of this experiment: use block_sizes, disk, guest",
+        ),
     ],
 )
 def test_what_is_wrong_with_e3_is_said_before_anything_is_touched(shown, with_guest, inventory, said, sentence):
@@ -747,7 +761,10 @@ def test_e1_on_one_host_and_on_esxi(shown):
     [
         ({}, "testbed_e1.members is not set: name the disks of the target that the experiment overwrites"),
         ({"members": DISKS, "emulated": {"count": 4, "size": "32MiB"}}, "testbed_e1.members is set beside emulated"),
-        ({"members": DISKS, "files": "4GiB"}, "testbed_e1.files is no word of this experiment: use chunk, depths"),
+        (
+            {"members": DISKS, "files": "4GiB"},
+            "testbed_e1.files is not a known key of this experiment: use chunk, depths",
+        ),
         (
             {"members": DISKS, "installation": {}},
             "testbed_e1.installation is set, and this inventory makes no machines",
@@ -755,7 +772,7 @@ def test_e1_on_one_host_and_on_esxi(shown):
         ({"members": DISKS[:3]}, "testbed.disks[2].raid.members is 3 disks, but RAID 10 needs at least 4"),
         (
             {"members": DISKS, "ram": "8GiB"},
-            "testbed.disks[1].size is 8 GiB, but 10 GiB are to lie on the datastore e1-ram",
+            "testbed.disks[1].size is 8 GiB, but 10 GiB are needed on the datastore e1-ram",
         ),
     ],
 )

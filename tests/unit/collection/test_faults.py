@@ -111,7 +111,7 @@ def test_an_esxi_host_is_given_a_lun_whose_target_can_fail(tmp_path):
 MOMENTS = [
     f"{moment} {number} {name}"
     for number, name in enumerate(
-        ["Check", "Let nobody else change the host meanwhile", *"abcdefgh", "Let others change the host", "End"],
+        ["Check", "Lock the host against changes by others", *"abcdefgh", "Unlock the host", "End"],
         start=1,
     )
     for moment in ("before", "after")

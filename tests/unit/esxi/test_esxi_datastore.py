@@ -572,12 +572,12 @@ def test_a_lun_of_others_is_formatted_only_when_it_is_named():
     refusal = failure([], want(exported=False))
     assert refusal.code == "device_unproven" and f"datastore_allow_device: [naa.{NAA}]" in str(refusal)
     (step,) = steps_of([], want(exported=False, allowed=True))
-    assert (step["op"], step["was"]) == ("create_vmfs", "whatever lies on it without a partition table")
+    assert (step["op"], step["was"]) == ("create_vmfs", "anything on it without a partition table")
     # What is seen on it is said first, and besides.
     there = disks(partitions=["1 ntfs"])
     assert refused([], want(exported=False), disks=there) == "device_not_blank"
     (step,) = steps_of([], want(exported=False, allowed=True), disks=there)
-    assert step["was"] == "partitions (1 ntfs) and whatever lies on it without a partition table"
+    assert step["was"] == "partitions (1 ntfs) and anything on it without a partition table"
     # Naming it does not help against a datastore on it, and a datastore that is there needs no name.
     assert refused([], want(exported=False, allowed=True), disks=disks(available=False)) == "device_in_use"
     assert ops([volume()], want(exported=False)) == []

@@ -153,7 +153,7 @@ def test_another_certificate_is_refused_although_checks_are_off(serve):
         failure = server.refusal(thumbprint=wrong, validate_certs=validate)
         assert failure.code == "certificate_untrusted"
         assert trust.written(server.fingerprint) in str(failure)
-        assert "somebody else answers there" in str(failure)
+        assert "another machine answers there" in str(failure)
 
 
 def test_an_address_that_the_certificate_does_not_carry_asks_for_its_name_or_the_fingerprint(serve):

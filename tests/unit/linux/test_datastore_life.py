@@ -282,9 +282,9 @@ def test_a_mount_point_of_somebody_else(host):
 @pytest.mark.parametrize(
     ("case", "why"),
     [
-        ("below a file", "/run/srv is no folder"),
-        ("a file", f"{POINT} is no folder"),
-        ("a link to nowhere", "/run/srv is no folder"),
+        ("below a file", "/run/srv is not a folder"),
+        ("a file", f"{POINT} is not a folder"),
+        ("a link to nowhere", "/run/srv is not a folder"),
         ("read-only", "the file system of /run is mounted read-only"),
         ("no right", "may not write to /run"),
     ],

@@ -930,7 +930,7 @@ def test_guard_names_layer_host_reason_and_remedy(host):
         guard.guard(LAYER, system=host)
     assert caught.value.code == "device_mounted"
     assert str(caught.value) == (
-        "Layer initiator-bench on hypervisor01 is not touched: /dev/sdb or what stands on it is mounted on /home dir. "
+        "Layer initiator-bench on hypervisor01 is not touched: /dev/sdb or something on it is mounted on /home dir. "
         "Unmount it, or name another device."
     )
     assert [item["code"] for item in caught.value.details["refusals"]] == ["device_mounted"]

@@ -303,8 +303,8 @@ def test_a_device_by_name_needs_a_proof(kernel):
     ("change", "says"),
     [
         ({"portals": []}, "at least one of portals"),
-        ({"portals": [{"address": "10.0.0.1", "port": 3260}] * 2}, "stands there twice"),
-        ({"luns": [lun(4, "a"), lun(4, "b")]}, "stands there twice"),
+        ({"portals": [{"address": "10.0.0.1", "port": 3260}] * 2}, "isted twice"),
+        ({"luns": [lun(4, "a"), lun(4, "b")]}, "isted twice"),
         ({"luns": [lun(4, "a"), lun(6, "a")]}, "another name"),
         ({"luns": [lun(6, "b")]}, "Name LUNs of this target"),
     ],

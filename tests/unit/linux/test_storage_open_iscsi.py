@@ -279,8 +279,8 @@ def test_what_somebody_else_logged_in_is_taken_for_what_the_record_says(tmp_path
         (0, "10.0.0.12:3260,1 iqn.2026-11.test:tgt\n", "(it offers none)"),
         (21, "", "(it offers none)"),
         # Nobody was told what it offers.
-        (5, "", "(asked what it offers, the target refused the login)"),
-        (24, "", "(asked what it offers, CHAP authentication failed)"),
+        (5, "", "(asked for its targets,  the target refused the login)"),
+        (24, "", "(asked for its targets,  CHAP authentication failed)"),
     ],
 )
 def test_a_portal_that_does_not_offer_the_target_is_quoted(monkeypatch, returncode, listed, answer):

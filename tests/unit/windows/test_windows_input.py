@@ -85,10 +85,10 @@ def test_targets(refused, built, change, says):
     [
         ({"luns": [{"lun": 256, "name": "bench"}]}, "lun bench is 256. Use a number from 0 to 255"),
         ({"portal": {**PORTAL, "port": -1}}, "portal port is -1. Use a TCP port"),
-        ({"luns": [{"lun": 2, "name": "bench"}, {"lun": 2, "name": "other"}]}, "luns is 2. It stands there twice"),
+        ({"luns": [{"lun": 2, "name": "bench"}, {"lun": 2, "name": "other"}]}, "luns is 2. Listed twice"),
         (
             {"luns": [{"lun": 2, "name": "bench"}, {"lun": 4, "name": "bench"}]},
-            "lun name is 'bench'. It stands there twice",
+            "lun name is 'bench'. Listed twice",
         ),
         ({"luns": [{"lun": 2, "name": "größe 1"}]}, "lun name is 'größe 1'. Use at most 32 letters"),
         ({"chap_password": "x" * 20}, "chap_password is '20 characters long'. Use a secret of 12 to 16"),
@@ -102,7 +102,7 @@ def test_sessions(refused, built, change, says):
 def test_luns_of_two_sessions_have_different_names(refused, built):
     other = {**built.sessions[0], "iqn": "iqn.2026-11.test.storlab:two", "luns": [{"lun": 1, "name": "ds1"}]}
     says = refused("client", win_iscsi_session, **{**session(built), "targets": [built.sessions[0], other]})
-    assert "lun name is 'ds1'. It stands there twice" in says
+    assert "lun name is 'ds1'. Listed twice" in says
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_datastores(refused, built, change, says):
         # One file name on Windows.
         (
             [{"name": "Bench", "size_mib": 70}, {"name": "bench", "size_mib": 71}],
-            "ramdisk_disks name is 'Bench'. It stands there twice",
+            "ramdisk_disks name is 'Bench'. Listed twice",
         ),
         ([{"name": "all", "size_mib": 10**15}], "ramdisk_disks all size_mib is 1000000000000000. Use at most 67108864"),
     ],
