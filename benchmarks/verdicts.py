@@ -30,6 +30,7 @@ stats = importlib.import_module("ansible_collections.storlab.testbed.plugins.plu
 VARIATIONS = (1, 2, 5, 10)
 REPETITIONS = (4, 5, 10, 20)
 EFFECTS = (5, 10, 20)
+BIN_DEVIATIONS = (0.001, 0.003, 0.01, 0.03)
 
 
 # So small that every difference matters: what is tested are the tests, not the mercy of a margin.
@@ -360,6 +361,41 @@ def intervals(noise: random.Random, trials: int) -> None:
     table(("sides", "normal noise", "one in ten lies 10 SD lower"), rows)
 
 
+def binned(value: float) -> int:
+    """The middle of the bin of fio's histograms that a latency (ns) falls into."""
+    shift = max(0, int(value).bit_length() - 7)
+    return (int(value) >> shift << shift) + (1 << shift >> 1)
+
+
+def bins(noise: random.Random, trials: int) -> None:
+    """Intervals of percentiles, which are known as the bin they lie in; where in it the truth lies is drawn for each side."""
+    print("### How often the 95 % interval of a percentile holds the true change\n")
+    rows = []
+    for deviation in BIN_DEVIATIONS:
+        cells = []
+        for count in (4, 6, 10):
+            held, widths = 0, []
+            for _trial in range(trials):
+                base, change = math.log(noise.uniform(100_000, 200_000)), noise.uniform(-0.1, 0.1)
+                row = percentiles(noise, base, change, deviation, count)
+                held += row["change_low_percent"] <= 100 * math.expm1(change) <= row["change_high_percent"]
+                widths.append(row["change_high_percent"] - row["change_low_percent"])
+            cells += [percent(held / trials), f"{statistics.median(widths):.1f} %"]
+        rows.append((f"{100 * deviation:g} %", *cells))
+    table(("SD", *(head for count in (4, 6, 10) for head in (f"n {count}", "width (median)"))), rows)
+
+
+def percentiles(noise: random.Random, base: float, change: float, deviation: float, count: int) -> dict:
+    """The row of p99 of a comparison whose sides took turns: as groups below 6 repetitions, round by round from there."""
+    sides: list = [[], []]
+    for number in range(1, count + 1):
+        for side, shift in enumerate((0.0, change)):
+            repetition = result(0, number, 0.0, 2 * number + (number + side) % 2)
+            repetition["total"]["latency_p99_ns"] = binned(math.exp(noise.gauss(base + shift, deviation)))
+            sides[side].append(repetition)
+    return comparison.compare(*sides, metrics=["latency_p99_ns"], margin_percent=NO_MARGIN)["rows"][0]
+
+
 def equivalence(noise: random.Random, trials: int) -> None:
     """Points that all differ by just the margin: calling one of them 'no difference larger than 5 %' is wrong."""
     print("### 36 points, all of them 5 % slower: 'no difference larger than 5 %' for any of them (CV 2 %)\n")
@@ -530,7 +566,7 @@ def main() -> None:
     parser.add_argument(
         "--only",
         action="append",
-        help="design, gate, interval, point, many, equal, advice or sides; all of them by default",
+        help="design, gate, interval, bins, point, many, equal, advice or sides; all of them by default",
     )
     arguments = parser.parse_args()
     trials = arguments.trials
@@ -539,6 +575,7 @@ def main() -> None:
         "design": lambda _noise: disturbed(4 * trials),
         "gate": lambda _noise: gates(4 * trials),
         "interval": lambda noise: intervals(noise, 80 * trials),
+        "bins": lambda noise: bins(noise, 16 * trials),
         "point": lambda noise: one_point(noise, trials),
         "many": lambda noise: many_points(
             noise, {4: 2 * trials, 5: 2 * trials, 10: max(10, trials // 2), 20: max(10, trials // 2)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import glob
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -28,8 +28,8 @@ from .timeline import LEAST_HISTORY, LEAST_ROUNDS, LEAST_RUNS
 from .words import design_words, headline
 
 SCHEMA = "storlab.comparison/1"
-# Standard deviation of a value within a bin of fio's histograms, which are at most 1/64 of it wide.
-BIN_SCATTER = 1 / 64 / math.sqrt(12)
+# fio's histograms have bins of 1 ns up to 127 ns; above, they are at most this share of a value wide.
+BIN_SHARE = 1 / 64
 # A side that moved by less than this share of the difference does not explain it.
 DRIFT = 0.25
 # Figures are shown with this precision, and nothing finer is claimed to be visible.
@@ -328,11 +328,9 @@ def judge(
         else:
             samples = [list(a.values()), list(b.values())]
             change = stats.apart(*samples)
-        # Percentiles are places in bins: that all repetitions fell into one does not mean that they are equal.
-        scatters: list[tuple[float, float]] = [
-            (math.hypot(statistics.stdev(sample), BIN_SCATTER if _binned(row["metric"]) else 0.0), len(sample) - 1)
-            for sample in samples
-        ]
+        bins = _half_bins(row)
+        change = replace(change, bins=bins)
+        scatters: list[tuple[float, float]] = [(statistics.stdev(sample), len(sample) - 1) for sample in samples]
         error = math.sqrt(sum(scatter**2 / len(sample) for (scatter, _freedom), sample in zip(scatters, samples)))
         if method == "history":
             # The candidate is one run more, which varies as those before.
@@ -347,7 +345,7 @@ def judge(
             confidence_percent=100 * (1 - alpha),
             p=change.p,
             p_corrected=max(change.p, corrected),
-            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each))),
+            visible_percent=max(LEAST_VISIBLE_PERCENT, _percent(stats.visible(error, change.freedom, each, bins))),
         )
         # Each figure's share of what the whole comparison may be wrong in, as for differences; alone it is the interval that is shown.
         inner, outer = _widened(change.interval(1 - 2 * min(each, alpha / 2)), row["_rest"])
@@ -366,9 +364,9 @@ def judge(
         if row["verdict"] == "cannot_tell" and "drift" not in row:
             count = min(map(len, samples))
             needed = (
-                stats.runs_needed(change.estimate, scatters[0][0], each, margin, count)
+                stats.runs_needed(change.estimate, scatters[0][0], each, margin, count, bins)
                 if method == "history"
-                else stats.repetitions_needed(change.estimate, scatters, each, margin, count)
+                else stats.repetitions_needed(change.estimate, scatters, each, margin, count, bins)
             )
             if needed:
                 row["run_more"] = needed - count
@@ -392,8 +390,11 @@ def _drift(ordered: list[Any], beyond: float) -> dict[str, Any] | None:
     return None
 
 
-def _binned(metric: str) -> bool:
-    return metric.rpartition(".")[2].startswith("latency_p")
+def _half_bins(row: dict[str, Any]) -> float:
+    """Half the width of the bins (logarithms) in which both sides of a percentile lie, together: that all repetitions fell into one makes them not equal."""
+    if not row["metric"].rpartition(".")[2].startswith("latency_p"):
+        return 0.0
+    return sum(math.log1p(max(BIN_SHARE, 1 / row[side]["value"])) / 2 for side in SIDES)
 
 
 def _percent(logarithm: float) -> float:

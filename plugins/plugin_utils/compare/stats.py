@@ -26,6 +26,8 @@ ALPHA = 0.05
 LOOK = 0.032
 LEAST_LEVEL = 1e-12
 POWER = 0.80
+# Standard deviation of the difference of two places, each anywhere in a bin, as a share of half the width of both bins together.
+BIN_SCATTER = 1 / math.sqrt(6)
 # So many relabellings are enumerated; of more, a sample is drawn, always the same one.
 LARGEST_ENUMERATION = 3500
 SAMPLED = 1999
@@ -43,23 +45,41 @@ ADVICE_CONFIDENCE = 0.75
 
 @dataclass(frozen=True)
 class Shift:
-    """How far the candidate lies above the baseline (logarithms), its standard error, and the degrees of freedom of that."""
+    """How far the candidate lies above the baseline (logarithms), its standard error, the degrees of freedom of that, and what bins leave open.
+
+    bins: half the width of the bins of both sides together, see reach; 0 for what is no place in a bin.
+    """
 
     estimate: float
     error: float
     freedom: float
+    bins: float = 0.0
 
     @property
     def p(self) -> float:
         """Two-sided p of Student's t test that there is no shift."""
-        if not self.error:
-            return 0.0 if self.estimate else 1.0
-        return t_tails(self.estimate / self.error, self.freedom)
+        away = abs(self.estimate)
+        if not self.error and away > self.bins:
+            return 0.0
+        whole = math.hypot(self.error, BIN_SCATTER * self.bins)
+        scores = [away / whole] if whole else [0.0]
+        if self.error:
+            scores.append((away - self.bins) / self.error)
+        return t_tails(max(scores), self.freedom)
 
     def interval(self, confidence: float = 1 - ALPHA) -> tuple[float, float]:
         """(low, high) that hold the true shift with this confidence."""
-        reach = t_quantile((1 + confidence) / 2, self.freedom) * self.error
-        return self.estimate - reach, self.estimate + reach
+        away = reach(t_quantile((1 + confidence) / 2, self.freedom), self.error, self.bins)
+        return self.estimate - away, self.estimate + away
+
+
+def reach(score: float, error: float, bins: float) -> float:
+    """How far an interval goes to either side, for a quantile of Student's t.
+
+    Repetitions that scatter less than a bin is wide all fall into the same bins. Where in them they lie, no number of repetitions says: it is an error
+    of its own, which adds to that of the mean as an independent one, and is never more than the bins are wide.
+    """
+    return min(score * math.hypot(error, BIN_SCATTER * bins), score * error + bins)
 
 
 def apart(a: list[float], b: list[float]) -> Shift:
@@ -298,20 +318,20 @@ def share_of_level(critical: float | None, freedom: float, cells: int) -> float:
     return min(LOOK, max(level, LEAST_LEVEL))
 
 
-def visible(error: float, freedom: float, each: float) -> float:
-    """Smallest difference of logarithms that a comparison finds with POWER, when it has to be found at the level ``each``.
+def visible(error: float, freedom: float, each: float, bins: float = 0.0) -> float:
+    """Smallest difference of logarithms that a comparison finds with POWER, when it has to be found at the level ``each``. bins: see Shift.
 
     The usual two-term formula with Student's t in place of the normal quantiles. benchmarks/verdicts.py checks it by simulation.
     """
-    return (t_quantile(1 - each / 2, freedom) + t_quantile(POWER, freedom)) * error
+    return reach(t_quantile(1 - each / 2, freedom) + t_quantile(POWER, freedom), error, bins)
 
 
 def repetitions_needed(
-    estimate: float, scatters: list[tuple[float, float]], each: float, margin: float, count: int
+    estimate: float, scatters: list[tuple[float, float]], each: float, margin: float, count: int, bins: float = 0.0
 ) -> int | None:
     """Repetitions per side with which a verdict is to be expected, if the true difference is the estimate; None above MOST_REPETITIONS.
 
-    scatters: [(standard deviation, degrees of freedom it was estimated with)], one a side, or one of the differences within rounds.
+    scatters: [(standard deviation, degrees of freedom it was estimated with)], one a side, or one of the differences within rounds. bins: see Shift.
     Either the difference becomes visible, or its interval fits into +-margin (all logarithms). The noise is taken for the upper
     end of what these repetitions leave possible, see ADVICE_CONFIDENCE, because advice that is too small is not worth following.
     """
@@ -325,9 +345,9 @@ def repetitions_needed(
             (number - 1) * sum(variances) ** 2 / sum(part**2 for part in variances) if sum(variances) else number - 1.0
         )
         return (
-            abs(estimate) >= visible(error, freedom, each)
+            abs(estimate) >= visible(error, freedom, each, bins)
             # An interval fits when the estimate keeps away from both ends.
-            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2)) <= margin
+            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2), bins) <= margin
         )
 
     few, many = count, MOST_REPETITIONS
@@ -339,14 +359,16 @@ def repetitions_needed(
     return many
 
 
-def runs_needed(estimate: float, scatter: float, each: float, margin: float, count: int) -> int | None:
+def runs_needed(
+    estimate: float, scatter: float, each: float, margin: float, count: int, bins: float = 0.0
+) -> int | None:
     """Runs of a history with which a verdict is to be expected, see repetitions_needed; None where more runs do not help: a single run varies too much."""
 
     def enough(number: int) -> bool:
         error, freedom = scatter * math.sqrt(1 + 1 / number), number - 1.0
         return (
-            abs(estimate) >= visible(error, freedom, each)
-            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2)) <= margin
+            abs(estimate) >= visible(error, freedom, each, bins)
+            or abs(estimate) + visible(error, freedom, 2 * min(each, ALPHA / 2), bins) <= margin
         )
 
     return next((number for number in range(count + 1, MOST_REPETITIONS + 1) if enough(number)), None)

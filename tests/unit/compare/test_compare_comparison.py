@@ -577,6 +577,44 @@ def test_nothing_finer_than_what_is_shown_is_claimed_to_be_visible():
     assert all(wording.amount(percent) != "0.0 %" for percent in seen.values())
 
 
+def in_bins(noise: random.Random, change: float, deviation: float, count: int) -> dict:
+    """The row of p99, 100 to 200 us, of sides that took turns; fio's bins there are 1024 and 2048 ns wide."""
+    base, sides = math.log(noise.uniform(100_000, 200_000)), ([], [])
+    for number in range(1, count + 1):
+        for which, shift in enumerate((0.0, change)):
+            one = make_runs.result("backing-a", SMALL, number, 20_000, second=60 * number + 30 * which)
+            value_ns = math.exp(noise.gauss(base + shift, deviation))
+            width = 1024 if value_ns < 131_072 else 2048
+            one["total"]["latency_p99_ns"] = int(value_ns // width * width + width // 2)
+            sides[which].append(one)
+    return comparison.compare(*sides, metrics=["latency_p99_ns"], margin_percent=0.001)["rows"][0]
+
+
+@pytest.mark.parametrize("count", [4, 8])
+@pytest.mark.parametrize("deviation", [0.001, 0.005, 0.03])
+def test_the_interval_of_a_percentile_holds_the_truth_however_little_it_scatters(deviation, count):
+    noise = random.Random(f"bins/{deviation}/{count}")  # noqa: S311 noise, no secret
+    held, trials = 0, 60
+    for _trial in range(trials):
+        change = noise.uniform(-0.1, 0.1)
+        one = in_bins(noise, change, deviation, count)
+        held += one["change_low_percent"] <= 100 * math.expm1(change) <= one["change_high_percent"]
+        assert one["change_high_percent"] - one["change_low_percent"] > 1
+    assert held / trials >= 0.93
+
+
+def test_neighbouring_bins_are_no_regression():
+    early, late = ([], [])
+    for number in range(1, 7):
+        for which, (of, value_ns) in enumerate(((early, 150_528), (late, 152_576))):
+            one = make_runs.result("backing-a", SMALL, number, 20_000, second=60 * number + 30 * which)
+            one["total"].update(latency_p99_ns=value_ns, latency_mean_ns=value_ns)
+            of.append(one)
+    found = comparison.compare(early, late, metrics=["latency_p99_ns", "latency_mean_ns"], margin_percent=0.5)
+    verdicts = {one["metric"]: one["verdict"] for one in found["rows"]}
+    assert verdicts == {"latency_p99_ns": "cannot_tell", "latency_mean_ns": "worse"}
+
+
 def test_equivalence_is_corrected_for_the_number_of_points():
     # Every point is 4 % slower: alone that is within 5 %, and among 24 chances to be wrong it is not sure enough.
     before, after = [], []

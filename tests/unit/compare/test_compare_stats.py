@@ -74,6 +74,21 @@ def test_values_without_noise():
     assert (same.p, other.p) == (1.0, 0.0) and other.interval() == (1.0, 1.0)
 
 
+def test_what_bins_leave_open_is_in_the_interval_and_in_p_and_never_more_than_the_bins():
+    calm = stats.Shift(0.02, 0.0, 8.0, bins=0.015)
+    assert calm.interval(0.999999) == pytest.approx((0.005, 0.035)) and calm.p == 0.0
+    assert stats.Shift(0.01, 0.0, 8.0, bins=0.015).p > 0.05, "one bin beside another says nothing"
+    noisy, plain = stats.Shift(0.02, 0.1, 8.0, bins=0.015), stats.Shift(0.02, 0.1, 8.0)
+    assert plain.interval()[0] > noisy.interval()[0] > plain.interval()[0] - 0.001 and noisy.p > plain.p
+    assert stats.visible(0.1, 8, 0.05) < stats.visible(0.1, 8, 0.05, 0.015) < stats.visible(0.1, 8, 0.05) + 0.001
+    few = stats.repetitions_needed(0.03, [(0.02, 4), (0.02, 4)], 0.05, 0.001, 5)
+    more = stats.repetitions_needed(0.03, [(0.02, 4), (0.02, 4)], 0.05, 0.001, 5, bins=0.015)
+    assert few < more
+    assert stats.repetitions_needed(0.005, [(0.02, 4), (0.02, 4)], 0.05, 0.001, 5, bins=0.015) is None, (
+        "no number helps"
+    )
+
+
 def test_intervals_hold_the_truth_where_noise_and_number_differ():
     generator, held, trials = seeded(23), 0, 3000
     for _trial in range(trials):
