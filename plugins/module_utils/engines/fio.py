@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.times import utc
 from ..result import histogram
 from ..result import result as schema
 from ..workload.workload import directions
@@ -35,6 +36,8 @@ ALL_CLIENTS = "All clients"
 RATE_TOLERANCE = 0.05
 # Lines before a document that may begin one. More of them are not a file of results.
 MOST_WRAPPERS = 64
+# No clock of a file that is read shows more: seconds since 1970 in 32 bits.
+LAST_MOMENT_S = 1 << 32
 # Options with which fio may end a job before its runtime.
 ENDS_EARLY = {"steadystate", "ss", "latency_target"}
 
@@ -215,7 +218,7 @@ def results(text: str) -> list[Any]:
 
     Besides: job_name; targets and working_set, see fio_options.place; run, the number of the run in the text; group,
     fio's number for jobs that it starts together; span_ms [start, end], from fio 3.36
-    on; finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
+    on; started_utc, finished_utc; host and port in client/server output, where a server that was lost is a failed result with nothing but its name.
     Documents that --status-interval wrote of one run are cumulative: the last one counts.
     """
     last: list[Any] = []
@@ -230,13 +233,16 @@ def results(text: str) -> list[Any]:
             {
                 **fio_options.place(_options(record, document)),
                 **_result(record, document),
-                **_when(document),
+                **_finished(document),
                 "run": number,
             }
             for record in records(document)
         ]
         for number, document in enumerate(last)
     ]
+    for row, document in zip(runs, last):
+        for result, started_utc in zip(row, _starts(document, row)):
+            result.update({"started_utc": started_utc} if started_utc else {})
     if not any(runs):
         raise Failure(
             "no_result", f"fio left a document without any job: {_first_line(messages)}", "Look at what fio says."
@@ -252,12 +258,45 @@ def results(text: str) -> list[Any]:
     )
 
 
-def _when(document: dict[str, Any]) -> dict[str, Any]:
+def _stamp_s(document: dict[str, Any]) -> float:
+    """When fio stamped its document, in seconds since 1970; 0 where it does not say so, or says what no clock can have shown."""
+    stamp_s, finer_s = _number(document, "timestamp") or 0, (_number(document, "timestamp_ms") or 0) / 1000
+    if int(finer_s) == stamp_s or not stamp_s:
+        stamp_s = finer_s
+    return stamp_s if 0 < stamp_s < LAST_MOMENT_S else 0
+
+
+def _finished(document: dict[str, Any]) -> dict[str, Any]:
     """finished_utc: fio stamps its document when it writes it, a client when it starts."""
-    stamp = _number(document, "timestamp")
-    if not stamp or "client_stats" in document or stamp >= 1 << 32:
+    stamp_s = int(_stamp_s(document))
+    if not stamp_s or "client_stats" in document:
         return {}
-    return {"finished_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp))}
+    return {"finished_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(stamp_s))}
+
+
+def _starts(document: dict[str, Any], jobs: list[Any]) -> list[str | None]:
+    """When each job of a document began, None where nothing tells: as fio says of each from 3.36 on, else by the document's stamp and the run times.
+
+    Jobs of one group began together, those of the next when they had ended; fio writes its document after the last.
+    """
+    stamp_s = _stamp_s(document)
+    lasted_s: dict[Any, float] = {}
+    for job in jobs:
+        group = job.get("group") or 0
+        lasted_s[group] = max(lasted_s.get(group, 0), job.get("runtime_s", 0))
+    starts: list[str | None] = []
+    for job in jobs:
+        group, span_ms = job.get("group") or 0, job.get("span_ms")
+        begun_s: float = 0
+        if span_ms:
+            begun_s = span_ms[0] / 1000
+        elif stamp_s and "client_stats" in document:
+            begun_s = stamp_s + sum(seconds for earlier, seconds in lasted_s.items() if earlier < group)
+        elif stamp_s and job.get("runtime_s"):
+            begun_s = stamp_s - job["runtime_s"] - sum(seconds for later, seconds in lasted_s.items() if later > group)
+        # Half a millisecond more, because utc cuts and fractions of seconds are not exact.
+        starts.append(utc(begun_s + 0.0005) if 0 < begun_s < LAST_MOMENT_S else None)
+    return starts
 
 
 def _fail(result: dict[str, Any], code: str, message: str) -> None:

@@ -11,15 +11,14 @@ Anything else is a folder of files: the folders name the layer.
 
 from __future__ import annotations
 
-import calendar
 import codecs
 import hashlib
 import json
 import re
-import time
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.times import unix_s
 from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.result import physics
 from ...module_utils.result import result as schema
@@ -171,7 +170,8 @@ def _fio_entries(text: str) -> list[dict[str, Any]]:
         for parsed in rows:
             hosts.setdefault((parsed.get("host"), parsed.get("port")), []).append(parsed)
         first: dict[str, Any] = {
-            key: rows[0][key] for key in ("workload", "job_name", "finished_utc") if key in rows[0]
+            **{key: rows[0][key] for key in ("workload", "job_name") if key in rows[0]},
+            **_times(rows),
         }
         each = [
             {
@@ -307,7 +307,7 @@ def _span(parsed: dict[str, Any]) -> tuple[float, float] | None:
     moment = end or parsed.get("started_utc")
     if not runtime or not moment:
         return None
-    at = calendar.timegm(time.strptime(moment, "%Y-%m-%dT%H:%M:%SZ"))
+    at = unix_s(moment)
     return (at - runtime, at) if end else (at, at + runtime)
 
 
@@ -318,17 +318,24 @@ def _together(group: list[dict[str, Any]]) -> dict[str, Any]:
     times = [entry["parsed"].get("runtime_s", 0) for entry in group]
     parsed = {
         **_all_of(clients),
-        **{
-            key: group[0]["parsed"][key]
-            for key in ("workload", "job_name", "started_utc", "finished_utc")
-            if key in group[0]["parsed"]
-        },
+        **{key: group[0]["parsed"][key] for key in ("workload", "job_name") if key in group[0]["parsed"]},
+        **_times([entry["parsed"] for entry in group]),
     }
     if min(times) < _TOGETHER * max(times):
         parsed["flags"] = [*parsed["flags"], "clients_ended_early"]
     sources = [{"file": entry["file"], "sha256": entry["sha256"]} for entry in group]
     first = {key: group[0][key] for key in ("file", "sha256", "folder", "job", "workload", "stem")}
     return {**first, "parsed": parsed, "clients": clients, "sources": sources}
+
+
+def _times(parts: list[dict[str, Any]]) -> dict[str, str]:
+    """{started_utc, finished_utc}, as far as known: when the first of several that are one began, and when the last ended."""
+    times = {}
+    for key, choose in (("started_utc", min), ("finished_utc", max)):
+        known = [part[key] for part in parts if part.get(key)]
+        if known:
+            times[key] = choose(known, key=unix_s)
+    return times
 
 
 def _all_of(clients: list[dict[str, Any]]) -> dict[str, Any]:

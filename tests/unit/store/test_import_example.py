@@ -31,9 +31,11 @@ def blocks() -> list:
     return re.findall(r"^```\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
 
 
-def write(path: Path, factor: float) -> None:
-    """fio's file of a second in which every I/O took longer by this factor."""
+def write(path: Path, factor: float, minute: int) -> None:
+    """fio's file of a second in which every I/O took longer by this factor, written that many minutes later."""
     document = json.loads(FILE.read_text(encoding="utf-8"))
+    document["timestamp"] += 60 * minute
+    document["timestamp_ms"] += 60_000 * minute
     read = document["jobs"][0]["read"]
     ios = round(read["total_ios"] / factor)
     read.update(total_ios=ios, io_bytes=4096 * ios, io_kbytes=4 * ios, iops=1000 * ios / read["runtime"])
@@ -48,9 +50,9 @@ def write(path: Path, factor: float) -> None:
 
 @pytest.fixture
 def folder(tmp_path):
-    for side, factors in TIMES.items():
+    for hour, (side, factors) in enumerate(TIMES.items()):
         for number, factor in enumerate(factors, 1):
-            write(tmp_path / side / f"run{number}.json", factor)
+            write(tmp_path / side / f"run{number}.json", factor, 60 * hour + number)
     return tmp_path
 
 

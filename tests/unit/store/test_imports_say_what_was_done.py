@@ -16,6 +16,7 @@ from ansible_collections.storlab.testbed.plugins.action import import_results
 from ansible_collections.storlab.testbed.plugins.filter.fio_results import FilterModule
 from ansible_collections.storlab.testbed.plugins.module_utils.core.failure import Failure
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import fio
+from ansible_collections.storlab.testbed.plugins.plugin_utils.compare import comparison
 from ansible_collections.storlab.testbed.plugins.plugin_utils.store import importer
 
 
@@ -220,3 +221,71 @@ def test_a_server_that_started_and_left_nothing_is_lost():
     both = SERVER.format("store-a") + SERVER.format("store-b")
     assert [failure["code"] for failure in point(f"{both}\n{clients(8765)}")["failures"]] == ["client_lost"]
     assert point(f"{both}\n{clients(8765, 8766)}")["failures"] == []
+
+
+# ---------------------------------------------------------------- when
+
+
+def starts(text: str) -> dict:
+    results, _unread = importer.points(importer.read("nas/r.json", text.encode()), "lab", "run", "nas")
+    return {made["job_name"]: made.get("started_utc") for made in results}
+
+
+def job(name: str, group: int, ran_ms: int, **more) -> dict:
+    return {
+        **record({**READ, "filename": f"/dev/{name}"}, read=direction(1000, ran_ms), **more),
+        "jobname": name,
+        "groupid": group,
+    }
+
+
+def test_a_run_began_its_run_time_before_fio_wrote_the_file():
+    # 1 795 000 000 s since 1970 is 11:06:40 of that day; fio stamped 123 ms later.
+    assert starts(document(job("vda", 0, 10_023))) == {"vda": "2026-11-18T11:06:30.100Z"}
+    # Jobs of later groups waited for it, and those of one group ran together.
+    several = document(job("vda", 0, 30_000), job("vdb", 0, 20_000), job("vdc", 1, 7_000))
+    assert starts(several) == {
+        "vda": "2026-11-18T11:06:03.123Z",
+        "vdb": "2026-11-18T11:06:13.123Z",
+        "vdc": "2026-11-18T11:06:33.123Z",
+    }
+    # What fio says itself outranks what follows.
+    said = document(job("vda", 0, 30_000, job_start=1_794_999_900_456), version="fio-3.36")
+    assert starts(said) == {"vda": "2026-11-18T11:05:00.456Z"}
+
+
+def test_a_client_stamps_its_start():
+    assert point(clients(8765))["started_utc"] == "2026-11-18T11:06:40.000Z"
+    assert "finished_utc" not in point(clients(8765))
+
+
+@pytest.mark.parametrize("stamp", [0, 1 << 33])
+def test_a_stamp_that_no_clock_can_have_shown_says_nothing(stamp):
+    whole = json.loads(document(job("vda", 0, 10_023)))
+    whole.update(timestamp=stamp, timestamp_ms=1000 * stamp)
+    assert starts(json.dumps(whole)) == {"vda": None}
+    assert "finished_utc" not in point(json.dumps(whole))
+
+
+def imported(tmp_path, order: str) -> dict:
+    """The comparison of two imported folders, whose files were measured in this order, a minute each."""
+    sides: dict = {"a": [], "b": []}
+    for place, side in enumerate(order):
+        whole = json.loads(document(record(READ, read=direction(5000 + 7 * place, 10_001))))
+        whole.update(timestamp=1_795_000_000 + 60 * place, timestamp_ms=1_795_000_000_500 + 60_000 * place)
+        sides[side] += importer.read(f"run-{len(sides[side]) + 1}/r.json", json.dumps(whole).encode())
+    before, after = (importer.points(entries, "lab", side, "nas")[0] for side, entries in sides.items())
+    return comparison.compare(before, after, metrics=["iops"])
+
+
+@pytest.mark.parametrize(
+    ("order", "design", "method"),
+    [
+        ("abba" * 3, "interleaved", "pairs"),
+        ("abababab", "interleaved", "groups"),
+        ("aaaabbbb", "blocks", "groups"),
+    ],
+)
+def test_imported_runs_have_a_design(tmp_path, order, design, method):
+    made = imported(tmp_path, order)
+    assert (made["design"], made["method"]) == (design, method)
