@@ -21,8 +21,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..core.iscsi_names import unit_serial
 from ..core.layers import Layer, generation
-from ..core.names import plain_naa
-from . import cache_stamp, mounts, nfs_mount, scsi_pages
+from . import cache_stamp, designators, mounts, nfs_mount, scsi_pages
 from .sought import Sought, btrfs_members, loop_backing, numbers, twins
 
 # What cannot be overridden: there is nothing to measure, or writing would destroy what is in use this very moment.
@@ -250,7 +249,7 @@ def hold(facts: dict[str, Any], flags: int = 0) -> int:
 
 
 def identity(path: str, system: System | None = None) -> dict[str, Any]:
-    """What proves which device a path is: {path, type, major_minor, serial, naa, wwid, mapped, mapped_uuid}; never opens it."""
+    """What proves which device a path is: {path, type, major_minor, serial, naa, wwid, designators, mapped, mapped_uuid}; never opens it."""
     system = system or System()
     facts = {"path": path, "type": "missing"}
     try:
@@ -351,13 +350,15 @@ def _block_facts(system: System, resolved: str, folder: str, rdev: int) -> dict[
 
 
 def _identity_facts(system: System, folder: str) -> dict[str, Any]:
-    """serial, naa and wwid as far as the kernel knows them."""
+    """serial, naa, wwid and designators as far as the kernel knows them."""
     serial = scsi_pages.unit_serial(system.read_bytes(f"{folder}/device/vpd_pg80") or b"")
     naa = scsi_pages.naa_names(system.read_bytes(f"{folder}/device/vpd_pg83") or b"")
     identity = {
         "serial": serial or system.read(f"{folder}/serial") or system.read(f"{folder}/device/serial"),
         "naa": naa[0] if naa else None,
         "wwid": system.read(f"{folder}/wwid") or system.read(f"{folder}/device/wwid"),
+        # What the wwid may be on another kernel.
+        "designators": tuple(designators.of(system, folder)),
         "model": system.read(f"{folder}/device/model"),
     }
     entries, mapped = system.names(folder), system.read(f"{folder}/dm/uuid")
@@ -745,7 +746,7 @@ def refuse_named(
     if plain:
         raise as_failure(layer, plain)
     if not identity:
-        shown = {key: facts[fact] for key, fact in PROOFS.items() if facts.get(fact)}
+        shown = hints(facts)
         lines = " or ".join(f"{key}: {value}" for key, value in shown.items())
         raise Failure(
             "identity_missing",
@@ -756,6 +757,13 @@ def refuse_named(
             path=device,
             identity=shown,
         )
+
+
+def hints(facts: dict[str, Any], given: Any = ()) -> dict[str, Any]:
+    """What a user may write of a device. Other kernels write another WWID, so it is named only where nothing else is, or where the user gave one."""
+    shown = {key: facts[fact] for key, fact in PROOFS.items() if facts.get(fact)}
+    better = {key: value for key, value in shown.items() if key != "wwid" or key in given}
+    return better or shown
 
 
 def same_uuid(given: str | None, shown: str | None) -> bool:
@@ -783,7 +791,8 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
         if not identity.get(key):
             continue
         proven = True
-        if _plain(identity[key]) != _plain(facts.get(key)):
+        names = [facts.get(key), *(facts.get("designators", ()) if key == "wwid" else ())]
+        if designators.plain(identity[key]) not in map(designators.plain, names):
             reasons.append(
                 refusal(
                     code,
@@ -800,12 +809,6 @@ def identity_refusals(facts: dict[str, Any], layer: Layer) -> list[Any]:
             )
         )
     return reasons
-
-
-def _plain(value: Any) -> str:
-    """Names of one device are written in several ways: naa.6001…, 0x6001…, 6001…."""
-    text = plain_naa(str(value or "").strip().lower())
-    return text[2:] if text.startswith("0x") else text
 
 
 def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
@@ -845,7 +848,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
                 "Mount the datastore again.",
             )
         ]
-    if _plain(facts.get("uuid")) != _plain(identity["uuid"]):
+    if designators.plain(facts.get("uuid")) != designators.plain(identity["uuid"]):
         return [
             refusal(
                 "wrong_uuid",
@@ -859,7 +862,7 @@ def _file(facts: dict[str, Any], layer: Layer) -> list[Any]:
 def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> list[Any]:
     path, reasons = facts["path"], []
     targets = [other for other in layers if other["kind"] == "target" and other["parent"] == layer["name"]]
-    serials = {_plain(target["identity"].get("serial")) for target in targets} - {""}
+    serials = {designators.plain(target["identity"].get("serial")) for target in targets} - {""}
     # Testbed a with a disk b-c and testbed a-b with a disk c call their backstores alike; the serial tells them apart.
     generations = {None, generation({other["name"]: other for other in [*layers, layer]}, layer)}
     labels = {other["name"].partition("-")[2] for other in [layer, *targets]} if testbed_id else set()
@@ -873,7 +876,7 @@ def _use(facts: dict[str, Any], layer: Layer, testbed_id: str, layers: Any) -> l
         # A scratch layer is measured underneath the testbed's own export: that is what the tool is for.
         if not (
             layer.get("purpose") == "scratch"
-            and ((export["name"], export["serial"]) in stamps or _plain(export["serial"]) in serials)
+            and ((export["name"], export["serial"]) in stamps or designators.plain(export["serial"]) in serials)
         ):
             foreign.append(f"{export['name']} ({export['software']})")
     if foreign:

@@ -72,6 +72,11 @@ def read_page(folder: str) -> bytes:
         return b""
 
 
+def serial_of(folder: str) -> str:
+    """The serial of the disk of a folder in sysfs; empty when it shows none."""
+    return scsi_pages.unit_serial(read_page(folder)) or read(folder, "serial", "device/serial")
+
+
 def disks(sys_block: str = SYS_BLOCK) -> list[tuple[str, str, int]]:
     """(path, serial, size_bytes) of each disk; the kernel counts in sectors of 512 bytes whatever the disk's own are."""
     disks_there = []
@@ -80,7 +85,7 @@ def disks(sys_block: str = SYS_BLOCK) -> list[tuple[str, str, int]]:
         disks_there.append(
             (
                 f"/dev/{name}",
-                read(folder, "serial", "device/serial") or scsi_pages.unit_serial(read_page(folder)),
+                serial_of(folder),
                 int(read(folder, "size") or 0) * 512,
             )
         )

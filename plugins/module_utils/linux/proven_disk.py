@@ -50,8 +50,12 @@ def look_up(given: dict[str, Any], system: device_safety.System) -> dict[str, An
     path, wanted = given.get("path"), {**proofs(given), "device": given.get("path")}
     facts = device_safety.identity(system.resolve(path), system) if path else {"type": ""}
     named_only = [path] if path and not proofs(given) and facts["type"] == "block" else []
-    shows = {key: facts[fact] for key, fact in device_safety.PROOFS.items() if facts.get(fact)}
-    return {**given, "type": facts["type"], "shows": shows, "paths": named_only or present(wanted, system)}
+    return {
+        **given,
+        "type": facts["type"],
+        "shows": device_safety.hints(facts, given),
+        "paths": named_only or present(wanted, system),
+    }
 
 
 def locate(what: str, variable: str, given: dict[str, Any], system: device_safety.System) -> str:

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+# Types of designators.
+T10, EUI, NAA, NAME = 1, 2, 3, 8
+
 
 def _body(page: bytes, code: int) -> bytes:
     """What a page holds after its header; empty when it is another page. Bytes behind its own length are not its."""
@@ -20,11 +23,29 @@ def unit_serial(page: bytes) -> str:
 
 def naa_names(page: bytes) -> list[str]:
     """The NAA identifiers of the logical unit in VPD page 0x83, as hexadecimal text, in the order of the page."""
-    body, names, position = _body(page, 0x83), [], 0
+    return [content.hex() for kind, content in _of_unit(page) if kind == NAA]
+
+
+def designators(page: bytes) -> list[str]:
+    """The names of the logical unit in VPD page 0x83 as the kernel would write them, in the order of the page, but for NAA names of type 3."""
+    names = []
+    for kind, content in _of_unit(page):
+        if kind in (NAA, EUI):
+            names.append(f"{'naa' if kind == NAA else 'eui'}.{content.hex()}")
+        elif kind == T10:
+            names.append("t10." + content.decode("ascii", "replace").rstrip("\0"))
+        elif kind == NAME:
+            names.append(content.decode("utf-8", "replace").rstrip("\0").lower())
+    # Type 3 is assigned by whoever set up the target, and no name of a disk: tgt makes it of the numbers of target and LUN.
+    return [name for name in names if not name.startswith("naa.3")]
+
+
+def _of_unit(page: bytes) -> list[tuple[int, bytes]]:
+    """(type, content) of each designator of the logical unit, which is association 0; others name ports and targets."""
+    body, units, position = _body(page, 0x83), [], 0
     while position + 4 <= len(body):
         length = body[position + 3]
-        # Association 0 is the logical unit, designator type 3 is NAA.
-        if body[position + 1] & 0x3F == 0x03:
-            names.append(body[position + 4 : position + 4 + length].hex())
+        if body[position + 1] & 0x30 == 0:
+            units.append((body[position + 1] & 0x0F, body[position + 4 : position + 4 + length]))
         position += 4 + length
-    return names
+    return units

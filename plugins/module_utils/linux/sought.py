@@ -16,8 +16,7 @@ import stat
 import struct
 from typing import Any
 
-from ..core.names import naa_of
-from . import mounts
+from . import designators, mounts
 
 # include/uapi/linux/loop.h: struct loop_info64 begins with the file system, the inode and, of a block device, the number of what is behind.
 LOOP_GET_STATUS64, LOOP_INFO64_BYTES = 0x4C05, 232
@@ -120,12 +119,13 @@ def btrfs_members(system: Any) -> dict[str, list[str]]:
 def twins(system: Any, folder: str) -> list[str]:
     """Folders in sysfs of the other disks that are the same one, such as a LUN that was logged in to at two portals without multipath."""
     # What several paths were put together to is judged by itself.
-    same = None if "dm" in system.names(folder) else _worldwide(system, folder)
-    folders = [system.resolve(f"/sys/block/{name}") for name in system.names("/sys/block")] if same else []
-    return [other for other in folders if other != folder and _worldwide(system, other) == same]
-
-
-def _worldwide(system: Any, folder: str) -> tuple[str, str | None] | None:
-    """(designator, size) of a disk with a name that no other disk in the world has; cheap ones all have one serial."""
-    name = system.read(f"{folder}/device/wwid") or system.read(f"{folder}/wwid") or ""
-    return (name, system.read(f"{folder}/size")) if naa_of(name) or name.startswith(("eui.", "uuid.")) else None
+    names = set() if "dm" in system.names(folder) else designators.worldwide(designators.of(system, folder))
+    size = system.read(f"{folder}/size")
+    folders = [system.resolve(f"/sys/block/{name}") for name in system.names("/sys/block")] if names else []
+    return [
+        other
+        for other in folders
+        if other != folder
+        and system.read(f"{other}/size") == size
+        and names & designators.worldwide(designators.of(system, other))
+    ]

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.layers import Layer
-from . import device_safety, mounts, proven_disk
+from . import device_safety, disk_serial, mounts, proven_disk
 from .host import read_text
+
+# Drives of optical media and floppies, which are no disks.
+OTHER_DRIVES = re.compile(r"(sr|scd|fd)\d+")
 
 
 def look(named: list[dict[str, Any]], folders: list[str], unused: bool) -> dict[str, Any]:
@@ -48,18 +51,17 @@ def disks(root: str = "/sys/block", table: str = mounts.TABLE, held: Callable[[s
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
         folder = f"{root}/{name}"
         # Disks of memory, loops and what stands on other disks have no device behind them.
-        if not os.path.exists(f"{folder}/device"):
+        if not os.path.exists(f"{folder}/device") or OTHER_DRIVES.fullmatch(name):
             continue
         parts = [entry for entry in os.listdir(folder) if entry.startswith(name)]
         holders = os.path.isdir(f"{folder}/holders") and os.listdir(f"{folder}/holders")
         mounted = any(re.fullmatch(rf"/dev/{re.escape(name)}(p?\d+)?", source) for source in sources)
-        serial = read_text(f"{folder}/device/serial", default="") or read_text(f"{folder}/serial", default="")
         result.append(
             {
                 "path": f"/dev/{name}",
                 "size_bytes": int(read_text(f"{folder}/size", default="0")) * 512,
                 "sector_bytes": int(read_text(f"{folder}/queue/logical_block_size", default="512")),
-                "serial": serial.strip(),
+                "serial": disk_serial.serial_of(folder),
                 "used": bool(parts or holders or mounted) or held(f"/dev/{name}"),
             }
         )

@@ -674,6 +674,85 @@ def test_a_device_is_what_the_user_says_of_it(host):
     assert named(host, uuid="1111-2222") == ["identity_missing"]
 
 
+ATA = "t10.ATA     SLOWDISK 9000" + 27 * " " + "            WX9-4471"
+
+
+def sata(host, wwid, page=True):
+    """A SATA disk. Linux 4.16 shows its T10 name, Linux 6.17 its NAA name; the page has both."""
+    host.write(f"{host.disk}/device/wwid", f"{wwid}\n")
+    host.write(f"{host.disk}/device/vpd_pg80", b"\0\x80\0\x14            WX9-4471")
+    t10 = bytes([2, 1, 0, len(ATA) - 4]) + ATA[4:].encode()
+    body = t10 + bytes([1, 3, 0, 8]) + bytes.fromhex("5000c500aabbccdd")
+    host.write(f"{host.disk}/device/vpd_pg83", bytes([0, 0x83, 0, len(body)]) + body if page else b"")
+
+
+@pytest.mark.parametrize("shown", [ATA, "naa.5000c500aabbccdd"])
+def test_a_wwid_holds_on_other_kernels(host, shown):
+    sata(host, shown)
+    for given in (ATA, "naa.5000c500aabbccdd", "5000C500AABBCCDD", re.sub(r" +", "_", ATA), re.sub(" ", "_", ATA)):
+        assert named(host, wwid=given) == [], given
+    for given in (ATA.replace("WX9-4471", "WX9-4472"), "naa.5000c500aabbccde", "t10.ATA_SLOWDISK_9000", "t10."):
+        assert named(host, wwid=given) == ["wrong_wwid"], given
+    assert named(host, naa="5000c500aabbccdd", serial="WX9-4471") == []
+
+
+def test_a_wwid_is_compared_where_there_is_no_page(host):
+    sata(host, ATA, page=False)
+    assert named(host, wwid=ATA) == [] and named(host, wwid="naa.5000c500aabbccdd") == ["wrong_wwid"]
+
+
+def test_a_name_of_a_model_is_no_name_of_a_disk(host):
+    """Cheap devices have a T10 name without a serial."""
+    body = bytes([2, 1, 0, 12]) + b"ATA     SLOW" + bytes([1, 3, 0, 8]) + bytes.fromhex("5000c500aabbccdd")
+    host.write(f"{host.disk}/device/vpd_pg83", bytes([0, 0x83, 0, len(body)]) + body)
+    assert named(host, wwid="t10.ATA     SLOW") == ["wrong_wwid"] and named(host, wwid="naa.5000c500aabbccdd") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "codes_expected"),
+    [
+        ("eui.00253858710a0b1c", []),
+        ("uuid.0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", []),
+        ("nvme.1987-5758-4142-00000001", []),
+        ("eui.00253858710a0b1d", ["wrong_wwid"]),
+        # Not set.
+        ("eui.00000000000000000000000000000000", ["wrong_wwid"]),
+    ],
+)
+def test_a_namespace_is_known_by_each_of_its_names(host, given, codes_expected):
+    for key, text in {
+        "wwid": "nvme.1987-5758-4142-00000001",
+        "uuid": "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
+        "nguid": "00000000-0000-0000-0000-000000000000",
+        "eui": "00 25 38 58 71 0a 0b 1c",
+    }.items():
+        host.write(f"{host.disk}/{key}", f"{text}\n")
+    assert named(host, wwid=given) == codes_expected
+
+
+def test_hints_name_what_every_kernel_writes_alike(host):
+    sata(host, ATA)
+    with refused(pathlib.Path(host.root)) as caught:
+        named(host)
+    assert "serial: WX9-4471 or naa: 5000c500aabbccdd." in str(caught.value)
+    sata(host, ATA, page=False)
+    os.unlink(host.real(f"{host.disk}/device/vpd_pg80"))
+    with refused(pathlib.Path(host.root), match=re.escape(f"wwid: {ATA}")):
+        named(host)
+
+
+def test_a_twin_is_known_though_the_kernel_shows_another_name(host):
+    sata(host, ATA)
+    twin(host, wwid=ATA)
+    host.write(f"{host.disk}/device/wwid", ATA)
+    mounted = "30 21 65:0 / /vm rw - xfs /dev/sdq rw\n"
+    host.write("/proc/self/mountinfo", mounted)
+    assert guard.usage("/dev/sdb", host)["mounts"] == [], "T10 names of cheap disks are alike"
+    page = pathlib.Path(host.real(f"{host.disk}/device/vpd_pg83")).read_bytes()
+    host.write("/sys/devices/host5/block/sdq/device/vpd_pg83", page)
+    assert guard.usage("/dev/sdb", host)["mounts"] == ["/vm"]
+
+
 VOLUME = "LVM-" + "Ab3" * 10 + "Zz" + "9cD" * 10 + "Yy"
 ARRAY = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 

@@ -57,7 +57,11 @@ def test_checksum_of_rfc_1071():
 
 def test_disks(tmp_path):
     for name, files in {
-        "sdd": {"size": "24", "device/x": ""},
+        "sdd": {"size": "24", "device/x": "", "device/vpd_pg80": b"\0\x80\0\x0c    WD-77190"},
+        "sde": {"size": "40", "device/vpd_pg80": b"\0\x83\0\x04none"},
+        "vda": {"size": "32", "device/x": "", "serial": "slow-7"},
+        "sr0": {"size": "64", "device/type": "5"},
+        "fd0": {"size": "72", "device/x": ""},
         "sda": {"size": "2048", "queue/logical_block_size": "512", "device/serial": "ONE \n", "sda1/size": "9"},
         "sdc": {"size": "4096", "device/x": ""},
         "sdb": {"size": "4096", "queue/logical_block_size": "4096", "device/x": ""},
@@ -67,7 +71,7 @@ def test_disks(tmp_path):
     }.items():
         for path, text in files.items():
             (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name / path).write_text(text)
+            (tmp_path / name / path).write_bytes(text if isinstance(text, bytes) else text.encode())
     table = tmp_path / "mountinfo"
     table.write_text(
         "22 1 259:2 / /boot rw - ext4 /dev/nvme0n1p2 rw\n23 1 8:18 / / rw - ext4 /dev/sdb2x rw\n24 1 0:5 / /x rw - tmpfs sdb rw\n"
@@ -83,7 +87,10 @@ def test_disks(tmp_path):
         # What only the guard sees: a mount of the host of this container, a file system that nobody has mounted.
         ("/dev/sdc", 2 << 20, 512, "", True),
         # The second device of a file system.
-        ("/dev/sdd", 12288, 512, "", True),
+        ("/dev/sdd", 12288, 512, "WD-77190", True),
+        # Another page than that of the serial.
+        ("/dev/sde", 20480, 512, "", False),
+        ("/dev/vda", 16384, 512, "slow-7", False),
     ]
 
 
