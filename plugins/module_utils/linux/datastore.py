@@ -34,6 +34,9 @@ SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 BLKFLSBUF = 0x1261
 # Where an XFS says that mkfs is at work on it; it is not mounted until then.
 XFS_IN_PROGRESS = 126
+# fs/ext4/ext4.h: s_feature_compat, s_feature_incompat and s_feature_ro_compat; the journal; what ext3 knows of the others: filetype, recover and
+# meta_bg; sparse_super, large_file and btree_dir.
+EXT_FEATURES, HAS_JOURNAL, EXT3_INCOMPATIBLE, EXT3_READ_ONLY = 0x45C, 0x4, 0x16, 0x7
 
 
 def label(testbed_id: str, name: str) -> str:
@@ -42,7 +45,7 @@ def label(testbed_id: str, name: str) -> str:
 
 
 def parse_superblock(head: bytes) -> dict[str, Any]:
-    """{filesystem, uuid, label} in the first 2 KiB of a device: ext4 or XFS; blank: all zero; else unknown. unfinished: whether mkfs was cut off.
+    """{filesystem, uuid, label} in the first 2 KiB of a device: ext2, ext3, ext4 or XFS; blank: all zero; else unknown. unfinished: whether mkfs was cut off.
 
     mkfs.xfs begins with the superblock, in which sb_inprogress is set until the end; mkfs.ext4 ends with it.
     """
@@ -55,11 +58,19 @@ def parse_superblock(head: bytes) -> dict[str, Any]:
         }
     if head[0x438:0x43A] == b"\x53\xef":
         return {
-            "filesystem": "ext4",
+            "filesystem": _ext(head),
             "uuid": str(uuid.UUID(bytes=head[0x468:0x478])),
             "label": head[0x478:0x488].rstrip(b"\0").decode("ascii", "replace"),
         }
     return {"filesystem": "unknown" if any(head) else None, "uuid": None, "label": ""}
+
+
+def _ext(head: bytes) -> str:
+    """Which of the three a superblock is of, by its features, as blkid tells them apart."""
+    compatible, incompatible, read_only = struct.unpack_from("<III", head, EXT_FEATURES)
+    if incompatible & ~EXT3_INCOMPATIBLE or read_only & ~EXT3_READ_ONLY:
+        return "ext4"
+    return "ext3" if compatible & HAS_JOURNAL else "ext2"
 
 
 def read_superblock(device: str) -> dict[str, Any]:

@@ -14,6 +14,18 @@ from typing import Any
 from . import mounts
 from .device_safety import System, inspect
 
+# What the firmware of virtual machines has for a vendor or a product.
+GUEST_MAKERS = (
+    "QEMU",
+    "KVM",
+    "Virtual Machine",
+    "VMware",
+    "VirtualBox",
+    "Xen",
+    "Bochs",
+    "OpenStack",
+    "Google Compute Engine",
+)
 QUEUE = (
     "scheduler",
     "nr_requests",
@@ -139,11 +151,10 @@ def _known(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _cpu(system: System) -> dict[str, Any]:
     text = system.read("/proc/cpuinfo") or ""
-    model = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", text, re.MULTILINE)
     folder = "/sys/devices/system/cpu"
     vulnerable = system.names(f"{folder}/vulnerabilities")
     return {
-        "model": model.group(1) if model else None,
+        "model": processor(text),
         "cores": os.cpu_count(),
         "governor": system.read(f"{folder}/cpu0/cpufreq/scaling_governor"),
         "idle_driver": system.read(f"{folder}/cpuidle/current_driver"),
@@ -151,6 +162,27 @@ def _cpu(system: System) -> dict[str, Any]:
         "microcode": (re.search(r"^microcode\s*:\s*(.+)$", text, re.MULTILINE) or ["", None])[1],
         "mitigations": {name: system.read(f"{folder}/vulnerabilities/{name}") for name in vulnerable},
     }
+
+
+def processor(text: str) -> str | None:
+    """The processor as /proc/cpuinfo names it, which each architecture does in its own way; several kinds in one machine are all named."""
+    fields = re.findall(r"^(\S[^:\n]*?)[ \t]*:[ \t]*(\S.*)$", text, re.MULTILINE)
+    for key in ("model name", "cpu model", "cpu"):
+        names = [value for name, value in fields if name == key]
+        if names:
+            return " + ".join(dict.fromkeys(names))
+    # ARM says numbers, which its manuals write as r3p1.
+    line = r"^CPU implementer\s*: (\w+)\n(?:.+\n)*?CPU variant\s*: (\w+)\nCPU part\s*: (\w+)\nCPU revision\s*: (\d+)$"
+    parts = [
+        f"ARM implementer {implementer}, part {part}, r{int(variant, 16)}p{revision}"
+        for implementer, variant, part, revision in re.findall(line, text, re.MULTILINE)
+    ]
+    parts = parts or [
+        f"IBM/S390 machine {machine}"
+        for machine in re.findall(r"^processor \d+:.*machine = (\w+)$", text, re.MULTILINE)
+    ]
+    boards = [value for name, value in fields if name == "Model"]
+    return " + ".join(dict.fromkeys(parts or boards)) or None
 
 
 def _memory(system: System) -> Any:
@@ -166,12 +198,24 @@ def _distribution(system: System) -> Any:
 def _virtualisation(system: System) -> dict[str, Any]:
     text = system.read("/proc/cpuinfo") or ""
     return {
-        "guest": bool(re.search(r"^flags\s*:.*\bhypervisor\b", text, re.MULTILINE)),
+        "guest": _is_guest(system, text),
         # QEMU names its software processor so. Figures of an emulated machine say nothing about real hardware.
         "emulated": "QEMU TCG" in text,
         "vendor": system.read("/sys/class/dmi/id/sys_vendor"),
         "product": system.read("/sys/class/dmi/id/product_name"),
     }
+
+
+def _is_guest(system: System, cpuinfo: str) -> bool:
+    """Whether this is a virtual machine: x86 has a flag for it, POWER a platform, s390x a line, others have nodes and makers that only guests see."""
+    if re.search(r"^flags\s*:.*\bhypervisor\b|^platform\s*: pSeries\b", cpuinfo, re.MULTILINE):
+        return True
+    if system.names("/proc/device-tree/hypervisor") or "VM00 Control Program" in (system.read("/proc/sysinfo") or ""):
+        return True
+    vendor, product = (system.read(f"/sys/class/dmi/id/{key}") or "" for key in ("sys_vendor", "product_name"))
+    # Amazon's machines without a hypervisor have its name, too.
+    rented = vendor == "Amazon EC2" and ".metal" not in product
+    return rented or vendor.startswith(GUEST_MAKERS) or product.startswith(GUEST_MAKERS)
 
 
 def _engine(system: System, path: str) -> dict[str, Any]:

@@ -30,6 +30,8 @@ STAMP_BYTES = 31
 HIGHEST_NUMBER = 127
 COMMAND_S = 600
 IDLE = "idle"
+# The kernel compares members that hold the same data, as many systems let it once a month; nothing is rebuilt.
+SCRUBS = ("check", "repair")
 
 ARRAY: dict[str, Any] = {
     "name": {"type": "str", "required": True},
@@ -121,7 +123,9 @@ def read_array(name: str, system: device_safety.System) -> dict[str, Any]:
         return system.read(f"{folder}/{key}") or ""
 
     def number(key: str) -> int | None:
-        return int(read(key)) if re.fullmatch(r"-?\d+", read(key)) else None
+        # While an array is reshaped: what it becomes, and in brackets what it was.
+        match = re.fullmatch(r"(-?\d+)(?: \(-?\d+\))?", read(key))
+        return int(match.group(1)) if match else None
 
     done = system.run(["mdadm", "--detail", "--export", f"/dev/{name}"])
     detail = parse_export(done[1]) if done and done[0] == 0 else {}
@@ -172,7 +176,7 @@ def runs(array: dict[str, Any]) -> bool:
 
 def synchronising(array: dict[str, Any]) -> bool:
     """Whether members do not hold the same data yet: the kernel is at it, or has it before itself."""
-    return array["sync_action"] not in (IDLE, "frozen") or array["resync_start"] != "none"
+    return array["sync_action"] not in (IDLE, "frozen", *SCRUBS) or array["resync_start"] != "none"
 
 
 def settled(array: dict[str, Any]) -> bool:
@@ -601,6 +605,7 @@ class Arrays:
                 facts["resync"] = "done" if settled(active) else "running"
                 if kept.get("assume_clean") and facts["resync"] == "done":
                     facts["resync"] = "skipped"
+                facts["scrub"] = active["sync_action"] if active["sync_action"] in SCRUBS else None
         return {key: value for key, value in facts.items() if value is not None}
 
     def _member(self, member: dict[str, Any]) -> dict[str, Any]:

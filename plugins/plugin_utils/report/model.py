@@ -789,6 +789,9 @@ def _backing_flags(layers: list[Layer]) -> list[dict[str, Any]]:
         if array.get("resync") == "running":
             text = f"{layer['name']}: the RAID array was still synchronising its members, which slowed them down."
             flags.append({"level": "warning", "text": text})
+        if array.get("scrub"):
+            text = f"{layer['name']}: the kernel compared the members of the RAID array ({array['scrub']}) when it was built, which took part of their speed."
+            flags.append({"level": "warning", "text": text})
         if array.get("resync") == "skipped":
             text = f"{layer['name']}: the members of the RAID array were assumed to be in sync and never synchronised."
             flags.append({"level": "note", "text": text})

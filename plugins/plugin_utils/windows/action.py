@@ -19,6 +19,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.memory import Memory
 from ..action import CollectionAction
 from . import script_text
+from .host import without_repeats
 
 POWERSHELL = "ansible.windows.win_powershell"
 # States are three levels of lists and mappings deep.
@@ -151,7 +152,7 @@ class WindowsScripts:
                 "The host's answer is no state.",
                 "Update ansible.windows, and look at the host with -vvv.",
             )
-        return state
+        return without_repeats(state)
 
 
 class WindowsAction(WindowsScripts, CollectionAction):

@@ -60,6 +60,27 @@ def stamp(testbed_id: str, name: str = "") -> str:
     return f"storlab testbed {testbed_id}" + (f": {name}" if name else "")
 
 
+def without_repeats(state: dict[str, Any]) -> dict[str, Any]:
+    """The state with each partition once. Where a cluster's storage is seen beside the host's own, Windows lists a partition for each of them."""
+    disks = []
+    for disk in state.get("disks", []):
+        partitions: list[dict[str, Any]] = []
+        for part in disk["partitions"]:
+            same = next((known for known in partitions if _same_partition(known, part)), None)
+            if same is None:
+                partitions.append(dict(part))
+            else:
+                same["letter"] = same["letter"] or part["letter"]
+                same["folders"] = list(dict.fromkeys([*same["folders"], *part["folders"]]))
+        disks.append({**disk, "partitions": partitions})
+    return {**state, **({"disks": disks} if disks else {})}
+
+
+def _same_partition(part: dict[str, Any], other: dict[str, Any]) -> bool:
+    # On a dynamic disk each has the number 0.
+    return part["number"] > 0 and all(part[key] == other[key] for key in ("number", "type", "size_bytes"))
+
+
 def stamped(description: str, testbed_id: str) -> bool:
     return description == stamp(testbed_id) or description.startswith(stamp(testbed_id) + ": ")
 

@@ -329,6 +329,23 @@ def test_a_resync_that_runs_is_waited_for_or_said(host, arrays):
     assert layer["detail"]["raid"]["resync"] == "running"
 
 
+@pytest.mark.parametrize("scrub", ["check", "repair"])
+def test_a_check_of_the_kernel_is_not_waited_for_but_said(host, arrays, scrub):
+    host.array("raid6", sync_action=scrub, sync_completed="7 / 70")
+    described = [wanted(6, chunk_kib=None)]
+    assert planned(arrays, described) == []
+    mine = arrays()
+    facts = mine.layers(described, mine.current(described))[0]["detail"]["raid"]
+    assert (facts["resync"], facts["scrub"]) == ("done", scrub)
+
+
+def test_a_check_hides_no_member_that_is_lost(host, arrays):
+    host.array("raid6", sync_action="check", degraded="1")
+    with refused(lambda: changes(host)) as caught:
+        planned(arrays, [wanted(6, chunk_kib=None)])
+    assert caught.value.code == "array_degraded"
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

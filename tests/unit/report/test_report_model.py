@@ -292,6 +292,8 @@ def test_what_was_done_to_the_disks_at_the_bottom_is_said(run):
     ]
     [(level, text)] = flags(raid={**array, "resync": "running"})
     assert level == "warning" and "still synchronising" in text
+    [(level, text)] = flags(raid={**array, "resync": "done", "scrub": "check"})
+    assert level == "warning" and "compared the members of the RAID array (check)" in text
     [(level, text)] = flags(raid={**array, "resync": "skipped"})
     assert level == "note" and "assumed to be in sync" in text
 
