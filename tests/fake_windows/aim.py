@@ -42,7 +42,9 @@ class Aim:
 
     def script_aim_run(self, Program: str, Arguments: str) -> dict:
         if Program != self._aim().get("program"):
-            raise Refused("The system cannot find the file specified")
+            raise Refused(
+                f"{Program} is missing or cannot be started: name the program of Arsenal Image Mounter in ramdisk_aim_program."
+            )
         return self._aim_ll([quoted or plain for quoted, plain in re.findall(r'"([^"]*)"|(\S+)', Arguments)])
 
     def restart_aim(self) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from cases import WILD, WILD_NAME, Case, Like, at
+from cases import WILD, WILD_NAME, Case, at
 
 SPEAKS = {"tool.exe": "#!/bin/sh\nprintf '%s|' \"$@\"\nprintf warned >&2\nexit 3\n"}
 # More than a pipe holds, on both, so that neither may be left unread.
@@ -56,6 +56,6 @@ CASES = [
         "aim_run",
         "a program that is not there",
         {"Program": at("none.exe"), "Arguments": "-d"},
-        error=Like(r".*Start.*"),
+        error=f"{at('none.exe')} is missing or cannot be started: name the program of Arsenal Image Mounter in ramdisk_aim_program.",
     ),
 ]

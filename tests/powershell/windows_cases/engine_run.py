@@ -139,13 +139,37 @@ CASES = [
         + row(105, 100, 60.0, beside("tool.exe"))
         + row(106, 100, 61.0, beside("tool.exe")),
     ),
-    # Windows does not say when it was started, then, nor what it returned.
+    # Whatever a program that has ended does not say, the rest is told.
+    *[
+        run(
+            f"a program that does not say its {silent} ({how})",
+            TO_ITS_END,
+            record(**told),
+            f"Add-Member -InputObject $global:StandIn.Program -MemberType {member} -Name {silent} -Value {value_of} -Force\n",
+            **more,
+        )
+        for silent, told, more in (
+            ("Handle", {}, {}),
+            (
+                "StartTime",
+                {},
+                {"begun": False, "left": {"run/process.json": Json({"pid": 100, "start": Like(r"\d{18}")})}},
+            ),
+            ("ExitTime", {}, {}),
+            ("ExitCode", {"exit_code": None, "error": f"{PROGRAM} has ended and does not say its exit code."}, {}),
+        )
+        for how, member, value_of in (
+            ("nothing", "NoteProperty", "$null"),
+            ("an error", "ScriptProperty", "{ throw 'It has exited.' }"),
+        )
+    ],
     run(
-        "a program that has ended at once",
-        [started(), TABLE],
-        record(exit_code=None, error=f"{PROGRAM} ended at once."),
-        program(handle="$null"),
-        begun=False,
+        "what a program has left that does not say when it ended is ended",
+        [*TO_ITS_END, *ended(101)],
+        record(),
+        SYSTEM
+        + row(101, 100, 30.0, at("cmd.exe"))
+        + "Add-Member -InputObject $global:StandIn.Program -MemberType NoteProperty -Name ExitTime -Value $null -Force\n",
     ),
     run(
         "a program that is missing",
@@ -161,7 +185,8 @@ CASES = [
 LINK = {"link": at("iobw.tst"), "link_target": at("data")}
 # While the program runs, both names are one file, and a record tells whoever comes after a runner that was ended.
 WRITES = f"""$global:StandIn.Answers['Start-Process'] = {{
-    if (-not (Test-Path -LiteralPath '{at("run", "link.json")}')) {{ throw 'There is no record of the link.' }}
+    $record = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText('{at("run", "link.json")}'))
+    if ($record.link -ne '{at("iobw.tst")}') {{ throw "The record says $($record.link)." }}
     if (-not (Test-Path -LiteralPath '{at("iobw.tst")}')) {{ throw 'There is no link.' }}
     [System.IO.File]::AppendAllText('{at("iobw.tst")}', ' and more')
     $global:StandIn.Program

@@ -14,6 +14,12 @@ function Write-Record {
     Move-Item -LiteralPath "$file.new" -Destination $file -Force
 }
 
+# What a process says of itself, or nothing: one that has ended may no longer say when it was started, and that must not cost its exit code.
+function Get-Fact {
+    param([object]$Process, [string]$Name)
+    try { $Process.$Name } catch { $null }
+}
+
 $plan = ConvertFrom-Json -InputObject ([System.IO.File]::ReadAllText([System.IO.Path]::Combine($folder, 'plan.json')))
 $ended = @{ exit_code = $null; timed_out = $false; started_utc = Get-Now; finished_utc = $null; error = $null; left = @() }
 $run = @{ process = $null; ticks = [int64]0; end_ticks = [int64]0; linked = $false; licence = $null }
@@ -37,15 +43,20 @@ try {
     # Until the program itself can say when it was started.
     $run.ticks = [DateTime]::UtcNow.Ticks
     $run.process = Start-Process -FilePath $plan.program -ArgumentList $plan.arguments -WorkingDirectory $folder -RedirectStandardOutput ([System.IO.Path]::Combine($folder, $output)) -RedirectStandardError ([System.IO.Path]::Combine($folder, 'stderr.txt')) -PassThru
-    # Who has not asked for the handle while the program ran is not told its exit code. PowerShell passes over the error of asking too late.
-    if (-not $run.process.Handle) { throw "$($plan.program) ended at once." }
-    $run.ticks = $run.process.StartTime.ToUniversalTime().Ticks
+    # On Windows, who has not asked for the handle while the program ran is not told its exit code.
+    $null = Get-Fact -Process $run.process -Name Handle
+    $begun = Get-Fact -Process $run.process -Name StartTime
+    if ($begun) { $run.ticks = $begun.ToUniversalTime().Ticks }
     Write-Record -Name process.json -Values @{ pid = $run.process.Id; start = [string]$run.ticks }
     $limitMs = [int][Math]::Min([int64]$plan.limit_s * 1000, [int]::MaxValue)
     $ended.timed_out = -not $run.process.WaitForExit($limitMs)
     if (-not $ended.timed_out) {
-        $ended.exit_code = $run.process.ExitCode
-        $run.end_ticks = $run.process.ExitTime.ToUniversalTime().Ticks
+        # In place of the end that the program does not say: its number cannot have been given to another one yet.
+        $run.end_ticks = [DateTime]::UtcNow.Ticks
+        $ended.exit_code = Get-Fact -Process $run.process -Name ExitCode
+        $gone = Get-Fact -Process $run.process -Name ExitTime
+        if ($gone) { $run.end_ticks = $gone.ToUniversalTime().Ticks }
+        if ($null -eq $ended.exit_code) { $ended.error = "$($plan.program) has ended and does not say its exit code." }
     }
     $ended.finished_utc = Get-Now
 }

@@ -1,12 +1,13 @@
 # part: program
-# Runs a program to its end, or to the limit, at which it is ended: {exit_code: null when it was, output, errors}.
+# Runs a program of Arsenal Image Mounter to its end, or to the limit, at which it is ended: {exit_code: null when it was, output, errors}.
 function Invoke-Program {
     param([string]$Path, [string]$Arguments, [int]$LimitMs)
     $start = New-Object -TypeName System.Diagnostics.ProcessStartInfo -ArgumentList $Path, $Arguments
     $start.UseShellExecute = $false
     $start.RedirectStandardOutput = $true
     $start.RedirectStandardError = $true
-    $process = [System.Diagnostics.Process]::Start($start)
+    try { $process = [System.Diagnostics.Process]::Start($start) }
+    catch { throw "$Path is missing or cannot be started: name the program of Arsenal Image Mounter in ramdisk_aim_program." }
     # Both are read while it runs: a full pipe would stop it.
     $output = $process.StandardOutput.ReadToEndAsync()
     $errors = $process.StandardError.ReadToEndAsync()
