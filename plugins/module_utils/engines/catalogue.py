@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from ..core.failure import Failure, bad_value
+from ..workload.point import Point
 from ..workload.workload import extent
 from . import diskspd, fio, icf, iometer
 
@@ -29,12 +30,12 @@ class Engine(NamedTuple):
     shares_runs: bool  # whether one run of it can measure several points of a layer
 
 
-def _check_diskspd(point: dict[str, Any]) -> None:
+def _check_diskspd(point: Point) -> None:
     extent(point["workload"], point["size_bytes"])
     diskspd.check(point["workload"], point["path"], point["size_bytes"])
 
 
-def _check_iometer(point: dict[str, Any]) -> None:
+def _check_iometer(point: Point) -> None:
     extent(point["workload"], point["size_bytes"])
     icf.target_of(point["path"])
     icf.check([point["workload"]])

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
-from ..workload.workload import directions, extent, normalise, unsupported
+from ..workload.workload import Workload, directions, extent, normalise, unsupported
 
 EXPRESSIBLE = (
     "block_size_bytes",
@@ -51,7 +51,7 @@ _CONTENTS = (None, {"pattern": "zero"}, {"pattern": "random", "refill": True})
 
 
 def argv(
-    workload: dict[str, Any], target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe"
+    workload: Workload, target: str, seed: int, size_bytes: int | None = None, program: str = "diskspd.exe"
 ) -> list[Any]:
     """The command line that runs a normalised workload on a target: '#1' or '\\\\.\\PhysicalDrive1', 'D:', or the path of an existing file.
 
@@ -84,7 +84,7 @@ def argv(
     return [*line, f"-z{seed}", "-L", f"-D{_SERIES_MS}", "-Rxml", _target(target)]
 
 
-def check(workload: dict[str, Any], target: str, size_bytes: int | None = None) -> None:
+def check(workload: Workload, target: str, size_bytes: int | None = None) -> None:
     """Failure for what argv() cannot say. The command line is made where it is run, and only there."""
     _refuse(workload)
     _access(workload, size_bytes)
@@ -104,7 +104,7 @@ def _target(target: str) -> str:
     )
 
 
-def _access(workload: dict[str, Any], size_bytes: Any) -> list[Any]:
+def _access(workload: Workload, size_bytes: Any) -> list[Any]:
     block, alignment, random = workload["block_size_bytes"], workload["alignment_bytes"], workload["random_percent"]
     if random:
         # -rs0 is refused and -rs100 is what -r alone means.
@@ -117,7 +117,7 @@ def _access(workload: dict[str, Any], size_bytes: Any) -> list[Any]:
     return [f"-s{block}", f"-T{size // workload['workers'] // block * block}"]
 
 
-def _zones(workload: dict[str, Any]) -> list[Any]:
+def _zones(workload: Workload) -> list[Any]:
     if "distribution" not in workload:
         return []
     return [
@@ -126,10 +126,10 @@ def _zones(workload: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _refuse(workload: dict[str, Any]) -> None:
-    for key in workload:
+def _refuse(workload: Workload) -> None:
+    for key, value in workload.items():
         if key not in EXPRESSIBLE:
-            raise unsupported("diskspd", key, workload[key], "Leave it out, or use another engine.")
+            raise unsupported("diskspd", key, value, "Leave it out, or use another engine.")
     block, workers = workload["block_size_bytes"], workload["workers"]
     # It computes with 32 bits, and cuts off what is less than a byte a millisecond.
     rate = workload.get("rate_iops", 0) // workers * block
@@ -167,7 +167,7 @@ def _refuse(workload: dict[str, Any]) -> None:
     )
     for key, broken, remedy in checks:
         if broken:
-            raise unsupported("diskspd", key, workload[key], remedy)
+            raise unsupported("diskspd", key, dict(workload)[key], remedy)
 
 
 # ---------------------------------------------------------------- reading

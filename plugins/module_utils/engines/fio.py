@@ -21,7 +21,7 @@ from ..core.failure import Failure
 from ..core.times import utc
 from ..result import histogram
 from ..result import result as schema
-from ..workload.workload import directions
+from ..workload.workload import Workload, directions
 from . import fio_options
 from .fio_job import SYNCHRONOUS
 from .fio_job import WINDOWS_LOG as WINDOWS_LOG  # both halves of fio are found here
@@ -546,9 +546,7 @@ def _result(record: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     return schema.without_none(result)
 
 
-def _workload(
-    record: dict[str, Any], options: dict[str, Any], release: tuple[Any, ...]
-) -> tuple[dict[str, Any], str | None]:
+def _workload(record: dict[str, Any], options: dict[str, Any], release: tuple[Any, ...]) -> tuple[Workload, str | None]:
     """(the workload that the options describe, {} where they do not; then why not)."""
     if not options and release < (2, 3):
         return {}, f"fio {'.'.join(map(str, release))} wrote no options of the job, which fio does from 2.3 on"
@@ -562,7 +560,7 @@ def _workload(
     return known, None
 
 
-def _contradictions(result: dict[str, Any], known: dict[str, Any], options: dict[str, Any]) -> list[dict[str, str]]:
+def _contradictions(result: dict[str, Any], known: Workload, options: dict[str, Any]) -> list[dict[str, str]]:
     """Failures [{code, message}] for what was done and the options rule out; the usual cause is a record of several sections."""
     if not known:
         return []
@@ -584,7 +582,7 @@ def _contradictions(result: dict[str, Any], known: dict[str, Any], options: dict
     ]
 
 
-def _most_ios(result: dict[str, Any], known: dict[str, Any], options: dict[str, Any]) -> float | None:
+def _most_ios(result: dict[str, Any], known: Workload, options: dict[str, Any]) -> float | None:
     """How many I/Os of a direction the options allow in the time that was measured; None where they set no plain limit.
 
     What a rate falls behind by in the ramp is made up for later; Poisson arrivals have no limit.

@@ -17,6 +17,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer, lasting_identity, parts, reduces_data
 from ..result import result as schema
+from ..workload.point import Point
 from . import fio
 
 SERVER_KEYS = ("host", "address", "port", "version", "layer")
@@ -126,12 +127,12 @@ def group_layer(name: str | None, layers: list[Layer], coordinator: str) -> Laye
 # ---------------------------------------------------------------- jobs
 
 
-def job_files(point: dict[str, Any], layers: dict[str, Layer]) -> list[Any]:
+def job_files(point: Point, layers: dict[str, Layer]) -> list[Any]:
     """The job file for each server of a point, on its own layer."""
     return [fio.job_file(_at(point, layer_of(server, layers), layers)) for server in point["servers"]]
 
 
-def fill_files(point: dict[str, Any], layers: dict[str, Layer], **how: Any) -> list[Any]:
+def fill_files(point: Point, layers: dict[str, Layer], **how: Any) -> list[Any]:
     """The job file for each server that writes every block of its layer; ``how`` is what fio.fill_file takes."""
     return [
         fio.fill_file({**_at(point, layer_of(server, layers), layers), "layer": server["layer"]}, **how)
@@ -146,7 +147,7 @@ def layer_of(server: dict[str, Any], layers: dict[str, Layer]) -> Layer:
     return layer
 
 
-def _at(point: dict[str, Any], layer: Layer, layers: dict[str, Layer]) -> dict[str, Any]:
+def _at(point: Point, layer: Layer, layers: dict[str, Layer]) -> Point:
     reducing = reduces_data(layers, layer)
     return {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "reduces_data": reducing}
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import Any, Literal
 
 from ..core.failure import Failure, bad_value
 from ..result import result as schema
+from ..workload.point import Point
 from ..workload.workload import (
+    Workload,
     block_bounds,
     by_time,
     directions,
@@ -32,6 +34,8 @@ FILL_BLOCK_BYTES = 1 << 20
 MOST_SIZES = 64
 # A rate is split into whole numbers for each worker and direction; this far the sum may be from what was asked for.
 RATE_TOLERANCE = 0.01
+Rate = Literal["rate_iops", "rate_bytes_s"]
+RATES: tuple[Rate, ...] = ("rate_iops", "rate_bytes_s")
 # fio adds the kind of log to the name that it is given.
 LOG_NAME, WINDOWS_LOG = "windows", "windows_iops.log"
 DEFAULT_IOENGINE, WINDOWS_IOENGINE = "libaio", "windowsaio"
@@ -172,17 +176,17 @@ WORKLOAD_KEYS = {
 }
 
 
-def ioengine(path: Any, workload: dict[str, Any] | None = None) -> str:
+def ioengine(path: Any, workload: Workload | None = None) -> str:
     """fio's engine for a layer. A layer without a path is the ceiling, what fio itself can do, whatever engine the workload names."""
     return "null" if path is None else _device_engine(path, workload or {})
 
 
-def passed_through(workload: dict[str, Any]) -> dict[str, Any]:
+def passed_through(workload: Workload) -> dict[str, Any]:
     options: dict[str, Any] = workload.get("engine_options", {}).get("fio", {})
     return options
 
 
-def _device_engine(path: Any, workload: dict[str, Any]) -> str:
+def _device_engine(path: Any, workload: Workload) -> str:
     """The engine for a layer's device. For the ceiling: the one that it stands in for."""
     engine: str = passed_through(workload).get("ioengine", WINDOWS_IOENGINE if _of_windows(path) else DEFAULT_IOENGINE)
     return engine
@@ -192,7 +196,7 @@ def _of_windows(path: Any) -> bool:
     return path is not None and not path.startswith("/")
 
 
-def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
+def job_file(point: Point, log_ms: int | None = None) -> str:
     """The job file of a point: {point_id, path (None = ceiling), size_bytes, workload (normalised), seed, reduces_data, files}.
 
     reduces_data: its device compresses or deduplicates. files: of a layer with a file per worker.
@@ -202,12 +206,12 @@ def job_file(point: dict[str, Any], log_ms: int | None = None) -> str:
     return _render(point["point_id"], _job_options(point, log_ms))
 
 
-def check(point: dict[str, Any]) -> None:
+def check(point: Point) -> None:
     """Failure for what fio cannot do of a point (as job_file has it). The text is made where the job is run, and only there."""
     _job_options(point)
 
 
-def _job_options(point: dict[str, Any], log_ms: int | None = None) -> dict[str, Any]:
+def _job_options(point: Point, log_ms: int | None = None) -> dict[str, Any]:
     workload, path = point["workload"], point["path"]
     _refuse_options(workload, path)
     offset, size = extent(workload, point["size_bytes"] or CEILING_BYTES)
@@ -236,7 +240,7 @@ def _job_options(point: dict[str, Any], log_ms: int | None = None) -> dict[str, 
     }
 
 
-def fill_file(point: dict[str, Any], block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
+def fill_file(point: Point, block_bytes: int = FILL_BLOCK_BYTES, passes: int = 1) -> str:
     """The job file that writes every block of a point's layer, all of its files, in order, with the data that the workload would write.
 
     Blocks are of block_bytes, or the largest power-of-two share of it that the layer consists of.
@@ -272,7 +276,7 @@ def escape(path: str) -> str:
     return path.replace(":", "\\:")
 
 
-def _place(point: dict[str, Any]) -> dict[str, Any]:
+def _place(point: Point) -> dict[str, Any]:
     """Where the I/O goes: one file or device for all workers, or a file for each, which fio numbers like its jobs."""
     files = point.get("files")
     if not files:
@@ -292,7 +296,7 @@ def _place(point: dict[str, Any]) -> dict[str, Any]:
     return {"directory": folder, "filename_format": numbered}
 
 
-def _common(point: dict[str, Any], reduces_data: bool = False) -> dict[str, Any]:
+def _common(point: Point, reduces_data: bool = False) -> dict[str, Any]:
     path, workload, seed = point["path"], point["workload"], point["seed"]
     options = {
         "ioengine": ioengine(path),
@@ -330,7 +334,7 @@ def _data(data: dict[str, Any], reduces_data: bool) -> dict[str, Any]:
     return {"scramble_buffers": 1}
 
 
-def _duration(workload: dict[str, Any]) -> dict[str, Any]:
+def _duration(workload: Workload) -> dict[str, Any]:
     options = {"runtime": workload["runtime_s"], "ramp_time": workload["ramp_s"]}
     if by_time(workload):
         return {"time_based": 1, **options}
@@ -342,10 +346,10 @@ def _duration(workload: dict[str, Any]) -> dict[str, Any]:
     return {**options, "io_size": math.ceil(workload["io_bytes"] / workload["workers"])}
 
 
-def _access(workload: dict[str, Any]) -> dict[str, Any]:
+def _access(workload: Workload) -> dict[str, Any]:
     read, random = workload["read_percent"], workload["random_percent"]
     names = {0: "write", 100: "read"}
-    options = {"rw": ("rand" if random else "") + names.get(read, "rw")}
+    options: dict[str, Any] = {"rw": ("rand" if random else "") + names.get(read, "rw")}
     if read not in names:
         options["rwmixread"] = read
     if random not in (0, 100):
@@ -371,11 +375,11 @@ def _access(workload: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _sizes(workload: dict[str, Any]) -> dict[str, Any]:
+def _sizes(workload: Workload) -> dict[str, Any]:
     if "block_size_bytes" in workload:
         return {"bs": workload["block_size_bytes"]}
     if "block_size_range" in workload:
-        return {"bsrange": "-".join(map(str, workload["block_size_range"].values()))}
+        return {"bsrange": "-".join(map(str, block_bounds(workload)))}
     mixes = workload["block_sizes"]
     for parts in mixes.values():
         if len(parts) > MOST_SIZES:
@@ -387,7 +391,7 @@ def _sizes(workload: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _sliced(workload: dict[str, Any]) -> bool:
+def _sliced(workload: Workload) -> bool:
     """Whether each worker has a part of the range to itself.
 
     Sequential workers on one range would each read what another has just brought in; workers that verify would find what another wrote.
@@ -395,11 +399,11 @@ def _sliced(workload: dict[str, Any]) -> bool:
     return workload["random_percent"] < 100 or "verify" in workload
 
 
-def _pace(workload: dict[str, Any]) -> dict[str, Any]:
-    options = {}
+def _pace(workload: Workload) -> dict[str, Any]:
+    options: dict[str, Any] = {}
     if "think_time_us" in workload:
         options.update({"thinktime": workload["think_time_us"], "thinktime_blocks": workload["burst"]})
-    for key in ("rate_iops", "rate_bytes_s"):
+    for key in RATES:
         if key in workload:
             options.update(_rate(workload, key))
     if "rate_process" in workload:
@@ -411,7 +415,7 @@ def _pace(workload: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _rate(workload: dict[str, Any], key: str) -> dict[str, Any]:
+def _rate(workload: Workload, key: Rate) -> dict[str, Any]:
     """fio limits each worker and each direction by itself, and counts I/Os only where all have one size."""
     share = {"read": workload["read_percent"] / 100, "write": 1 - workload["read_percent"] / 100}
     used = {name: share[name] for name in directions(workload)}
@@ -438,7 +442,7 @@ def _rate(workload: dict[str, Any], key: str) -> dict[str, Any]:
     return {"rate_iops" if by_count else "rate": limits}
 
 
-def _sync(workload: dict[str, Any]) -> dict[str, Any]:
+def _sync(workload: Workload) -> dict[str, Any]:
     sync, options = workload.get("sync", {}), {}
     if "mode" in sync:
         options["sync"] = sync["mode"]
@@ -457,7 +461,7 @@ def _sync(workload: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _verify(workload: dict[str, Any], path: Any) -> dict[str, Any]:
+def _verify(workload: Workload, path: Any) -> dict[str, Any]:
     """An amount is written, then read back and compared. Figures are of the writing alone."""
     if "verify" not in workload:
         return {}
@@ -495,7 +499,7 @@ def _verify(workload: dict[str, Any], path: Any) -> dict[str, Any]:
     return {"verify": value, "serialize_overlap": 1, "verify_state_save": 0}
 
 
-def _refuse_options(workload: dict[str, Any], path: Any) -> None:
+def _refuse_options(workload: Workload, path: Any) -> None:
     options, where, windows = passed_through(workload), "engine_options.fio.", _of_windows(path)
     engine = _device_engine(path, workload)
     # The null engine of a ceiling is on either.
@@ -552,7 +556,7 @@ def _refuse_options(workload: dict[str, Any], path: Any) -> None:
         )
 
 
-def _options(workload: dict[str, Any], path: Any) -> dict[str, Any]:
+def _options(workload: Workload, path: Any) -> dict[str, Any]:
     """The options to pass through. The ceiling's null engine does not know those of the engine it stands in for."""
     options = passed_through(workload)
     own = IOENGINES[_device_engine(path, workload)] if path is None else ()

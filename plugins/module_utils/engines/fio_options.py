@@ -14,10 +14,10 @@ import functools
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure
-from ..workload.workload import SECTOR_BYTES, normalise
+from ..workload.workload import SECTOR_BYTES, Workload, normalise
 
 # Whatever iodepth says, these have one I/O in flight.
 SYNCHRONOUS = ("sync", "psync", "vsync", "pvsync", "pvsync2", "mmap")
@@ -160,12 +160,12 @@ class _Unclear(Exception):
     """An option does not say plainly which I/O was issued; the text says which, and why."""
 
 
-def workload(options: dict[str, str]) -> dict[str, Any] | None:
+def workload(options: dict[str, str]) -> Workload | None:
     """The normalised workload of a job's options {name: text}; None when they do not say plainly what it was. See reading."""
     return reading(options)[0]
 
 
-def reading(options: dict[str, str]) -> tuple[dict[str, Any] | None, str | None]:
+def reading(options: dict[str, str]) -> tuple[Workload | None, str | None]:
     """(the normalised workload of a job's options {name: text}, None), or (None, which option does not say plainly what it was).
 
     A workload without runtime_s ran until an amount was done, or until it was ended. runtime_s and ramp_s may be fractions of a second.
@@ -197,7 +197,7 @@ def _unclear(name: str, text: str, why: str) -> _Unclear:
     return _Unclear(f"its option {name}={text[:80]} {why}")
 
 
-def _understood(options: dict[str, str]) -> dict[str, Any]:
+def _understood(options: dict[str, str]) -> Workload:
     for name in ("read_iolog", "read_blktrace"):
         if name in options:
             raise _unclear(name, options[name], "replays a trace")
@@ -221,7 +221,8 @@ def _understood(options: dict[str, str]) -> dict[str, Any]:
     }
     # How long it ran is of no account to what a workload is; fio takes fractions of a second, a description whole ones.
     times = {"ramp_s": ramp_s, **({"runtime_s": runtime_s} if runtime_s else {})}
-    return {**{key: value for key, value in normalise(settings).items() if key not in ("ramp_s", "runtime_s")}, **times}
+    described = {key: value for key, value in normalise(settings).items() if key not in ("ramp_s", "runtime_s")}
+    return cast(Workload, {**described, **times})
 
 
 def _mode(options: dict[str, str]) -> tuple[str, bool]:

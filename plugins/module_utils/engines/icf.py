@@ -14,12 +14,12 @@ else, so lines that differ in anything else are no single workload.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..workload.meanings import DIFFERENCES, meanings
-from ..workload.workload import SECTOR_BYTES, block_bounds, directions, normalise, unsupported
+from ..workload.workload import SECTOR_BYTES, Direction, Workload, block_bounds, directions, normalise, unsupported
 
 VERSION = "1.1.0"
 LINE_COMMENT = "'size,% of size,% reads,% random,delay,burst,align,reply"
@@ -63,7 +63,7 @@ def access_line(line: str, where: str) -> dict[str, Any]:
     return values
 
 
-def workload(name: str, lines: list[Any], common: dict[str, Any]) -> dict[str, Any]:
+def workload(name: str, lines: list[Any], common: dict[str, Any]) -> Workload:
     """The normalised workload of an access specification (access_line's mappings) and of what else is known of it (workload keys)."""
     variable = f"access specification {name!r}"
     lines = [line for line in lines if line["of_size"]]
@@ -465,7 +465,7 @@ def group(normalised: list[Any]) -> list[Any]:
     return groups
 
 
-def _by(normalised: list[Any], key: Any) -> list[Any]:
+def _by(normalised: list[Workload], key: Callable[[Workload], Any]) -> list[list[Workload]]:
     """The workloads in a list for each value of the key, in the order of their first ones."""
     groups: dict[str, Any] = {}
     for member in normalised:
@@ -473,7 +473,7 @@ def _by(normalised: list[Any], key: Any) -> list[Any]:
     return list(groups.values())
 
 
-def _of_file(workload: dict[str, Any]) -> tuple[Any, ...]:
+def _of_file(workload: Workload) -> tuple[Any, ...]:
     return (
         workload["workers"],
         workload["runtime_s"],
@@ -483,7 +483,7 @@ def _of_file(workload: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _depth_cycle(members: list[dict[str, Any]]) -> tuple[int, int, int, str] | None:
+def _depth_cycle(members: list[Workload]) -> tuple[int, int, int, str] | None:
     """(start, end, step, kind) when all run at one depth, or one access specification after the other at the same depths of a cycle; else None."""
     if len({member["queue_depth"] for member in members}) == 1:
         return members[0]["queue_depth"], members[0]["queue_depth"], 1, "LINEAR"
@@ -573,13 +573,13 @@ def target_of(path: str) -> str:
     return f'{drive[1] or drive[2].upper()}: "storlab"'
 
 
-def check(normalised: list[dict[str, Any]]) -> None:
+def check(normalised: list[Workload]) -> None:
     """Failure for what write() cannot say of these workloads. The text is made where it is run, and only there."""
     _checked(normalised)
     _named(normalised)
 
 
-def _checked(normalised: list[dict[str, Any]]) -> tuple[int, int, int, str]:
+def _checked(normalised: list[Workload]) -> tuple[int, int, int, str]:
     """The cycle of queue depths of one file. Failure when the workloads do not fit into one."""
     if not normalised:
         raise bad_value("workloads", normalised, "Give at least one.")
@@ -663,11 +663,11 @@ def _worker(name: str, first: dict[str, Any], specs: list[Any], targets: list[An
     return [*text, "'End target assignments", "'End worker"]
 
 
-def _refuse(workload: dict[str, Any]) -> None:
+def _refuse(workload: Workload) -> None:
     """Failure 'workload_unsupported' when the workload says what IOMeter has no word for."""
-    for key in workload:
+    for key, value in workload.items():
         if key not in EXPRESSIBLE:
-            raise unsupported("IOMeter", key, workload[key], "Leave it out, or use another engine.")
+            raise unsupported("IOMeter", key, value, "Leave it out, or use another engine.")
     if not workload["direct"]:
         raise unsupported("IOMeter", "direct", False, "It always bypasses the cache; set direct to true.")
     if workload.get("think_time_us", 0) % 1000:
@@ -686,7 +686,7 @@ def _refuse(workload: dict[str, Any]) -> None:
         )
 
 
-def _lines(workload: dict[str, Any]) -> tuple[Any, ...]:
+def _lines(workload: Workload) -> tuple[Any, ...]:
     """The lines of the access specification, as tuples by LINE_KEYS."""
     tail = (
         workload["random_percent"],
@@ -702,7 +702,11 @@ def _lines(workload: dict[str, Any]) -> tuple[Any, ...]:
         mix = next(iter(mixes.values()))
         return tuple((part["size_bytes"], part["percent"], workload["read_percent"], *tail) for part in mix)
     rows = []
-    for name, share, reads in (("read", workload["read_percent"], 100), ("write", 100 - workload["read_percent"], 0)):
+    sides: tuple[tuple[Direction, int, int], ...] = (
+        ("read", workload["read_percent"], 100),
+        ("write", 100 - workload["read_percent"], 0),
+    )
+    for name, share, reads in sides:
         for part in mixes[name]:
             if share * part["percent"] % 100:
                 raise unsupported(

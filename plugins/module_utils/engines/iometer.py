@@ -21,6 +21,7 @@ from typing import Any
 from ..core.failure import Failure
 from ..result import histogram
 from ..result import result as schema
+from ..workload.workload import Workload
 from . import icf
 
 # Name of each counter, and the bounds of what it holds in nanoseconds. IOMeter prints round names but compares with fractions of its timer:
@@ -404,7 +405,7 @@ def _client(row: _Row) -> dict[str, Any]:
     }
 
 
-def _workload(spec: dict[str, Any], row: _Row, result: dict[str, Any]) -> dict[str, Any]:
+def _workload(spec: dict[str, Any], row: _Row, result: dict[str, Any]) -> Workload:
     """The workload of a test. IOMeter does not write what time was asked for: the measured one is put in its place, and no ramp."""
     depth, workers, disks = row.number_of("Queue Depth"), row.count("# Workers"), row.count("# Disks")
     if not depth or not workers or disks % workers:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..workload.workload import block_bounds
+from ..workload.workload import Workload, block_bounds
 
 # Engines round: run times to whole milliseconds, means to a few digits.
 TOLERANCE = 0.01
@@ -59,7 +59,7 @@ def checks(
     return made
 
 
-def judged(workload: dict[str, Any], parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def judged(workload: Workload, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """(checks, failures) of a point: of several parts the check that failed, else the last; failures [{code, message}].
 
     parts: each run of the engine that the point's figures are of, on each host of many: {runtime_s, total, …}.

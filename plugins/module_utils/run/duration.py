@@ -9,14 +9,15 @@ from typing import Any
 
 from ..core.layers import parts
 from ..result import steady_state
-from ..workload.workload import expected_s
+from ..workload.point import Point
+from ..workload.workload import Workload, expected_s
 from . import beat, preparation
 
 # Writing a layer once: nobody knows how fast it is, so something between a disk and a flash disk.
 WRITE_BYTES_S = 500e6
 
 
-def point_s(workload: dict[str, Any], steady: dict[str, Any] | None = None) -> float:
+def point_s(workload: Workload, steady: dict[str, Any] | None = None) -> float:
     """One point; at most, when it is to become steady."""
     if steady is None:
         return expected_s(workload)
@@ -33,22 +34,22 @@ class _Estimate:
     def __init__(self, earlier: dict[str, Any]) -> None:
         self.earlier, self.seconds = earlier, 0.0
 
-    def instance(self, job: dict[str, Any]) -> str | None:
+    def instance(self, job: Point) -> str | None:
         """The device that was written earlier, as far as anybody can say without looking."""
         instance: str | None = self.earlier.get(job["layer"], {}).get("instance")
         return instance
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> preparation.Written:
+    def write(self, job: Point, writing: preparation.Writing, _instance: str | None) -> preparation.Written:
         self.seconds += writing.passes * len(job["parts"]) * (job["size_bytes"] or 0) / WRITE_BYTES_S
         return preparation.Written(None, None)
 
     def hit_percent(self) -> float | None:
         return None
 
-    def warm_up(self, job: dict[str, Any], seconds: float) -> None:
+    def warm_up(self, job: Point, seconds: float) -> None:
         self.seconds += expected_s({**job["workload"], "ramp_s": 0, "runtime_s": seconds})
 
-    def drop_page_cache(self, _job: dict[str, Any]) -> bool:
+    def drop_page_cache(self, _job: Point) -> bool:
         return True
 
 
@@ -57,9 +58,10 @@ def steps_s(plan: dict[str, Any]) -> list[float]:
     layers, estimate = {layer["name"]: layer for layer in plan["layers"]}, _Estimate(plan.get("prepared", {}))
     prepared, steps = preparation.Preparation(plan, estimate), []
     rounds = beat.begins(plan["points"]) if plan.get("beat") else set()
-    for place, point in enumerate(plan["points"]):
+    points: list[Point] = plan["points"]
+    for place, point in enumerate(points):
         layer, estimate.seconds = layers[point["layer"]], beat.EXPECTED_S if place in rounds else 0.0
-        job = {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "parts": parts(layer)}
+        job: Point = {**point, "path": layer["path"], "size_bytes": layer["size_bytes"], "parts": parts(layer)}
         prepared.before([job], {"flags": []})
         steps.append(estimate.seconds + point_s(point["workload"], plan.get("steady_state")))
     return steps

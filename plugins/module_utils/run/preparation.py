@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, Protocol
 
 from ..core.failure import Failure
 from ..core.times import utc
-from ..workload.workload import directions
+from ..workload.point import Point
+from ..workload.workload import Workload, directions
 
 # As argument specs have them.
 OPTIONS: dict[str, Any] = {
@@ -65,19 +66,19 @@ class Executor(Protocol):
 
     remedy: str  # what the user should look at when a preparation fails, one sentence
 
-    def instance(self, job: dict[str, Any]) -> str | None:
+    def instance(self, job: Point) -> str | None:
         """What tells this very device from one of the same name that came after it; None when nothing does."""
 
-    def write(self, job: dict[str, Any], writing: Writing, instance: str | None) -> Written:
+    def write(self, job: Point, writing: Writing, instance: str | None) -> Written:
         """Write every block of the layer with the data of the job's workload."""
 
-    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
+    def warm_up(self, job: Point, seconds: float) -> str | None:
         """Run the job's workload for so long; why that failed, or None."""
 
     def hit_percent(self) -> float | None:
         """Of the caches of the host during the last warm-up; None without a cache."""
 
-    def drop_page_cache(self, job: dict[str, Any]) -> bool:
+    def drop_page_cache(self, job: Point) -> bool:
         """Empty the page cache; whether nothing of the layer is left in it."""
 
 
@@ -95,7 +96,7 @@ class Preparation:
         ] = {}  # (layer, workload_id) -> hit rates of a cache, turn after turn
         self.zeroed: dict[str, Any] = {}  # layer -> point, case or round that it was written with zeroes for
 
-    def before(self, jobs: list[dict[str, Any]], meta: dict[str, Any]) -> None:
+    def before(self, jobs: list[Point], meta: dict[str, Any]) -> None:
         """Do what precedes these jobs, which one run of the engine measures on one layer.
 
         Adds ``preparation``, ``prepared`` and flags to meta, the notes on the jobs, as far as it comes; raises Failure fill_failed or warmup_failed.
@@ -122,7 +123,7 @@ class Preparation:
             if meta["preparation"]["page_cache"] == "not_dropped" and self.prepare["drop_caches"]:
                 meta["flags"].append("page_cache_not_dropped")
 
-    def _written(self, job: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    def _written(self, job: Point, wanted: dict[str, Any]) -> dict[str, Any]:
         name = job["layer"]
         if name not in self.written:
             try:
@@ -135,7 +136,7 @@ class Preparation:
             raise written
         return written
 
-    def _write(self, job: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    def _write(self, job: Point, wanted: dict[str, Any]) -> dict[str, Any]:
         """Write the layer unless this very device was written earlier; {utc, instance?} of when that was and of which device."""
         instance, earlier = self.executor.instance(job), self.earlier.get(job["layer"], {})
         if instance and earlier.get("instance") == instance and covers(earlier, wanted):
@@ -149,15 +150,15 @@ class Preparation:
             )
         return {"utc": utc(), **({"instance": instance} if instance else {})}
 
-    def _zero(self, job: dict[str, Any]) -> dict[str, Any]:
+    def _zero(self, job: Point) -> dict[str, Any]:
         """Write zeroes unless that was done for the same point, case or round; what the result says of it, empty when it was not done now.
 
         Nothing of an earlier call counts: a run that goes on writes zeroes before the first point that is missing.
         """
-        name, what = job["layer"], job[ZEROED_FOR[self.prepare["zero_before"]]]
+        name, what = job["layer"], dict(job)[ZEROED_FOR[self.prepare["zero_before"]]]
         if self.zeroed.get(name) == what:
             return {}
-        zero = {**job, "workload": {**job["workload"], "data": {"pattern": "zero"}}}
+        zero: Point = {**job, "workload": {**job["workload"], "data": {"pattern": "zero"}}}
         written = self.executor.write(zero, Writing("zero", 1, None), self.executor.instance(job))
         if written.error:
             raise Failure(
@@ -169,7 +170,7 @@ class Preparation:
             **({"zeroed_s": round(written.wall_s, 3)} if written.wall_s is not None else {}),
         }
 
-    def _warm_up(self, job: dict[str, Any]) -> list[float]:
+    def _warm_up(self, job: Point) -> list[float]:
         """The hit rate of the host's caches in each turn; empty without a cache, or when nobody asked for more than one turn."""
         key = (job["layer"], job["workload_id"])
         if key in self.warmed:
@@ -188,7 +189,7 @@ class Preparation:
         self.warmed[key] = hits
         return hits
 
-    def _page_cache(self, jobs: list[dict[str, Any]]) -> str:
+    def _page_cache(self, jobs: list[Point]) -> str:
         buffered = [job for job in jobs if not job["workload"]["direct"]]
         if not buffered:
             return "not_used"
@@ -216,7 +217,7 @@ def zeroes(prepare: dict[str, Any]) -> bool:
     return bool(prepare["zero_before"] != "nothing")
 
 
-def whole_bytes(job: dict[str, Any]) -> int:
+def whole_bytes(job: Point) -> int:
     """All bytes of a job's layer, of every file."""
     return int(job["size_bytes"]) * len(job.get("files", [job["path"]]))
 
@@ -236,7 +237,7 @@ def covers(earlier: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def reads_partly_cached(
-    workload: dict[str, Any], prepare: dict[str, Any], cached_bytes: int | None, range_bytes: int
+    workload: Workload, prepare: dict[str, Any], cached_bytes: int | None, range_bytes: int
 ) -> bool:
     """Whether a point reads through a page cache that was kept and that lacks a part of its range, so that the devices answer too.
 
@@ -247,6 +248,6 @@ def reads_partly_cached(
     return kept and "read" in directions(workload) and (cached_bytes or 0) < range_bytes
 
 
-def reads_unwritten(workload: dict[str, Any], meta: dict[str, Any]) -> bool:
+def reads_unwritten(workload: Workload, meta: dict[str, Any]) -> bool:
     """Whether a point may have read blocks that were never written. meta: the notes on it, as Preparation.before leaves them."""
     return "preparation" in meta and not meta["preparation"].get("filled") and "read" in directions(workload)

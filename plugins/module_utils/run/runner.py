@@ -46,8 +46,9 @@ from ..linux.host import read_text
 from ..linux.meter import STALE_S, Meter, Series, added
 from ..linux.own_folder import base_dir, private_folder, proven
 from ..result import standstill, steady_state
+from ..workload.point import Point
 from ..workload.wanted import greatest_buffers
-from ..workload.workload import block_bounds, by_time, extent
+from ..workload.workload import Workload, block_bounds, by_time, extent
 from . import beat, duration, preparation
 
 PR_SET_PDEATHSIG = 1
@@ -393,7 +394,7 @@ class Supervisor:
         gone_s, before_s = time.monotonic() - self.point_begun, self.point_begun - self.points_begun
         return round(duration.remaining_s(self.steps_s, self.state["point"], gone_s, before_s), 1)
 
-    def _beat(self, point: dict[str, Any]) -> None:
+    def _beat(self, point: Point) -> None:
         """Play the reference beat of the round that this point begins."""
         played = beat.play(self.engine, self.folder, self._die_with_me)
         of = {"round": point["repetition"], **{key: point[key] for key in ("variant",) if key in point}}
@@ -413,7 +414,7 @@ class Supervisor:
 
     # ------------------------------------------------------------ one point
 
-    def _point(self, point: dict[str, Any]) -> None:
+    def _point(self, point: Point) -> None:
         folder = os.path.join(self.folder, "points", point["point_id"])
         os.makedirs(folder)
         layer, held = self.layers[point["layer"]], []
@@ -434,7 +435,7 @@ class Supervisor:
                 meta["overridden"] += [item["code"] for item in overridden if item["code"] not in meta["overridden"]]
                 # Held open while it is measured, so that its number cannot be given to another device meanwhile.
                 held.append(device_safety.hold(facts))
-            job = {
+            job: Point = {
                 **point,
                 "path": files[0] if files else None,
                 "size_bytes": layer["size_bytes"],
@@ -472,10 +473,10 @@ class Supervisor:
 
     remedy = "Look at the device and the host's kernel log."
 
-    def instance(self, job: dict[str, Any]) -> str | None:
+    def instance(self, job: Point) -> str | None:
         return block_device.instance(job["path"]) if job["path"] is not None else None
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, _instance: str | None) -> preparation.Written:
+    def write(self, job: Point, writing: preparation.Writing, _instance: str | None) -> preparation.Written:
         fill = {
             "passes": writing.passes,
             **({"block_bytes": writing.block_bytes} if writing.block_bytes is not None else {}),
@@ -492,8 +493,8 @@ class Supervisor:
         error = (error and _of_servers(output, job.get("servers", []))) or error
         return preparation.Written(error, run["ended"] - run["begun"])
 
-    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
-        workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
+    def warm_up(self, job: Point, seconds: float) -> str | None:
+        workload: Workload = {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}
         folder = self._preparation_folder(f"warmup-{job['layer']}.{job['workload_id']}")
         before = counters.sample()
         ran = self._fio(folder, {**job, "workload": workload}, phase="warmup")
@@ -504,7 +505,7 @@ class Supervisor:
     def hit_percent(self) -> float | None:
         return self.hits
 
-    def drop_page_cache(self, job: dict[str, Any]) -> bool:
+    def drop_page_cache(self, job: Point) -> bool:
         if not memory.drop_page_cache():
             return False
         limit = max(RESIDENT_BYTES, RESIDENT_SHARE * extent(job["workload"], job["size_bytes"])[1])
@@ -519,7 +520,7 @@ class Supervisor:
             self.unpacked.append(f"preparation/{name}")
         return folder
 
-    def _measure(self, folder: str, job: dict[str, Any], meta: dict[str, Any]) -> None:
+    def _measure(self, folder: str, job: Point, meta: dict[str, Any]) -> None:
         """The point itself: one run of the engine, or rounds of it until they are steady or the budget is used up."""
         device = counters.device_number(job["path"])
         seen_by_device = _seen_by_device(job, device)
@@ -553,16 +554,20 @@ class Supervisor:
                     meta[key] = hashlib.sha256(handle.read()).hexdigest()
 
     def _rounds(
-        self, folder: str, job: dict[str, Any], limits: dict[str, Any], device: str | None, series: Series | None
+        self, folder: str, job: Point, limits: dict[str, Any], device: str | None, series: Series | None
     ) -> tuple[list[dict[str, Any]], list[float]]:
         """(runs, values of the metric). Only the first round has a ramp; what the rounds leave is kept one after another, byte for byte."""
         runs, values = [], []
         below = os.path.join(folder, "round")
         for number in range(1, steady_state.rounds(limits) + 1):
             os.makedirs(below)
-            workload = {**job["workload"], "runtime_s": limits["round_s"], **({"ramp_s": 0} if number > 1 else {})}
+            workload: Workload = {
+                **job["workload"],
+                "runtime_s": limits["round_s"],
+                **({"ramp_s": 0} if number > 1 else {}),
+            }
             # Other offsets in every round, and a name that tells one round's document from the next.
-            round_job = {
+            round_job: Point = {
                 **job,
                 "workload": workload,
                 "seed": job["seed"] + number - 1,
@@ -596,9 +601,7 @@ class Supervisor:
 
     # ------------------------------------------------------------ one run of the engine
 
-    def _job(
-        self, job: dict[str, Any], folder: str, fill: dict[str, Any] | None, log_ms: int | None
-    ) -> tuple[str, list[str]]:
+    def _job(self, job: Point, folder: str, fill: dict[str, Any] | None, log_ms: int | None) -> tuple[str, list[str]]:
         """(text, fio's arguments) of the job that measures a point or fills its layer; on many hosts when the point has servers."""
         if "servers" not in job:
             return fio.fill_file(job, **fill) if fill else fio.job_file(job, log_ms), ["job.fio"]
@@ -612,7 +615,7 @@ class Supervisor:
     def _fio(
         self,
         folder: str,
-        job: dict[str, Any],
+        job: Point,
         phase: str = "",
         fill: dict[str, Any] | None = None,
         device: str | None = None,
@@ -725,7 +728,7 @@ def _of_servers(output: str, servers: list[dict[str, Any]]) -> str:
     return ""
 
 
-def _memory(job: dict[str, Any]) -> dict[str, Any]:
+def _memory(job: Point) -> dict[str, Any]:
     """What the host has left just before a point; of one through the page cache also how much of its range is there already."""
     host_memory: dict[str, Any] = {"available_bytes": memory_limits.memory(read_text).available_bytes or 0}
     if job["path"] is not None and not job["workload"]["direct"]:
@@ -733,18 +736,18 @@ def _memory(job: dict[str, Any]) -> dict[str, Any]:
     return host_memory
 
 
-def _cached_bytes(job: dict[str, Any]) -> list[Any]:
+def _cached_bytes(job: Point) -> list[Any]:
     """How much of what a point uses is in the page cache, of each file."""
     offset, size = extent(job["workload"], job["size_bytes"])
     return [memory.resident_bytes(path, offset, size) for path in _used_files(job)]
 
 
-def _used_files(job: dict[str, Any]) -> list[str]:
+def _used_files(job: Point) -> list[str]:
     """What a point measures: of a layer with a file per worker, those of its workers."""
     return list(job["files"][: job["workload"]["workers"]]) if "files" in job else [job["path"]]
 
 
-def _used_bytes(job: dict[str, Any]) -> int:
+def _used_bytes(job: Point) -> int:
     return int(extent(job["workload"], job["size_bytes"])[1]) * len(_used_files(job))
 
 
@@ -753,7 +756,7 @@ def _clock_ahead_s() -> float:
     return time.time() - time.monotonic()
 
 
-def _seen_by_device(job: dict[str, Any], device: str | None) -> tuple[bool, bool]:
+def _seen_by_device(job: Point, device: str | None) -> tuple[bool, bool]:
     """(whether the device counts the bytes of this job and nothing else, whether its I/Os too)."""
     # What is written to a page cache or a file system reaches the device in other pieces, and verifying reads are no reads of the workload.
     if (

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .workload import Workload
 
 DIFFERENCES = {
     "think_time_in_flight": "the workload pauses with several I/Os in flight: fio lets all of them end first, diskspd and IOMeter do not, so compare it with "
@@ -26,7 +26,7 @@ DIFFERENCES = {
 }
 
 
-def meanings(engine: str, workload: dict[str, Any]) -> list[str]:
+def meanings(engine: str, workload: Workload) -> list[str]:
     """The flags (keys of DIFFERENCES) of a workload that an engine (fio, diskspd or iometer) has run or is to run."""
     flags = []
     if workload.get("think_time_us") and workload.get("queue_depth", 1) > 1:

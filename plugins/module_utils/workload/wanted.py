@@ -9,10 +9,10 @@ from typing import Any
 
 from ..core.failure import bad_value
 from .sweep import expand, expand_all
-from .workload import block_bounds, workload_id
+from .workload import Workload, block_bounds, workload_id
 
 
-def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> list[Any]:
+def wanted_workloads(args: dict[str, Any], profile: dict[str, Any] | None) -> list[Workload]:
     """All normalised workloads of {workload, workloads, sweep, exclude}, each None where not given.
 
     A profile's are taken as they are, except for what ``workload`` and ``sweep`` replace in each.
@@ -59,7 +59,7 @@ def replaced(workload: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]
     return {**{key: value for key, value in workload.items() if key not in gone}, **values}
 
 
-def buffer_bytes(workload: dict[str, Any]) -> int:
+def buffer_bytes(workload: Workload) -> int:
     """What an engine holds in memory for I/O in flight: a buffer of the largest size for each, of every worker."""
     return int(workload["workers"] * workload["queue_depth"] * block_bounds(workload)[1])
 

@@ -13,8 +13,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, TypedDict, cast
 
 from ..core import units
 from ..core.failure import Failure, bad_value
@@ -61,20 +61,69 @@ OPTIONAL = (
     "verify",
     "engine_options",
 )
-DIRECTIONS = ("read", "write")
+Direction = Literal["read", "write"]
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 SIZES = ("block_size_bytes", "block_sizes", "block_size_range")
 KEYS = ("block_size", *NUMBERS, "alignment", "direct", "range", *OPTIONAL)
 # A normalised workload is a workload too, so that stored ones can be read back.
 NORMALISED = (*SIZES, *NUMBERS, "alignment_bytes", "direct", "range", *OPTIONAL)
 # Starting and ending an engine.
 OVERHEAD_S = 0.5
-WHOLE_RANGE = {"offset_bytes": 0, "size_bytes": None}
+
+
+class Range(TypedDict):
+    """The part of a layer that is used; without a size all behind the offset."""
+
+    offset_bytes: int
+    size_bytes: int | None
+
+
+class BlockRange(TypedDict):
+    min_bytes: int
+    max_bytes: int
+
+
+class BlockShare(TypedDict):
+    size_bytes: int
+    percent: int
+
+
+class Workload(TypedDict, total=False):
+    """A normalised workload: NORMALISED names the same keys. The first group is always there, with one of the sizes."""
+
+    read_percent: int
+    random_percent: int
+    queue_depth: int
+    workers: int
+    ramp_s: float
+    runtime_s: float
+    alignment_bytes: int
+    direct: bool
+    range: Range
+    block_size_bytes: int
+    block_sizes: dict[str, list[BlockShare]]
+    block_size_range: BlockRange
+    distribution: Any  # the words of a distribution, or {zoned: [{access_percent, space_percent}]}
+    think_time_us: int
+    burst: int
+    rate_iops: int
+    rate_bytes_s: int
+    rate_process: str
+    data: dict[str, Any]
+    sync: dict[str, Any]
+    loops: int
+    io_bytes: int
+    verify: str
+    engine_options: dict[str, dict[str, Any]]
+
+
+WHOLE_RANGE: Range = {"offset_bytes": 0, "size_bytes": None}
 
 
 # ---------------------------------------------------------------- reading what a user wrote
 
 
-def normalise(workload: dict[str, Any], variable: str = "workload") -> dict[str, Any]:
+def normalise(workload: Mapping[str, Any], variable: str = "workload") -> Workload:
     """The complete workload: numbers as numbers, sizes in bytes, nothing contradictory. Failure 'bad_value' names what is wrong."""
     if not isinstance(workload, dict):
         raise bad_value(variable, workload, "Give a mapping of workload keys.")
@@ -84,7 +133,7 @@ def normalise(workload: dict[str, Any], variable: str = "workload") -> dict[str,
     direct = _boolean(workload.get("direct", True), f"{variable}.direct")
     # The page cache takes any length; a device does not.
     sector = SECTOR_BYTES if direct else 1
-    complete = _block_size(workload, variable, sector)
+    complete: Any = _block_size(workload, variable, sector)
     optional = {
         key: _optional(key, workload[key], f"{variable}.{key}") for key in OPTIONAL if workload.get(key) is not None
     }
@@ -100,7 +149,7 @@ def normalise(workload: dict[str, Any], variable: str = "workload") -> dict[str,
         optional.setdefault("burst", 1)
     complete.update(optional)
     _refuse_contradictions(complete, variable)
-    return complete
+    return cast(Workload, complete)
 
 
 def parse_size(value: Any, variable: str = "size") -> int:
@@ -126,14 +175,14 @@ def format_size(size_bytes: int) -> str:
 # ---------------------------------------------------------------- what a normalised workload is
 
 
-def workload_id(workload: dict[str, Any]) -> str:
+def workload_id(workload: Workload) -> str:
     """Short, deterministic, fit for a file name: '4k-r70-rnd100-qd8-w1'. How long it runs is not part of it."""
     # Other people's results may have run for a fraction of a second.
     full = normalise({key: value for key, value in workload.items() if key not in ("ramp_s", "runtime_s")})
     if "block_size_bytes" in full:
         size = format_size(full["block_size_bytes"])
     else:
-        size = "_".join(map(format_size, full["block_size_range"].values())) if "block_size_range" in full else "mix"
+        size = "_".join(map(format_size, block_bounds(full))) if "block_size_range" in full else "mix"
     short = "-".join(
         (
             size,
@@ -151,7 +200,7 @@ def workload_id(workload: dict[str, Any]) -> str:
     return short
 
 
-def describe(workload: dict[str, Any]) -> str:
+def describe(workload: Workload) -> str:
     """'4 KiB random, 70 % read, queue depth 8, 1 worker', in as far as the workload (normalised, perhaps in part) says so."""
     size, random, read = _size_words(workload), workload.get("random_percent"), workload.get("read_percent")
     head = [size] if size else []
@@ -171,13 +220,15 @@ def describe(workload: dict[str, Any]) -> str:
     return ", ".join([*parts, *_optional_words(workload)]) or "workload"
 
 
-def directions(workload: dict[str, Any]) -> tuple[Any, ...]:
+def directions(workload: Workload) -> tuple[Direction, ...]:
     """The directions in which a normalised workload issues I/O."""
     share = workload["read_percent"]
-    return (("read",) if share else ()) + (("write",) if share < 100 else ())
+    read: tuple[Direction, ...] = ("read",) if share else ()
+    write: tuple[Direction, ...] = ("write",) if share < 100 else ()
+    return read + write
 
 
-def block_bounds(workload: dict[str, Any]) -> tuple[Any, ...]:
+def block_bounds(workload: Workload) -> tuple[int, int]:
     """(smallest, largest) size of an I/O in bytes."""
     if "block_size_range" in workload:
         return workload["block_size_range"]["min_bytes"], workload["block_size_range"]["max_bytes"]
@@ -185,7 +236,7 @@ def block_bounds(workload: dict[str, Any]) -> tuple[Any, ...]:
     return min(sizes), max(sizes)
 
 
-def mean_block_bytes(workload: dict[str, Any], direction: str) -> float:
+def mean_block_bytes(workload: Workload, direction: str) -> float:
     """The mean size of an I/O of one direction. The sizes of a range are multiples of its smallest, all equally likely."""
     if "block_sizes" in workload:
         return float(sum(part["size_bytes"] * part["percent"] for part in workload["block_sizes"][direction]) / 100)
@@ -193,25 +244,25 @@ def mean_block_bytes(workload: dict[str, Any], direction: str) -> float:
     return float(smallest + largest) / 2
 
 
-def natural_alignment(workload: dict[str, Any]) -> int:
+def natural_alignment(workload: Workload) -> int:
     """The alignment that follows from the sizes: what they are all multiples of, so that sequential I/O has it too."""
     return (
         workload["block_size_range"]["min_bytes"] if "block_size_range" in workload else math.gcd(*_all_sizes(workload))
     )
 
 
-def by_time(workload: dict[str, Any]) -> bool:
+def by_time(workload: Workload) -> bool:
     """Whether it runs for runtime_s. If not it ends after an amount (loops, io_bytes), and runtime_s is the longest it may take."""
     return "loops" not in workload and "io_bytes" not in workload
 
 
-def expected_s(workload: dict[str, Any]) -> float:
+def expected_s(workload: Workload) -> float:
     """How long a point takes, as far as can be said before; at most, when it ends after an amount."""
     seconds: float = workload["ramp_s"] + workload["runtime_s"] + OVERHEAD_S
     return seconds
 
 
-def extent(workload: dict[str, Any], size_bytes: int, variable: str = "workload") -> tuple[Any, ...]:
+def extent(workload: Workload, size_bytes: int, variable: str = "workload") -> tuple[int, int]:
     """(offset, size) in bytes of what a normalised workload uses of a layer of this size."""
     offset = workload["range"]["offset_bytes"]
     size = workload["range"]["size_bytes"] or size_bytes - offset
@@ -246,7 +297,7 @@ def unsupported(engine: str, variable: str, value: Any, remedy: str) -> Failure:
 # ---------------------------------------------------------------- words
 
 
-def _size_words(workload: dict[str, Any]) -> str:
+def _size_words(workload: Workload) -> str:
     if workload.get("block_size_bytes") is not None:
         return units.size(workload["block_size_bytes"])
     if "block_size_range" in workload:
@@ -262,10 +313,11 @@ def _size_words(workload: dict[str, Any]) -> str:
     return "; ".join(f"{name}s of {text}" for name, text in words.items()) + ";"
 
 
-def _optional_words(workload: dict[str, Any]) -> list[Any]:
-    option, words = workload.get, []
+def _optional_words(workload: Workload) -> list[str]:
+    option: Any = workload.get
+    words: list[str] = []
     if option("distribution"):
-        distribution: Any = option("distribution")
+        distribution = option("distribution")
         zones = distribution["zoned"] if isinstance(distribution, dict) else None
         words.append(
             f"hot spots {option('distribution')}"
@@ -313,7 +365,7 @@ def _count(number: int, word: str, plural: str = "s") -> str:
 # ---------------------------------------------------------------- values
 
 
-def _either(workload: dict[str, Any], key: str, default: Any, variable: str) -> Any:
+def _either(workload: Mapping[str, Any], key: str, default: Any, variable: str) -> Any:
     if workload.get(key) is not None and workload.get(f"{key}_bytes") is not None:
         raise bad_value(f"{variable}.{key}", workload[key], f"Give {key} or {key}_bytes, not both.")
     for name in (key, f"{key}_bytes"):
@@ -322,7 +374,7 @@ def _either(workload: dict[str, Any], key: str, default: Any, variable: str) -> 
     return default
 
 
-def _block_size(workload: dict[str, Any], variable: str, sector: int) -> dict[str, Any]:
+def _block_size(workload: Mapping[str, Any], variable: str, sector: int) -> dict[str, Any]:
     """One of SIZES with its value."""
     given = [key for key in ("block_size", *SIZES) if workload.get(key) is not None]
     if len(given) > 1:
@@ -379,7 +431,7 @@ def _mix(value: Any, variable: str, sector: int) -> list[Any]:
     return sorted(parts, key=lambda part: part["size_bytes"])
 
 
-def _all_sizes(workload: dict[str, Any]) -> list[Any]:
+def _all_sizes(workload: Workload) -> list[Any]:
     if "block_sizes" in workload:
         return [part["size_bytes"] for parts in workload["block_sizes"].values() for part in parts]
     return [workload["block_size_bytes"]]
@@ -555,13 +607,13 @@ def _engine_options(value: Any, variable: str) -> Any:
     return {engine: dict(sorted(by_engine[engine].items())) for engine in sorted(by_engine)} or None
 
 
-def _refuse_contradictions(workload: dict[str, Any], variable: str) -> None:
+def _refuse_contradictions(workload: Workload, variable: str) -> None:
     for broken, key, remedy in _contradictions(workload):
         if broken:
             raise bad_value(f"{variable}.{key}", workload.get(key), remedy)
 
 
-def _contradictions(workload: dict[str, Any]) -> Iterator[Any]:
+def _contradictions(workload: Workload) -> Iterator[Any]:
     """(whether it is one, key, remedy) of everything that two keys can say against each other."""
     has = workload.__contains__
     missing = [name for name in directions(workload) if name not in workload.get("block_sizes", DIRECTIONS)]

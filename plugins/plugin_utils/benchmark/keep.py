@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from ...module_utils.core.layers import Layer
+from ...module_utils.workload.point import Point
 from ..store import run_folder
 from ..store.archive import read_point, unpack
 from . import plan, theirs
@@ -17,7 +18,7 @@ from . import plan, theirs
 def keep(
     run_dir: str,
     request: dict[str, Any],
-    points: list[Any],
+    points: list[Point],
     layers: dict[str, Layer],
     files: dict[str, Any],
     preparations: dict[str, Any],
@@ -37,7 +38,7 @@ def keep(
     return results
 
 
-def _planned(point: dict[str, Any], layer: Layer, request: dict[str, Any]) -> bytes:
+def _planned(point: Point, layer: Layer, request: dict[str, Any]) -> bytes:
     """What the result was made with, besides the host's files, and nothing more."""
     planned = {
         "point": point,

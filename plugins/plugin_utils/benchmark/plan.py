@@ -18,9 +18,10 @@ from ...module_utils.engines import fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import steady_state
 from ...module_utils.run import duration, preparation
+from ...module_utils.workload.point import Point
 from ...module_utils.workload.sweep import refuse_repeated
 from ...module_utils.workload.wanted import wanted_workloads
-from ...module_utils.workload.workload import by_time, parse_size, workload_id
+from ...module_utils.workload.workload import Workload, by_time, parse_size, workload_id
 from . import search as searches
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -149,7 +150,7 @@ def plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _steady(options: dict[str, Any], workload: dict[str, Any]) -> dict[str, Any] | None:
+def _steady(options: dict[str, Any], workload: Workload) -> dict[str, Any] | None:
     if options["steady_state"] is None:
         return None
     if not by_time(workload):
@@ -207,7 +208,7 @@ def choose_servers(
 # ---------------------------------------------------------------- points
 
 
-def planned(options: dict[str, Any], layers: list[Layer]) -> list[dict[str, Any]]:
+def planned(options: dict[str, Any], layers: list[Layer]) -> list[Point]:
     """All points of a plan without a search, in the order they are measured."""
     points = in_order(
         options,
@@ -227,7 +228,7 @@ def turned(layers: list[Layer], seed: int, repetition: int) -> list[Layer]:
     return layers[first:] + layers[:first]
 
 
-def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, Any]) -> list[dict[str, Any]]:
+def searched(options: dict[str, Any], layers: list[Layer], results: dict[str, Any]) -> list[Point]:
     """All points that a search wants by now, given the results that it has, {point_id: result}."""
     points = []
     for base in options["workloads"]:
@@ -251,7 +252,7 @@ def measured_on(layer: Layer, results: dict[str, Any]) -> dict[str, Any]:
     return results_by_id
 
 
-def in_order(options: dict[str, Any], points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def in_order(options: dict[str, Any], points: list[Point]) -> list[Point]:
     """Points that come by repetition, in the order of the plan.
 
     interleaved: repetitions outermost, so that what drifts over time shows as spread and not as a difference between workloads, and another layer first in
@@ -277,13 +278,13 @@ def in_order(options: dict[str, Any], points: list[dict[str, Any]]) -> list[dict
     return points
 
 
-def numbered(points: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+def numbered(points: list[Point], first: int) -> list[Point]:
     return [{**point, "order": number} for number, point in enumerate(points, start=first)]
 
 
-def make_point(options: dict[str, Any], workload: dict[str, Any], layer: Layer, repetition: int) -> dict[str, Any]:
+def make_point(options: dict[str, Any], workload: Workload, layer: Layer, repetition: int) -> Point:
     short, variant = workload_id(workload), options["variant"]
-    point = {
+    point: Point = {
         "point_id": ".".join([layer["name"], short, *([variant] if variant else []), f"r{repetition}"]),
         "layer": layer["name"],
         "workload": workload,
@@ -335,7 +336,7 @@ def make_point(options: dict[str, Any], workload: dict[str, Any], layer: Layer, 
 
 
 def for_host(
-    options: dict[str, Any], layers: dict[str, Any], points: list[dict[str, Any]], prepared: dict[str, Any]
+    options: dict[str, Any], layers: dict[str, Any], points: list[Point], prepared: dict[str, Any]
 ) -> dict[str, Any]:
     """What the host is told. layers: as choose_layers returns them. prepared: what is known of layers that this run has written already."""
     used = {point["layer"] for point in points}
@@ -365,7 +366,7 @@ def prepared_by(results: dict[str, Any]) -> dict[str, Any]:
     return prepared
 
 
-def shown(point: dict[str, Any], options: dict[str, Any], status: str) -> dict[str, Any]:
+def shown(point: Point, options: dict[str, Any], status: str) -> dict[str, Any]:
     """A point as the task returns it."""
     return {
         **{

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...module_utils.workload.point import Point
+
 BAR_CELLS = 20
 # Seconds between two lines of one host: at least, and at most when nothing changes.
 INTERVAL_S = {"bar": (5.0, 5.0), "line": (5.0, 5.0), "log": (5.0, 30.0)}
@@ -87,7 +89,7 @@ def answered(host: str, answer: dict[str, Any]) -> str:
     return f"{head} {load} → {short_number(best['iops'])} IOPS{latency}, {answer['outcome'].replace('_', ' ')}"
 
 
-def listed(host: str, points: list[dict[str, Any]], repetitions: int) -> list[str]:
+def listed(host: str, points: list[Point], repetitions: int) -> list[str]:
     """Lines that say in which order the points of a plan come, how long each takes, and which are there already."""
     lines = []
     for point in points:

@@ -22,7 +22,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.result.derived import power
 from ...module_utils.result.result import PERCENTILES, merge_directions
-from ...module_utils.workload.workload import normalise, workload_id
+from ...module_utils.workload.workload import Workload, normalise, workload_id
 
 LOADS = ("queue_depth", "workers", "rate_iops")
 METRICS = ("latency_mean_ns", *PERCENTILES.values())
@@ -192,8 +192,8 @@ def _positive(value: Any, variable: str) -> float:
 
 
 def wanted(
-    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
-) -> list[tuple[dict[str, Any], int]]:
+    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
+) -> list[tuple[Workload, int]]:
     """[(workload, repetitions)] to have, given what there is: when all of it is there, the search has ended.
 
     base: the normalised workload that is varied. measured: {workload_id: [results]}.
@@ -207,7 +207,7 @@ def wanted(
     return [(at_load(search, base, load), count) for load, count in loads]
 
 
-def at_load(search: dict[str, Any], base: dict[str, Any], load: float | None) -> dict[str, Any]:
+def at_load(search: dict[str, Any], base: Workload, load: float | None) -> Workload:
     """The workload at one load. The load None of a ladder is its peak: as fast as it goes."""
     if search["kind"] == "rate_ladder":
         return base if load is None else normalise({**base, "rate_iops": load, "rate_process": "poisson"})
@@ -229,7 +229,7 @@ def most_points(search: dict[str, Any], repetitions: int) -> int:
 
 
 def _steps(
-    search: dict[str, Any], base: dict[str, Any], loads: Iterable[float | None], measured: dict[str, Any]
+    search: dict[str, Any], base: Workload, loads: Iterable[float | None], measured: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """What is known of these loads, in their order; those without a result are left out."""
     steps = []
@@ -240,7 +240,7 @@ def _steps(
     return steps
 
 
-def _known_loads(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[float]:
+def _known_loads(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> list[float]:
     """The loads, ascending, of the measured workloads that are the base at another load."""
     loads = set()
     for results in measured.values():
@@ -273,7 +273,7 @@ def _doubled(search: dict[str, Any]) -> list[int]:
 
 
 def _wanted_most(
-    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
 ) -> list[tuple[float | None, int]]:
     loads: list[tuple[float | None, int]] = []
     most, in_vain = 0.0, 0
@@ -293,7 +293,7 @@ def _wanted_most(
 
 
 def _wanted_limit(
-    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
 ) -> list[tuple[float | None, int]]:
     known = _judged(search, base, measured)
     if not known:
@@ -319,7 +319,7 @@ def _wanted_limit(
     return sorted(counts.items())
 
 
-def _judged(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> list[dict[str, Any]]:
+def _judged(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> list[dict[str, Any]]:
     """Every measured load with the verdict on it: the step, `within`, and whether its repetitions `disagree`."""
     judged = []
     for load in _known_loads(search, base, measured):
@@ -361,7 +361,7 @@ def cut(known: list[dict[str, Any]]) -> int:
 
 
 def _wanted_knee(
-    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
 ) -> list[tuple[float | None, int]]:
     coarse = _steps(search, base, search["values"], measured)
     loads = list(search["values"])
@@ -383,13 +383,13 @@ def _between(search: dict[str, Any], coarse: list[dict[str, Any]]) -> list[Any]:
 
 
 def _wanted_ladder(
-    search: dict[str, Any], base: dict[str, Any], repetitions: int, measured: dict[str, Any]
+    search: dict[str, Any], base: Workload, repetitions: int, measured: dict[str, Any]
 ) -> list[tuple[float | None, int]]:
     loads: list[float | None] = [None, *_rates(search, base, measured)]
     return [(load, repetitions) for load in loads]
 
 
-def _rates(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[float, Any]:
+def _rates(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[float, Any]:
     """{rate: percent of the peak}, empty before the peak is known."""
     peak = _steps(search, base, [None], measured)
     return {max(1, round(peak[0]["iops"] * percent / 100)): percent for percent in search["percents"]} if peak else {}
@@ -398,7 +398,7 @@ def _rates(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any
 # ---------------------------------------------------------------- the answer
 
 
-def answer(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def answer(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
     """{search, outcome, found?, steps} of a search that has ended; ``outcome`` says when there is nothing to be found.
 
     max_iops: found, at_highest. max_iops_at: found, lowest_breaks_limit, highest_within_limit. knee: found, at_lowest, at_highest. rate_ladder: found.
@@ -415,13 +415,13 @@ def answer(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any
     }
 
 
-def _answer_most(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_most(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
     steps = _steps(search, base, [load for load, _count in _wanted_most(search, base, 1, measured)], measured)
     best = max(steps, key=lambda entry: entry["iops"])
     return {"outcome": "at_highest" if best["load"] == search["high"] else "found", "found": best, "steps": steps}
 
 
-def _answer_limit(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_limit(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
     known = _judged(search, base, measured)
     place = cut(known)
     steps = [{key: value for key, value in entry.items() if key != "disagree"} for entry in known]
@@ -434,7 +434,7 @@ def _answer_limit(search: dict[str, Any], base: dict[str, Any], measured: dict[s
     }
 
 
-def _answer_knee(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_knee(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
     loads = [load for load, _count in _wanted_knee(search, base, 1, measured)]
     steps = [{**entry, "power": power(entry)} for entry in _steps(search, base, loads, measured)]
     best = max(steps, key=lambda entry: entry["power"])
@@ -442,7 +442,7 @@ def _answer_knee(search: dict[str, Any], base: dict[str, Any], measured: dict[st
     return {"outcome": outcome, "found": best, "steps": steps}
 
 
-def _answer_ladder(search: dict[str, Any], base: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+def _answer_ladder(search: dict[str, Any], base: Workload, measured: dict[str, Any]) -> dict[str, Any]:
     rates = _rates(search, base, measured)
     steps = [
         {**entry, "percent": rates[entry["load"]], "reached": entry["iops"] >= REACHED_SHARE * entry["load"]}

@@ -18,6 +18,7 @@ from ...module_utils.core import times
 from ...module_utils.core.failure import Failure
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.shape import NUMBER, misfit, parse
+from ...module_utils.workload.point import Point
 from ..store import ledger, run_folder
 from ..store.archive import meta_of
 from . import plan as plans
@@ -108,9 +109,7 @@ def known_layers(run_dir: str, given: Iterable[Layer] = ()) -> list[Layer]:
     return [*given, *kept, *(state for layer in kept for state in layer.get("variants", {}).values())]
 
 
-def _made_again(
-    point: dict[str, Any], layer: Layer, theirs: dict[str, Any], request: dict[str, Any]
-) -> dict[str, Any] | None:
+def _made_again(point: Point, layer: Layer, theirs: dict[str, Any], request: dict[str, Any]) -> Point | None:
     """The point as the controller would make it; None where it cannot be made."""
     options = {
         "run_id": request["run_id"],

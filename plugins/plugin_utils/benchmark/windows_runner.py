@@ -16,13 +16,14 @@ import math
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.times import unix_s
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.run import duration, preparation
+from ...module_utils.workload.point import Point
 from ..store.archive import LARGEST_FILE_BYTES
 from ..windows import device_safety, install, script_text
 from ..windows import engines as windows_engines
@@ -157,9 +158,14 @@ class WindowsRun(WindowsScripts):
     def measure(self) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, bytes]]]]:
         """({point_id: {file name: content}}, {preparation: {file name: content}}) after each run of the engine; then that is removed from the host."""
         # What is warmed up by its own workload, or finds zeroes, cannot share a run with others.
-        jobs = [
-            {**point, **{key: self.layers[point["layer"]][key] for key in ("path", "size_bytes")}}
-            for point in self.plan["points"]
+        points: list[Point] = self.plan["points"]
+        jobs: list[Point] = [
+            {
+                **point,
+                "path": self.layers[point["layer"]]["path"],
+                "size_bytes": self.layers[point["layer"]]["size_bytes"],
+            }
+            for point in points
         ]
         first = 1
         alone = self.preparation.prepare["warmup_s"] or preparation.zeroes(self.preparation.prepare)
@@ -180,7 +186,7 @@ class WindowsRun(WindowsScripts):
                     f"[{self.host}] {run['name']} has ended, but its results were not collected; they are kept there until that benchmark runs again."
                 )
 
-    def _batch(self, jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _batch(self, jobs: list[Point]) -> dict[str, Any]:
         meta: dict[str, Any] = {"failures": [], "flags": [], "overridden": []}
         files: dict[str, Any] = {}
         try:
@@ -201,7 +207,7 @@ class WindowsRun(WindowsScripts):
             meta["failures"].append({"code": failure.code, "message": str(failure)})
         return self._divided(jobs, meta, files)
 
-    def _divided(self, jobs: list[dict[str, Any]], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+    def _divided(self, jobs: list[Point], meta: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
         """The files of each point: what the engine left of all of them, and which of its tests was whose."""
         text, whole = files.get(self.names.raw, b"").decode("utf-8", "surrogateescape"), []
         try:
@@ -246,22 +252,22 @@ class WindowsRun(WindowsScripts):
 
     remedy = "Look at the device, and at the host's event log."
 
-    def instance(self, job: dict[str, Any]) -> str | None:
+    def instance(self, job: Point) -> str | None:
         return device_safety.instance(self.seen, self.layers[job["layer"]])
 
-    def write(self, job: dict[str, Any], writing: preparation.Writing, instance: str | None) -> preparation.Written:
+    def write(self, job: Point, writing: preparation.Writing, instance: str | None) -> preparation.Written:
         block_bytes = windows_engines.FILL_BLOCK_BYTES if writing.block_bytes is None else writing.block_bytes
         times_s: list[float | None] = []
         for number in range(1, writing.passes + 1):
             # Of another device of that name, or before a restart, it would prove nothing.
-            once = {**job, "pass": f"{number} of {instance}"}
+            once = cast(Point, {**job, "pass": f"{number} of {instance}"})
             error = self._write_once(once, f"{writing.phase}-{job['layer']}", block_bytes, times_s)
             if error:
                 return preparation.Written(error, None)
         known_s = [time_s for time_s in times_s if time_s is not None]
         return preparation.Written(None, sum(known_s) if len(known_s) == len(times_s) else None)
 
-    def _write_once(self, job: dict[str, Any], name: str, block_bytes: int, times_s: list[float | None]) -> str | None:
+    def _write_once(self, job: Point, name: str, block_bytes: int, times_s: list[float | None]) -> str | None:
         """Why it failed, or None. times_s: gets what each run of the engine took, None of one that did not say so."""
         position, bytes_s = 0, None
         while position < job["size_bytes"]:
@@ -280,8 +286,8 @@ class WindowsRun(WindowsScripts):
     def hit_percent(self) -> float | None:
         return None
 
-    def warm_up(self, job: dict[str, Any], seconds: float) -> str | None:
-        point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}}
+    def warm_up(self, job: Point, seconds: float) -> str | None:
+        point: Point = {**job, "workload": {**job["workload"], "ramp_s": 0, "runtime_s": math.ceil(seconds)}}
         done = self._execute(
             "warmup",
             [point],
@@ -292,14 +298,14 @@ class WindowsRun(WindowsScripts):
             return _reasons(done["failures"])
         return f"{self.engine.name} ended with exit code {done['exit_code']}." if done["exit_code"] else None
 
-    def drop_page_cache(self, _job: dict[str, Any]) -> bool:
+    def drop_page_cache(self, _job: Point) -> bool:
         """Windows has no way to empty it."""
         return False
 
     # ---- one run of the engine
 
     def _execute(
-        self, phase: str, jobs: list[dict[str, Any]], make: Callable[[str], dict[str, Any]], name: str = ""
+        self, phase: str, jobs: list[Point], make: Callable[[str], dict[str, Any]], name: str = ""
     ) -> dict[str, Any]:
         """A run to its end: {files, exit_code, failures, started_utc, finished_utc, wall_s}.
 
@@ -407,9 +413,7 @@ class WindowsRun(WindowsScripts):
                     raise
                 self._connect_again()
 
-    def _wait(
-        self, place: dict[str, Any], run: dict[str, Any], phase: str, jobs: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _wait(self, place: dict[str, Any], run: dict[str, Any], phase: str, jobs: list[Point]) -> dict[str, Any]:
         begun, expected_s = time.monotonic(), sum(duration.point_s(job["workload"]) for job in jobs)
         interval = max(POLL_S, expected_s / 200)
         while True:
@@ -423,7 +427,7 @@ class WindowsRun(WindowsScripts):
             # Not beyond the expected end, so that a short run is not waited for.
             time.sleep(min(interval, max(expected_s - elapsed, LAST_POLL_S)))
 
-    def _tell(self, phase: str, jobs: list[dict[str, Any]], elapsed: float) -> None:
+    def _tell(self, phase: str, jobs: list[Point], elapsed: float) -> None:
         position = 0
         while position + 1 < len(jobs) and elapsed > duration.point_s(jobs[position]["workload"]):
             elapsed -= duration.point_s(jobs[position]["workload"])
@@ -438,7 +442,7 @@ class WindowsRun(WindowsScripts):
                 "points": len(self.plan["points"]),
                 "repetitions": self.plan["repetitions"],
                 "failed": self.failed,
-                **{key: job[key] for key in SEEN_IN},
+                **{key: dict(job)[key] for key in SEEN_IN},
                 "phase": "ramp" if in_ramp else phase,
                 "updated": round(now - self.begun, 1),
                 "elapsed_s": round(

@@ -17,7 +17,7 @@ from ...module_utils.lab import links
 from ...module_utils.result import histogram
 from ...module_utils.result.result import GENERATOR_PERCENT, PERCENTILES, generator_percent
 from ...module_utils.workload.meanings import DIFFERENCES
-from ...module_utils.workload.workload import describe
+from ...module_utils.workload.workload import Workload, describe
 from ..compare import beats, networks
 from ..compare import installations as compare_installations
 from ..store import load, verify
@@ -78,7 +78,7 @@ class Step:
 @dataclass
 class Waterfall:
     workload_id: str
-    workload: dict[str, Any]
+    workload: Workload
     steps: list[Step]
     missing: list[dict[str, Any]]  # {layer, kind, host, failed, reason}
     notes: list[str]
@@ -383,7 +383,8 @@ def _waterfall(workload_id: str, layers: list[Layer], measured: list[Any], faile
             )
     # A difference that may be noise is shown with its remark, and is no headline.
     costs = [step for step in steps if step.comparable and not step.overlap and (step.added_mean_ns or 0) > 0]
-    workload: dict[str, Any] = next((result["workload"] for result in measured + failed), {})
+    workloads: list[Workload] = [result["workload"] for result in measured + failed]
+    workload: Workload = workloads[0] if workloads else {}
     splits = [
         shares
         for step in _tops(steps)
@@ -925,7 +926,7 @@ def _beside_sentence(sides: Beside) -> str:
     return f"{words}.{' The difference may be noise.' if may_be_noise else ''}"
 
 
-def workload_words(workload: dict[str, Any]) -> str:
+def workload_words(workload: Workload) -> str:
     """'4 KiB random, 70 % read, queue depth 8, 1 worker' in as far as the workload says so; a foreign one may say nothing that is understood."""
     try:
         return describe(workload)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from ...module_utils.core import units
 from ...module_utils.core.layers import Layer
 from ...module_utils.result.result import PARTS, PERCENTILES
+from ...module_utils.workload.workload import Workload
 from ..store.cells import Cell, bounds_of
 from ..store.spreadsheet import harmless
 from . import charts, databases, plot, views
@@ -767,7 +768,7 @@ def _section(
     }
 
 
-def _conditions(workload: dict[str, Any]) -> list[str]:
+def _conditions(workload: Workload) -> list[str]:
     """How a workload was run: time, ramp, cache, and what kept I/Os in flight."""
     conditions = []
     if "runtime_s" in workload:

@@ -14,11 +14,12 @@ import json
 import math
 import statistics
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast
 
 from ...module_utils.core import units
 from ...module_utils.core.layers import KINDS
 from ...module_utils.result.derived import power
+from ...module_utils.workload.workload import Workload
 from ..compare.beats import LEAST_TREND, moved_words
 from ..compare.networks import rate as bit_rate
 from ..compare.words import BEATS
@@ -88,15 +89,16 @@ class Choices:
             if self.kinds[name] in (*KINDS, "imported")
         ]
 
-    def pattern(self, workload: dict[str, Any]) -> str:
+    def pattern(self, workload: Workload) -> str:
         return f"P{self.patterns[pattern_of(workload)]}"
 
 
-def pattern_of(workload: dict[str, Any]) -> str:
+def pattern_of(workload: Workload) -> str:
     """'random, 70 % read': the mix alone, whatever the sizes and the load."""
-    return workload_words(
-        {key: workload[key] for key in ("random_percent", "read_percent") if workload.get(key) is not None}
-    )
+    mix = {
+        key: value for key, value in workload.items() if key in ("random_percent", "read_percent") and value is not None
+    }
+    return workload_words(cast(Workload, mix))
 
 
 def numbered(index: int) -> str:
@@ -109,7 +111,7 @@ def numbered(index: int) -> str:
 
 def families(
     waterfalls: list[Waterfall], keys: tuple[str, ...], least: int = LEAST_STEPS
-) -> list[tuple[dict[str, Any], dict[Any, Waterfall]]]:
+) -> list[tuple[Workload, dict[Any, Waterfall]]]:
     """[(what the workloads have in common, {values of keys: Waterfall})] where at least ``least`` workloads differ in nothing but keys."""
     groups: dict[str, Any] = {}
     for waterfall in waterfalls:
@@ -117,7 +119,7 @@ def families(
         point = tuple(workload.get(key) for key in keys)
         if waterfall.steps and all(isinstance(value, (int, float)) and value > 0 for value in point):
             # An alignment to the block size is no choice of its own.
-            common = {
+            common: dict[str, Any] = {
                 key: value
                 for key, value in workload.items()
                 if key not in keys and not (key == "alignment_bytes" and value == workload.get("block_size_bytes"))
@@ -345,7 +347,7 @@ def _matrices(report: Report) -> list[Any]:
     ]
 
 
-def _same(common: dict[str, Any], matrix: dict[str, Any], without: str) -> bool:
+def _same(common: Workload, matrix: Workload, without: str) -> bool:
     return {key: value for key, value in common.items() if key != without} == matrix
 
 
@@ -565,7 +567,12 @@ def drives(report: Report, choices: Choices) -> dict[str, Any] | None:
 
 # -- latency against load --------------------------------------------------------------------------------------------
 
-LOADS = (("queue_depth", "queue depth {}"), ("workers", "{} workers"), ("rate_iops", "{} IOPS requested"))
+Load = Literal["queue_depth", "workers", "rate_iops"]
+LOADS: tuple[tuple[Load, str], ...] = (
+    ("queue_depth", "queue depth {}"),
+    ("workers", "{} workers"),
+    ("rate_iops", "{} IOPS requested"),
+)
 
 
 def _workers(count: int) -> str:
@@ -1391,7 +1398,7 @@ def _most(waterfalls: list[Waterfall]) -> dict[str, Any]:
     return cells
 
 
-def _without(workload: dict[str, Any], key: str | None) -> dict[str, Any]:
+def _without(workload: Workload, key: str | None) -> dict[str, Any]:
     return {name: value for name, value in workload.items() if name != key}
 
 

@@ -22,6 +22,7 @@ from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
 from ...module_utils.workload.meanings import meanings
+from ...module_utils.workload.point import Point
 from .run_folder import FILES
 
 LARGEST_FILE_BYTES = 64 << 20
@@ -154,13 +155,13 @@ def _unusable(why: str) -> dict[str, Any]:
     return {"failures": [{"code": "files_unusable", "message": why}], "flags": [], "overridden": []}
 
 
-def read_point(point: dict[str, Any], layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
     """The result of a point out of the files its host left."""
     meta = meta_of(files)
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}
     path = layer["detail"]["members"][0]["path"] if servers else layer["path"]
     engine = ENGINES[request["engine"]]
-    settings = {"name": engine.name}
+    settings: dict[str, Any] = {"name": engine.name}
     if engine.name == "fio":
         settings["ioengine"] = fio.ioengine(path, point["workload"])
     if engine.seeded:

@@ -15,7 +15,7 @@ import codecs
 import hashlib
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.times import unix_s
@@ -23,7 +23,7 @@ from ...module_utils.engines import diskspd, fio, iometer
 from ...module_utils.result import physics
 from ...module_utils.result import result as schema
 from ...module_utils.workload.meanings import meanings
-from ...module_utils.workload.workload import format_size, workload_id
+from ...module_utils.workload.workload import Workload, format_size, workload_id
 
 KIND = "imported"
 # Beyond this a file is no result but something else, and reading it whole would take the memory of the controller.
@@ -529,7 +529,7 @@ def _point(
         point["checks"] = checks
     if wrong:
         point.update(status="failed", failures=[*parsed["failures"], *wrong])
-    flags = meanings(str((parsed.get("engine") or {}).get("name")), point.get("workload") or {})
+    flags = meanings(str((parsed.get("engine") or {}).get("name")), cast(Workload, point.get("workload") or {}))
     if flags:
         point["flags"] = list(dict.fromkeys([*point.get("flags", ()), *flags]))
     if entry["job"]:

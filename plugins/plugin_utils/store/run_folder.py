@@ -24,6 +24,7 @@ from ...module_utils.core.layers import Layer
 from ...module_utils.engines import databases
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
+from ...module_utils.workload.point import Point
 from . import additions, beats, ledger, networks
 
 # What a host leaves for one point. meta.json is what its runner noted.
@@ -40,7 +41,7 @@ POINT = "point.json"
 KEPT = (*FILES, POINT)
 
 
-def stored(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+def stored(run_dir: str, points: list[Point]) -> dict[str, Any]:
     """{point_id: result} of these points that are there already. What was measured differently is never written over."""
     results, added = {}, additions.Additions(run_dir, json.loads)
     for point in points:
@@ -61,7 +62,7 @@ def stored(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
     return results
 
 
-def failed(run_dir: str, points: list[dict[str, Any]]) -> dict[str, Any]:
+def failed(run_dir: str, points: list[Point]) -> dict[str, Any]:
     """{point_id: result} of these points that failed when they were last measured."""
     results, added = {}, additions.Additions(run_dir, json.loads)
     for point in points:

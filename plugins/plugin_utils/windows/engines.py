@@ -23,6 +23,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.engines import diskspd, fio, icf, iometer
 from ...module_utils.engines.catalogue import ENGINES
+from ...module_utils.workload.point import Point
 from ...module_utils.workload.workload import SECTOR_BYTES, extent, normalise
 
 # A point may take this much longer than asked for: starting up, waiting for I/O in flight.
@@ -89,10 +90,10 @@ class Fio(_AnyDisk):
         """Where the program is when its package was installed."""
         return self.programs[1]
 
-    def batches(self, points: list[Any]) -> list[Any]:
+    def batches(self, points: list[Point]) -> list[Any]:
         return [[point] for point in points]
 
-    def run(self, points: list[Any], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
+    def run(self, points: list[Point], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
         (point,) = points
         workload = point["workload"]
         return self._run(fio.job_file(point), workload["ramp_s"] + workload["runtime_s"] + GRACE_S)
@@ -113,7 +114,7 @@ class Fio(_AnyDisk):
         }
 
     def fill(
-        self, job: dict[str, Any], block_bytes: int, _position: int, _bytes_s: Any, _settings: dict[str, Any]
+        self, job: Point, block_bytes: int, _position: int, _bytes_s: Any, _settings: dict[str, Any]
     ) -> tuple[Any, ...]:
         """(function of the folder that makes the run, point that it is a run of): what writes the layer from a position on.
 
@@ -122,7 +123,7 @@ class Fio(_AnyDisk):
         run = self._run(fio.fill_file(job, block_bytes), job["size_bytes"] / FILL_BYTES_S + GRACE_S)
         return lambda _folder: run, {**job, "least_bytes": job["size_bytes"]}
 
-    def filled(self, text: str, _point: dict[str, Any]) -> tuple[Any, ...]:
+    def filled(self, text: str, _point: Point) -> tuple[Any, ...]:
         """(bytes that are written for sure, bytes per second)."""
         (result,) = fio.results(text)
         return result.get("write", {}).get("bytes", 0), None
@@ -131,11 +132,11 @@ class Fio(_AnyDisk):
 class _ByTime:
     """What cannot be told how much to write."""
 
-    def run(self, points: list[dict[str, Any]], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
+    def run(self, points: list[Point], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
     def fill(
-        self, job: dict[str, Any], block_bytes: int, position: int, bytes_s: Any, settings: dict[str, Any]
+        self, job: Point, block_bytes: int, position: int, bytes_s: Any, settings: dict[str, Any]
     ) -> tuple[Any, ...]:
         left, block = job["size_bytes"] - position, math.gcd(job["size_bytes"], block_bytes)
         seconds = FILL_FIRST_S if bytes_s is None else min(FILL_MOST_S, math.ceil(left / bytes_s * 1.1) + 1)
@@ -151,11 +152,11 @@ class _ByTime:
                 **({"data": job["workload"]["data"]} if "data" in job["workload"] else {}),
             }
         )
-        point = {**job, "workload": workload, "least_bytes": block}
+        point: Point = {**job, "workload": workload, "least_bytes": block}
         return lambda folder: self.run([point], folder, settings), point
 
     @staticmethod
-    def _written(result: dict[str, Any], point: dict[str, Any]) -> tuple[Any, ...]:
+    def _written(result: dict[str, Any], point: Point) -> tuple[Any, ...]:
         if result["failures"]:
             raise Failure(
                 result["failures"][0]["code"],
@@ -177,10 +178,10 @@ class Diskspd(_AnyDisk, _ByTime):
     def installed(self, folder: str, kind: str) -> str:
         return f"{folder}\\amd64\\diskspd.exe" if kind == "zip" else f"{folder}\\diskspd.exe"
 
-    def batches(self, points: list[Any]) -> list[Any]:
+    def batches(self, points: list[Point]) -> list[Any]:
         return [[point] for point in points]
 
-    def run(self, points: list[Any], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
+    def run(self, points: list[Point], _folder: str, _settings: dict[str, Any]) -> dict[str, Any]:
         (point,) = points
         engine, workload = ENGINES["diskspd"], point["workload"]
         argv = diskspd.argv(workload, point["path"], point["seed"], point["size_bytes"])
@@ -197,7 +198,7 @@ class Diskspd(_AnyDisk, _ByTime):
             "mark": "",
         }
 
-    def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
+    def filled(self, text: str, point: Point) -> tuple[Any, ...]:
         (result,) = diskspd.results(text)
         return self._written(result, point)
 
@@ -226,7 +227,7 @@ class Iometer(_ByTime):
                 sector_bytes=disk["sector_bytes"],
             )
 
-    def batches(self, points: list[Any]) -> list[Any]:
+    def batches(self, points: list[Point]) -> list[Any]:
         batches, left = [], list(points)
         while left:
             same = next((index for index, point in enumerate(left) if point["layer"] != left[0]["layer"]), len(left))
@@ -245,7 +246,7 @@ class Iometer(_ByTime):
         return icf.group(workloads) == [workloads]
 
     @staticmethod
-    def _workloads(points: list[Any]) -> list[Any]:
+    def _workloads(points: list[Point]) -> list[Any]:
         """With their range said, on a file: IOMeter would make it larger until the volume is full."""
         if points[0]["path"].startswith("\\\\"):
             return [point["workload"] for point in points]
@@ -255,7 +256,7 @@ class Iometer(_ByTime):
             for point, (offset, size) in zip(points, spans)
         ]
 
-    def run(self, points: list[Any], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
+    def run(self, points: list[Point], folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         engine, path = ENGINES["iometer"], points[0]["path"]
         on_file = not path.startswith("\\\\")
         port = FIRST_PORT + zlib.crc32(folder.encode()) % PORTS
@@ -290,7 +291,7 @@ class Iometer(_ByTime):
             "link_target": path if on_file else "",
         }
 
-    def tests(self, text: str, points: list[Any]) -> tuple[Any, ...]:
+    def tests(self, text: str, points: list[Point]) -> tuple[Any, ...]:
         """({point_id: position of its test in the output, None when it has none}, failures of no test in particular)."""
         tests = list(enumerate(iometer.results(text))) if text else []
         done = [(position, test) for position, test in tests if "job_name" in test or "total" in test]
@@ -301,7 +302,7 @@ class Iometer(_ByTime):
             places[point["point_id"]] = position
         return places, [failure for pair in tests if pair not in done for failure in pair[1]["failures"]]
 
-    def filled(self, text: str, point: dict[str, Any]) -> tuple[Any, ...]:
+    def filled(self, text: str, point: Point) -> tuple[Any, ...]:
         return self._written(iometer.results(text)[0], point)
 
 
