@@ -10,23 +10,74 @@ is a word.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypedDict
+
+
+class Step(TypedDict, total=False):
+    """The first four describe it to a user; by the others the file that planned it carries it out, each has its own."""
+
+    op: str
+    target: str
+    was: Any
+    will: Any
+    # What it is done with.
+    path: Any
+    device: Any
+    disk: Any
+    size_bytes: Any
+    uuid: Any
+    key: Any
+    value: Any
+    values: Any
+    text: Any
+    number: Any
+    name: Any
+    kind: Any
+    provider: Any
+    place: Any
+    entry: Any
+    cache: Any
+    array: Any
+    lun: Any
+    module: Any
+    nic: Any
+    off: Any
+    datastore: Any
+    portal: Any
+    user: Any
+    secret: Any
+    options: Any
+    mounted: Any
+    local: Any
+    load: Any
+    discard: Any
+    copy: Any
+    at_start: Any
+    argv: Any
+    arguments: Any
+    script: Any
+    parameters: Any
+
+
+SIDES: tuple[tuple[str, Literal["was", "will"]], ...] = (("before", "was"), ("after", "will"))
 
 
 def diff_of(
-    steps: list[Any], title: Callable[[dict[str, Any]], str] = lambda step: f"{step['op']} {step['target']}"
+    steps: Sequence[Step], title: Callable[[Step], str] = lambda step: f"{step['op']} {step['target']}"
 ) -> dict[str, Any]:
     """{before, after} for Ansible's diff mode: one line a step that has such a state."""
     return {
         side: "".join(f"{title(step)}: {step[key]}\n" for step in steps if step[key] not in (None, ""))
-        for side, key in (("before", "was"), ("after", "will"))
+        for side, key in SIDES
     }
 
 
-def shown(steps: list[Any], quiet: tuple[Any, ...] = ()) -> dict[str, Any]:
+def shown(steps: Sequence[Step], quiet: tuple[str, ...] = ()) -> dict[str, Any]:
     """{changed, steps, diff} of a task's result. quiet: operations that alone change nothing, such as looking again."""
-    plain = [{key: step[key] for key in ("op", "target", "was", "will")} for step in steps]
+    plain: list[Step] = [
+        {"op": step["op"], "target": step["target"], "was": step["was"], "will": step["will"]} for step in steps
+    ]
     return {"changed": any(step["op"] not in quiet for step in plain), "steps": plain, "diff": diff_of(plain)}
 
 

@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import iqn_key, portal_text, same_iqn
 from ..core.names import designator_of
 from ..core.secrets import same_secret
+from ..core.steps import Step
 from . import options as host_options
 from . import scsi
 from .session import Session, stamp
@@ -322,15 +323,15 @@ def name_of_others(state: dict[str, Any], want: dict[str, Any], others: list[Any
     )
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def plan(state: dict[str, Any], want: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted: [{op, target, was, will, …}], in the order in which they are done.
 
     want: {testbed_id, name, options, host_options, queue_depth, port_binding, targets}. memory: the testbed's record of this host.
     """
-    steps = []
+    steps: list[Step] = []
 
     def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
-        steps.append({"op": op, "target": target, "was": was, "will": will, **more})
+        steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
 
     others = others_of(state, memory) if state["enabled"] else []
     holder = held_by(state, want["testbed_id"]) if others else None
@@ -463,14 +464,14 @@ def missing(shown: list[Any], targets: list[Any]) -> list[Any]:
     ]
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
     """The steps that give the adapter back as it was before the testbed, but for what is ``kept`` for others."""
     if not memory:
         return []
-    steps: list[dict[str, Any]] = []
+    steps: list[Step] = []
 
     def step(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
-        steps.append({"op": op, "target": target, "was": was, "will": will, **more})
+        steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
 
     before, device = memory["before"], state["device"]
     for target in reversed(state["targets"]):
@@ -499,9 +500,10 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
     return steps
 
 
-def _settings_back(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
+def _settings_back(state: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
     """The steps that give the adapter its own settings back: CHAP, options, name and alias."""
-    before, device, steps = memory["before"], state["device"], []
+    before, device = memory["before"], state["device"]
+    steps: list[Step] = []
     if state["chap"] and ADAPTER in memory.get("secrets", {}):
         entry = {"method": ADAPTER, **dict.fromkeys(CHAP, "")}
         steps.append({"op": "chap", "target": ADAPTER, "was": state["chap"]["name"], "will": "none", "entry": entry})
@@ -546,7 +548,7 @@ def kept(state: dict[str, Any], memory: dict[str, Any]) -> list[dict[str, Any]]:
     return left
 
 
-def refuse_used(state: dict[str, Any], steps: list[Any], mapped: dict[str, list[str]]) -> None:
+def refuse_used(state: dict[str, Any], steps: list[Step], mapped: dict[str, list[str]]) -> None:
     """Refuse to log out of a LUN that somebody uses: a host removes a target whatever is on it. mapped: {uuid of a LUN: machines to which it is mapped}."""
     removed = [step["target"] for step in steps if step["op"] == "remove_target"]
     left = {iqn_key(target["iqn"]) for target in state["targets"] if entry_key(target) not in removed}
@@ -577,7 +579,7 @@ def mapped(session: Session) -> dict[str, list[str]]:
     return machines
 
 
-def as_done(state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
+def as_done(state: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
     """The state that the host will show once it shows these steps. What they have removed is left as it is."""
     state = {**state, "options": dict(state["options"]), "host_options": dict(state["host_options"])}
     shown = {entry_key(target) for target in state["targets"]}
@@ -641,7 +643,7 @@ class Adapter:
             "rescan": self.rescan,
         }
 
-    def apply(self, step: dict[str, Any]) -> None:
+    def apply(self, step: Step) -> None:
         with self.session.doing(f"{step['op'].replace('_', ' ')} ({step['target']})"):
             self.calls[step["op"]](step)
 
@@ -662,20 +664,20 @@ class Adapter:
             self.known = adapter.device
         return self.known
 
-    def enable(self, _step: dict[str, Any]) -> None:
+    def enable(self, _step: Step) -> None:
         self.storage.UpdateSoftwareInternetScsiEnabled(True)
         self.device()
 
-    def disable(self, _step: dict[str, Any]) -> None:
+    def disable(self, _step: Step) -> None:
         self.storage.UpdateSoftwareInternetScsiEnabled(False)
 
-    def name(self, step: dict[str, Any]) -> None:
+    def name(self, step: Step) -> None:
         self.storage.UpdateInternetScsiName(self.device(), step["will"])
 
-    def alias(self, step: dict[str, Any]) -> None:
+    def alias(self, step: Step) -> None:
         self.storage.UpdateInternetScsiAlias(self.device(), step["will"])
 
-    def options(self, step: dict[str, Any]) -> None:
+    def options(self, step: Step) -> None:
         value = self.vim.host.InternetScsiHba.ParamValue
         device = self.device()
         adapter = self.object()
@@ -685,19 +687,19 @@ class Adapter:
             device, None, [value(key=key, value=options[key]) for key in sorted(options)]
         )
 
-    def host_option(self, step: dict[str, Any]) -> None:
+    def host_option(self, step: Step) -> None:
         manager = self.host.configManager.advancedOption
         # The host takes a number only in the width it declares, which the value it has shows.
         old = host_option(self.session, self.host, step["target"])
         manager.UpdateOptions([self.vim.option.OptionValue(key=step["target"], value=type(old)(step["will"]))])
 
-    def queue_depth(self, step: dict[str, Any]) -> None:
+    def queue_depth(self, step: Step) -> None:
         self.host.configManager.kernelModuleSystem.UpdateModuleOptionString(step["target"], step["will"])
 
-    def bind(self, step: dict[str, Any]) -> None:
+    def bind(self, step: Step) -> None:
         self.host.configManager.iscsiManager.BindVnic(self.device(), step["target"])
 
-    def unbind(self, step: dict[str, Any]) -> None:
+    def unbind(self, step: Step) -> None:
         """Unbind an interface once its sessions have ended; a rescan returns before they have."""
         faults = self.vim.fault
 
@@ -716,7 +718,7 @@ class Adapter:
                 name=step["target"],
             )
 
-    def add_target(self, step: dict[str, Any]) -> None:
+    def add_target(self, step: Step) -> None:
         made = self.configured(step["entry"])
         try:
             if step["entry"]["method"] == "send":
@@ -727,7 +729,7 @@ class Adapter:
             # Somebody was quicker, and the host did not show it yet.
             raise target_foreign(step["target"]) from None
 
-    def remove_target(self, step: dict[str, Any]) -> None:
+    def remove_target(self, step: Step) -> None:
         made = self.configured(step["entry"])
         if step["entry"]["method"] == "send":
             self.storage.RemoveInternetScsiSendTargets(self.device(), [made])
@@ -741,10 +743,10 @@ class Adapter:
             return kinds.SendTarget(address=entry["address"], port=entry["port"])
         return kinds.StaticTarget(address=entry["address"], port=entry["port"], iScsiName=entry["iqn"])
 
-    def chap(self, step: dict[str, Any]) -> None:
+    def chap(self, step: Step) -> None:
         self.authenticate(step["entry"], [step["entry"]])
 
-    def chap_found(self, step: dict[str, Any]) -> None:
+    def chap_found(self, step: Step) -> None:
         entry = step["entry"]
 
         def static_targets() -> list[Any]:
@@ -792,11 +794,11 @@ class Adapter:
             )
         self.storage.UpdateInternetScsiAuthenticationProperties(self.device(), settings, chosen)
 
-    def discover(self, _step: dict[str, Any]) -> None:
+    def discover(self, _step: Step) -> None:
         with self.session.patient():
             self.storage.RescanHba(self.device())
 
-    def rescan(self, _step: dict[str, Any]) -> None:
+    def rescan(self, _step: Step) -> None:
         with self.session.patient():
             self.storage.RescanHba(self.device())
             self.storage.RescanVmfs()

@@ -19,6 +19,7 @@ import re
 from typing import Any
 
 from ..core.failure import Failure
+from ..core.steps import Step
 
 DISK_KEY = "storlab.disk."
 SOURCE_KEY = "storlab.source."
@@ -197,7 +198,7 @@ def beside(state: dict[str, Any]) -> list[str]:
     return [f"{home}/{name}" for name in sorted(state["folder"]) if name not in known]
 
 
-def kept(steps: list[Any], state: dict[str, Any] | None) -> list[str]:
+def kept(steps: list[Step], state: dict[str, Any] | None) -> list[str]:
     """Paths of all that is left for others when the steps of a teardown are done."""
     paths = {step["target"] for step in steps if step["will"] == "kept"}
     if any(step["op"] == "unregister" for step in steps) and state:

@@ -31,6 +31,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.names import device_name, plain_naa
+from ..core.steps import Step
 from ..core.times import utc
 from . import scsi
 from .datastore_contents import HA_FOLDER, STAMP_FILE, Contents, datastore, listed, refuse_left, stores_of
@@ -153,7 +154,7 @@ def plan(
     look: Any,
     recorded: dict[str, Any],
     intended: Any = lambda _volume: None,
-) -> list[Any]:
+) -> list[Step]:
     """Steps for one datastore: [{op, target, was, will}].
 
     want: see check(). look: what is on a datastore (see Contents); asked only when that matters.
@@ -373,7 +374,7 @@ def replaced(state: dict[str, Any], want: dict[str, Any], volume: dict[str, Any]
     return gone(state, volume) or (want["naa"] is not None and known["layer"] == want["layer"])
 
 
-def _release(want: dict[str, Any], volume: dict[str, Any]) -> dict[str, Any]:
+def _release(want: dict[str, Any], volume: dict[str, Any]) -> Step:
     return {
         "op": "release",
         "target": want["name"],
@@ -495,7 +496,7 @@ def _unmount(
     recorded: dict[str, Any],
     intended: Any,
 ) -> list[Any]:
-    steps: list[Any] = []
+    steps: list[Step] = []
     if not volume["mounted"]:
         return steps
     if volume["accessible"]:
@@ -563,7 +564,7 @@ class Datastores:
             "release_nfs": self._remove,
         }
 
-    def apply(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+    def apply(self, step: Step, want: dict[str, Any]) -> None:
         try:
             with self.session.doing(f"{step['op'].replace('_', ' ')} the datastore {want['name']}"):
                 self.calls[step["op"]](step, want)
@@ -587,7 +588,7 @@ class Datastores:
         with self.session.doing("look for datastores"), self.session.patient():
             self.storage.RescanVmfs()
 
-    def offer(self, step: dict[str, Any], want: dict[str, Any]) -> Any:
+    def offer(self, step: Step, want: dict[str, Any]) -> Any:
         """The host's own proposal for a VMFS on the whole device; changes nothing."""
         offers = self.system.QueryVmfsDatastoreCreateOptions(step["device"], want["version"])
         whole = [
@@ -602,7 +603,7 @@ class Datastores:
             )
         return whole[0].spec
 
-    def _create_vmfs(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _create_vmfs(self, step: Step, want: dict[str, Any]) -> None:
         # Looked at once more: between plan and now another host may have made something of it.
         disk = on_disks(self.session, self.host, {want["naa"]: step["device"]})[want["naa"]]
         refuse_taken(disk, want)
@@ -632,10 +633,10 @@ class Datastores:
     def _write_stamp(self, store: Any, want: dict[str, Any]) -> None:
         self.session.file("PUT", store, STAMP_FILE, json.dumps({STAMP_KEY: want["testbed_id"]}).encode())
 
-    def _stamp(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _stamp(self, _step: Step, want: dict[str, Any]) -> None:
         self._write_stamp(datastore(self.session, self.host, want["name"]), want)
 
-    def _create_nfs(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _create_nfs(self, _step: Step, want: dict[str, Any]) -> None:
         spec = self.session.vim.host.NasVolume.Specification(
             remoteHost=want["server"],
             remotePath=want["path"],
@@ -646,7 +647,7 @@ class Datastores:
         with self._intended(want):
             self.system.CreateNasDatastore(spec)
 
-    def _mount(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _mount(self, step: Step, want: dict[str, Any]) -> None:
         self.storage.MountVmfsVolume(step["uuid"])
         try:
             owner = self.look.stamp(want["name"])
@@ -658,10 +659,10 @@ class Datastores:
             self.storage.UnmountVmfsVolume(step["uuid"])
             raise
 
-    def _unmount(self, step: dict[str, Any], _want: dict[str, Any]) -> None:
+    def _unmount(self, step: Step, _want: dict[str, Any]) -> None:
         self.storage.UnmountVmfsVolume(step["uuid"])
 
-    def _release(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _release(self, step: Step, want: dict[str, Any]) -> None:
         """Unmount what is lost with its device; a rescan then makes the host forget it. Nothing is written to any device."""
         if step["mounted"]:
             self.storage.UnmountVmfsVolume(step["uuid"])
@@ -682,13 +683,13 @@ class Datastores:
                 )
             time.sleep(RELEASE_POLL_S)
 
-    def _destroy(self, step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _destroy(self, step: Step, want: dict[str, Any]) -> None:
         # Looked at once more: between plan and now somebody may have put something there.
         if not step["discard"]:
             refuse_left(self.look.entries(want["name"]), want["name"])
         self._remove(step, want)
 
-    def _remove(self, _step: dict[str, Any], want: dict[str, Any]) -> None:
+    def _remove(self, _step: Step, want: dict[str, Any]) -> None:
         store = datastore(self.session, self.host, want["name"])
         if store is not None:
             with self.session.patient():

@@ -9,7 +9,7 @@ import contextlib
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import machine_plan
 from .belongings import kept
 from .datastore import rescanned
@@ -158,7 +158,7 @@ def carry_out(
     machine: Machine,
     state: Any,
     facts: dict[str, Any],
-    steps: list[Any],
+    steps: list[Step],
     source: Any,
     upload: Any,
     take_back: Any,

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.failure import Failure, bad_value
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from ..core.times import unix_s, utc
 from . import belongings
 from . import counters as esxi_counters
@@ -107,7 +107,7 @@ def record_of(state: dict[str, Any]) -> dict[str, Any]:
         ) from None
 
 
-def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
+def plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
     """Steps [{op, target, was, will}]; none when the installation is over and remembered as this run's."""
     name = want["name"]
     if state is None:
@@ -193,15 +193,15 @@ def _medium(state: dict[str, Any], want: dict[str, Any]) -> None:
         )
 
 
-def _remember(want: dict[str, Any]) -> dict[str, Any]:
+def _remember(want: dict[str, Any]) -> Step:
     return {"op": "remember", "target": want["name"], "was": None, "will": f"run {want['run_id']}"}
 
 
-def _power_on(want: dict[str, Any]) -> dict[str, Any]:
+def _power_on(want: dict[str, Any]) -> Step:
     return {"op": "power_on", "target": want["name"], "was": "off", "will": "on"}
 
 
-def _wait(want: dict[str, Any]) -> dict[str, Any]:
+def _wait(want: dict[str, Any]) -> Step:
     return {"op": "wait", "target": want["name"], "was": None, "will": f"the installation ends: {want['until']}"}
 
 
@@ -446,7 +446,7 @@ class Installation:
         return result
 
     def begin(
-        self, session: Any, machine: Any, steps: list[Any], state: dict[str, Any], record: dict[str, Any]
+        self, session: Any, machine: Any, steps: list[Step], state: dict[str, Any], record: dict[str, Any]
     ) -> tuple[Any, ...]:
         """(record, when it was turned on by the host's clock)."""
         # From here on something may go on that a lost connection does not end.

@@ -20,7 +20,7 @@ from ..core.layers import Layer
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of
 from ..core.memory import Memory
 from ..core.secrets import keep_secret
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import network, scsi
 from . import options as host_options
 from .adapter import (
@@ -102,23 +102,23 @@ class Login:
         self.running = host_options.this_start(self.start.data, self.state["boot_time"])
         self.adapter = Adapter(session, host, self.wait_s, self.state["device"])
         self.earlier, self.before = copy.deepcopy(self.record.data), as_it_was(self.state)
-        self.done: list[dict[str, Any]] = []
+        self.done: list[Step] = []
 
-    def refuse_used(self, steps: list[Any]) -> None:
+    def refuse_used(self, steps: list[Step]) -> None:
         if any(step["op"] == "remove_target" for step in steps):
             refuse_used(self.state, steps, mapped(self.session))
 
     def look(self) -> dict[str, Any]:
         return {**read(self.session, self.host, self.keys), "host_limits": self.limits}
 
-    def noted(self, steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    def noted(self, steps: Iterable[Step]) -> dict[str, Any]:
         return host_options.noted(self.running, list(steps), sessions=bool(self.state["targets"]))
 
-    def pending(self, steps: Iterable[dict[str, Any]] = ()) -> list[Any]:
+    def pending(self, steps: Iterable[Step] = ()) -> list[dict[str, Any]]:
         """What will hold only from the next start on when these steps are done, whether they have been noted or not, as in check mode."""
         return host_options.pending(self.noted(steps), self.state, steps)
 
-    def keep_start(self, steps: list[Any]) -> None:
+    def keep_start(self, steps: list[Step]) -> None:
         """Keep what these steps change that holds only from the next start on; forget what is as it was."""
         self.running = self.noted(steps)
         if self.pending(steps):
@@ -127,7 +127,7 @@ class Login:
         else:
             self.start.forget()
 
-    def log_in(self, steps: list[Any]) -> list[Any]:
+    def log_in(self, steps: list[Step]) -> list[Any]:
         """Take the steps and return the LUNs of the host once all that are wanted are there and proven."""
         if any(step["op"] not in LOOKING for step in steps):
             self.remember()
@@ -145,7 +145,7 @@ class Login:
             raise
         return luns
 
-    def note(self, step: dict[str, Any]) -> None:
+    def note(self, step: Step) -> None:
         """Keep what is known only now."""
         if step["op"] == "enable" and self.before["iqn"] is None:
             # Only now there is an adapter whose name and options can be read.
@@ -240,7 +240,7 @@ def as_it_was(state: dict[str, Any]) -> dict[str, Any]:
     return {**own, "targets": [entry_key(target) for target in state["targets"]]}
 
 
-def give_back(login: Login, steps: list[Any], memory: dict[str, Any]) -> None:
+def give_back(login: Login, steps: list[Step], memory: dict[str, Any]) -> None:
     """Take the steps of an ``absent_plan``, and wait until the host shows that all of them are done."""
     removed = {iqn_key(step["entry"]["iqn"]) for step in steps if step["op"] == "remove_target"} - {""}
 

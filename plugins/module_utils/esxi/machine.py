@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.names import plain_naa
+from ..core.steps import Step
 from . import belongings, scsi
 from .belongings import DISK_KEY
 from .datastore import on_disks
@@ -343,7 +344,7 @@ class Machine:
             "delete_file": self._delete_file,
         }
 
-    def apply(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], state: dict[str, Any], facts: dict[str, Any]) -> None:
         """The steps in their order, with all that is configuration in one request."""
         parts = [step for step in steps if step["op"] in CONFIGURED]
         for step in steps:
@@ -441,7 +442,7 @@ class Machine:
     def _remove_snapshots(self, _step: Any) -> None:
         self.task(f"remove the snapshots of the virtual machine {self.name}", self.vm.RemoveAllSnapshots_Task)
 
-    def _delete_file(self, step: dict[str, Any]) -> None:
+    def _delete_file(self, step: Step) -> None:
         manager = self.session.content.fileManager
         try:
             self.task(
@@ -523,7 +524,7 @@ class Machine:
 
     # -------------------------------------------------------- disks
 
-    def _zero(self, step: dict[str, Any]) -> None:
+    def _zero(self, step: Step) -> None:
         manager = self.session.content.virtualDiskManager
         self.task(
             f"fill {step['path']} with zeroes",
@@ -542,7 +543,7 @@ class Machine:
             spec = self.vim.vm.ConfigSpec(extraConfig=self.options(noted))
             self.task(f"complete the virtual machine {self.name}", lambda: self.vm.ReconfigVM_Task(spec))
 
-    def configure(self, steps: list[Any], state: dict[str, Any], facts: dict[str, Any]) -> None:
+    def configure(self, steps: list[Step], state: dict[str, Any], facts: dict[str, Any]) -> None:
         spec, extra, added = self.vim.vm.ConfigSpec(deviceChange=[]), {}, []
         keys = {(each["kind"], each["bus"]): each["key"] for each in state["controllers"]}
         memory = self.want.get("memory_mib") or state["memory_mib"]
@@ -617,7 +618,7 @@ class Machine:
             spec.deviceChange.append(self._change("add", controller))
         return keys[kind, bus]
 
-    def _add_disk(self, step: dict[str, Any], controller_key: int, number: int) -> Any:
+    def _add_disk(self, step: Step, controller_key: int, number: int) -> Any:
         vim, disk, spot = self.vim, step["disk"], step["place"]
         # The host chooses the file's name, in the machine's folder on that datastore.
         where = f"[{disk['datastore']}]"
@@ -661,7 +662,7 @@ class Machine:
         )
         return drive
 
-    def _nic(self, step: dict[str, Any]) -> list[Any]:
+    def _nic(self, step: Step) -> list[Any]:
         nic = step["nic"]
         with self.session.doing(f"find the network {nic['network']}"):
             network = next(each for each in self.host.network if each.name == nic["network"])

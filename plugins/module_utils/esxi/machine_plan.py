@@ -31,6 +31,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.names import device_name, plain_naa
+from ..core.steps import Step
 from . import belongings
 from .belongings import DISK_KEY
 from .datastore import UNSEEN, contents, exported
@@ -590,10 +591,10 @@ def _datastore(want: dict[str, Any], name: str, facts: dict[str, Any]) -> None:
 
 def plan(
     state: dict[str, Any] | None, want: dict[str, Any], facts: dict[str, Any], template: dict[str, Any] | None = None
-) -> list[Any]:
+) -> list[Step]:
     """Steps to state present. template: state of what the machine is made from, when it is not made empty."""
     _datastore(want, want["datastore"], facts)
-    steps = []
+    steps: list[Step] = []
     if state is not None:
         own(state, want)
         if not state["accessible"] or lost_parts(state):
@@ -637,7 +638,7 @@ def _summary(state: dict[str, Any], want: dict[str, Any]) -> str:
     return f"{source}, {state['vcpus']} vCPUs, {state['memory_mib']} MiB on {want['datastore']}"
 
 
-def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Any]) -> list[Any]:
+def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Step]) -> list[Step]:
     """The steps between what must be done to the power before and after them."""
     held, needs_off = state["power"] != "off", [step for step in steps if step.get("off")]
     if held and needs_off and not want["restart"] and want["power"] != "off":
@@ -648,14 +649,16 @@ def with_power(state: dict[str, Any], want: dict[str, Any], steps: list[Any]) ->
             name=want["name"],
             steps=[step["op"] for step in needs_off],
         )
-    before = (
+    before: list[Step] = (
         [{"op": "power_off", "target": want["name"], "was": state["power"], "will": "off"}]
         if held and (needs_off or want["power"] == "off")
         else []
     )
     now = "off" if before else state["power"]
     on_after = want["power"] == "on" or (want["power"] == "as_is" and state["power"] == "on")
-    after = [{"op": "power_on", "target": want["name"], "was": now, "will": "on"}] if on_after and now != "on" else []
+    after: list[Step] = (
+        [{"op": "power_on", "target": want["name"], "was": now, "will": "on"}] if on_after and now != "on" else []
+    )
     return before + steps + after
 
 
@@ -672,7 +675,7 @@ def lost_parts(state: dict[str, Any]) -> list[Any]:
     ]
 
 
-def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
+def absent_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
     """Destroys the machine, and keeps what others attached to it or put beside it; one whose files are lost is only forgotten by the host."""
     if state is None:
         return []
@@ -715,7 +718,7 @@ def _dismantle(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     return [*snapshots, *disks, _forget(state, want), *files]
 
 
-def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Any]:
+def released_plan(state: dict[str, Any] | None, want: dict[str, Any]) -> list[Step]:
     """Lets go of a datastore that is lost, so that it can be made anew: of the whole machine when that lies there, else of its disks. Others stay."""
     if state is None or state["owner"] != want["testbed_id"]:
         return []
@@ -733,7 +736,7 @@ def _kill(state: dict[str, Any], want: dict[str, Any]) -> list[Any]:
     )
 
 
-def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[Any]) -> list[Any]:
+def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[Any]) -> list[Step]:
     """Fills the testbed's disks with zeroes; all of them, or those that are named."""
     if state is None:
         raise Failure(
@@ -741,7 +744,7 @@ def zero_plan(state: dict[str, Any] | None, want: dict[str, Any], names: list[An
         )
     own(state, want)
     made = {disk["name"]: disk for disk in made_disks(state)}
-    steps = []
+    steps: list[Step] = []
     for name in names or sorted(made):
         if name not in made:
             raise bad_value(

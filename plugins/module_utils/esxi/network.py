@@ -28,7 +28,7 @@ from typing import Any
 
 from ..core.failure import Failure, bad_value
 from ..core.memory import Memory
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import settings, trust
 from .session import Session
 
@@ -239,7 +239,7 @@ def _moves(name: str, port: dict[str, Any], state: dict[str, Any], mine: dict[st
 # ---------------------------------------------------------------- the plan
 
 
-def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
+def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) -> list[Step]:
     """The steps from the state to what is wanted; raises what must not be done, before anything is."""
     mine = owned(state, record)
     for name, switch in want["switches"].items():
@@ -275,7 +275,7 @@ def plan(state: dict[str, Any], want: dict[str, Any], record: dict[str, Any]) ->
     return steps + before + ports + after
 
 
-def absent_plan(state: dict[str, Any], record: dict[str, Any]) -> list[dict[str, Any]]:
+def absent_plan(state: dict[str, Any], record: dict[str, Any]) -> list[Step]:
     left = kept(state, record)
     return removal(state, {area: set(names) - left[area] for area, names in owned(state, record).items()})
 
@@ -305,7 +305,7 @@ def kept_text(state: dict[str, Any], record: dict[str, Any]) -> list[str]:
     ]
 
 
-def removal(state: dict[str, Any], gone: dict[str, set[str]]) -> list[dict[str, Any]]:
+def removal(state: dict[str, Any], gone: dict[str, set[str]]) -> list[Step]:
     """The steps that remove these, from the top down; raises where something of others, or the management network, stands on one of them."""
     there, steps = by_group(state), []
     for name in sorted(gone["interfaces"]):
@@ -440,7 +440,7 @@ def _check_port(
 
 def _step(
     kind: str, name: str, was: dict[str, Any] | None, will: dict[str, Any] | None, arguments: dict[str, Any]
-) -> dict[str, Any]:
+) -> Step:
     op = "create" if was is None else "remove" if will is None else "update"
     return {
         "op": op,
@@ -459,12 +459,12 @@ def _text(entry: dict[str, Any]) -> str:
     )
 
 
-def _switch_step(state: dict[str, Any], name: str, was: Any, will: Any) -> dict[str, Any]:
+def _switch_step(state: dict[str, Any], name: str, was: Any, will: Any) -> Step:
     wanted = {"nics": will["uplinks"], "mtu": will["mtu"]} if will else {}
     return _step("switch", name, was, will, {"switch": name, "esxi_hostname": state["host"], **wanted})
 
 
-def _group_step(state: dict[str, Any], name: str, was: Any, will: Any) -> dict[str, Any]:
+def _group_step(state: dict[str, Any], name: str, was: Any, will: Any) -> Step:
     arguments = {"portgroup": name, "switch": (will or was)["switch"], "hosts": [state["host"]]}
     if will:
         teaming = {"active_adapters": will["active"], "standby_adapters": will["standby"]}
@@ -472,7 +472,7 @@ def _group_step(state: dict[str, Any], name: str, was: Any, will: Any) -> dict[s
     return _step("port_group", name, was, will, arguments)
 
 
-def _nic_step(state: dict[str, Any], name: str, nic: Any, will: Any, switch: str) -> dict[str, Any]:
+def _nic_step(state: dict[str, Any], name: str, nic: Any, will: Any, switch: str) -> Step:
     arguments = {"portgroup_name": name, "vswitch_name": switch, "esxi_hostname": state["host"]}
     if nic:
         # Without it the module would look for an interface by its address, and might find another.
@@ -531,11 +531,11 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
         concerned = want["settings"] or record.data.get("settings")
         return {**read(session, host), "settings": settings.read(session, host) if concerned else {}}
 
-    def steps_of(now: dict[str, Any]) -> list[dict[str, Any]]:
+    def steps_of(now: dict[str, Any]) -> list[Step]:
         steps = plan(now, want, record.data) if present else absent_plan(now, record.data)
         return steps + settings_of(now)
 
-    def settings_of(now: dict[str, Any]) -> list[dict[str, Any]]:
+    def settings_of(now: dict[str, Any]) -> list[Step]:
         if not now["settings"]:
             return []
         others = settings.of_others(record, now["settings"])
@@ -564,7 +564,7 @@ def ensure(session: Session, params: dict[str, Any], check_mode: bool) -> dict[s
     if not check_mode:
         settings.serve(session, host, settings_of(state))
 
-    def left_of(now: dict[str, Any]) -> list[dict[str, Any]]:
+    def left_of(now: dict[str, Any]) -> list[Step]:
         # What was to be restarted has been, and does not show it.
         return [step for step in steps_of(now) if step["op"] != "restart"]
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.failure import bad_value
+from ..core.steps import Step
 
 # Hosts adjust their clocks and reckon from their uptime when they started; no host restarts within this time.
 SAME_START_S = 60
@@ -90,7 +91,7 @@ def this_start(record: dict[str, Any], boot_time: str) -> dict[str, Any]:
     return {"boot_time": boot_time, "running": {}}
 
 
-def noted(record: dict[str, Any], steps: list[Any], sessions: bool) -> dict[str, Any]:
+def noted(record: dict[str, Any], steps: list[Step], sessions: bool) -> dict[str, Any]:
     """The record with what these steps are about to change; ``sessions`` is whether the adapter may have some."""
     running = {step: dict(values) for step, values in record["running"].items()}
     for step in steps:
@@ -102,7 +103,7 @@ def noted(record: dict[str, Any], steps: list[Any], sessions: bool) -> dict[str,
     return {**record, "running": running}
 
 
-def pending(record: dict[str, Any], state: dict[str, Any], steps: Iterable[dict[str, Any]] = ()) -> list[Any]:
+def pending(record: dict[str, Any], state: dict[str, Any], steps: Iterable[Step] = ()) -> list[dict[str, Any]]:
     """[{option, configured, running}] of what holds only from the next start on, once ``steps`` are done."""
     configured = {
         "host_option": dict(state["host_options"]),

@@ -28,6 +28,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json
 from ..core.memory import Memory
+from ..core.steps import Step
 from .session import Session
 
 # What nobody asks for stays as it is.
@@ -136,9 +137,7 @@ def warnings(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) 
     ]
 
 
-def plan(
-    state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any], others: dict[str, str]
-) -> list[dict[str, Any]]:
+def plan(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any], others: dict[str, str]) -> list[Step]:
     """The steps from the state to what is wanted, and to what was before of what is wanted no more; raises what must not be done.
 
     others: {setting: testbed} that other testbeds have set.
@@ -177,7 +176,7 @@ def _wills(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any]) ->
     }
 
 
-def _step(state: dict[str, Any], name: str, will: Any) -> dict[str, Any]:
+def _step(state: dict[str, Any], name: str, will: Any) -> Step:
     now, arguments = state[name], {"esxi_hostname": state["host"]}
     if name == "power_policy":
         arguments["policy"] = will
@@ -197,7 +196,7 @@ def _step(state: dict[str, Any], name: str, will: Any) -> dict[str, Any]:
     }
 
 
-def _service_step(now: dict[str, Any], will: dict[str, Any], unread: bool) -> dict[str, Any]:
+def _service_step(now: dict[str, Any], will: dict[str, Any], unread: bool) -> Step:
     act = "restart" if unread and will["running"] else None
     if now["running"] != will["running"]:
         act = "start" if will["running"] else "stop"
@@ -212,7 +211,7 @@ def _service_step(now: dict[str, Any], will: dict[str, Any], unread: bool) -> di
     }
 
 
-def noted(state: dict[str, Any], kept: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+def noted(state: dict[str, Any], kept: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
     """The record with what these steps are about to change."""
     result = dict(kept)
     for step in steps:
@@ -241,7 +240,7 @@ def confirmed(state: dict[str, Any], want: dict[str, Any], kept: dict[str, Any])
 # ---------------------------------------------------------------- on the host
 
 
-def serve(session: Session, host: Any, steps: list[dict[str, Any]]) -> None:
+def serve(session: Session, host: Any, steps: list[Step]) -> None:
     """Carry out the steps of the time service."""
     for arguments in [step["arguments"] for step in steps if step["kind"] == "ntp_service"]:
         with session.doing(f"{arguments['act'] or 'set'} the time service {SERVICE}"):

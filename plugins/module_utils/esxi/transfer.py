@@ -22,6 +22,7 @@ import urllib.parse
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.steps import Step
 from .datastore_contents import datastore as find_datastore
 from .machine_plan import iso_of
 from .session import POLL_S, STAMP_KEY, Session, error_text
@@ -55,7 +56,7 @@ def iso_plan(
     size_bytes: int | None,
     sidecar: dict[str, Any] | None,
     local: dict[str, Any] | None,
-) -> list[Any]:
+) -> list[Step]:
     """Steps that bring an ISO image onto its datastore; none when it is there.
 
     size_bytes: of the file there, None without one. local: what is to be uploaded; None when the file must be there already.
@@ -108,7 +109,7 @@ class IsoStore:
             return None
         return cls(session, host, iso_of(params["iso"], params["name"], name), params["testbed_id"])
 
-    def plan(self) -> list[Any]:
+    def plan(self) -> list[Step]:
         local = local_file(self.iso["src"]) if self.iso["src"] else None
         return iso_plan(self.iso, self.testbed_id, self.size(), self.sidecar() if local else None, local)
 
@@ -143,7 +144,7 @@ class IsoStore:
             return None
         return sidecar if isinstance(sidecar, dict) else None
 
-    def upload(self, step: dict[str, Any]) -> None:
+    def upload(self, step: Step) -> None:
         """The sidecar goes first: what is left of an upload that breaks off is then known to be the testbed's, and to be incomplete."""
         if step["was"] is not None:
             self._delete(self.iso["path"])
@@ -153,7 +154,7 @@ class IsoStore:
         with open(self.iso["src"], "rb") as stream:
             self.session.file("PUT", self.store, self.iso["path"], stream)
 
-    def removal(self, name: str) -> list[Any]:
+    def removal(self, name: str) -> list[Step]:
         """Steps that take away an image that the testbed uploaded, when no other machine has it in its drive."""
         if not self.iso["src"] or (self.sidecar() or {}).get(STAMP_KEY) != self.testbed_id:
             return []

@@ -36,6 +36,7 @@ from ..core.cache_modes import (
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer, purpose_of
 from ..core.names import check_name, check_testbed_id
+from ..core.steps import Step
 from . import block_device, cache_stamp, device_mapper, device_safety, proven_disk
 from .cache_bcache import Bcache
 from .cache_lvm import Lvm
@@ -147,11 +148,11 @@ def _words_of(table: dict[str, Any]) -> str:
     return words(table["cached"], table.get("mode"), table.get("block_bytes", 0) // 1024, table.get("provider"))
 
 
-def _step(op: str, name: str, was: str | None, will: str | None) -> dict[str, Any]:
+def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
     return {"op": op, "target": f"cache {name}", "cache": name, "was": was, "will": will}
 
 
-def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
     """Steps from what is to the wanted tiers, removals first; raises cache_differs, cache_failed or cache_origin_missing.
 
     current: {name: {table, status, stamp, origin, fast}} of the tiers that are wanted or recorded: ``table`` what ``table_of`` says of this testbed's
@@ -163,11 +164,11 @@ def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str
     return steps + [step for cache in wanted for step in _steps(current[cache["name"]], cache)]
 
 
-def _removal(name: str, state: dict[str, Any]) -> list[dict[str, Any]]:
+def _removal(name: str, state: dict[str, Any]) -> list[Step]:
     table, stamp = state["table"], state["stamp"]
     if not table and not stamp:
         return []
-    steps = []
+    steps: list[Step] = []
     if stamp and not table and must_flush(stamp):
         _refuse_other_origin(name, state)
         steps.append(_step("assemble", name, f"stamp on {state['fast']['path']}", _words_of(_stamped(stamp))))
@@ -240,10 +241,10 @@ def differences(state: dict[str, Any]) -> list[str]:
     return differing
 
 
-def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     name, table, stamp = wanted["name"], state["table"], state["stamp"]
     aim = {**_stamped(wanted), "cached": wanted["cached"]}
-    steps = []
+    steps: list[Step] = []
     differing = differences(state)
     if differing:
         raise Failure(
@@ -424,7 +425,7 @@ class Caches:
 
     # -- refusing
 
-    def refuse_used(self, steps: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_used(self, steps: list[Step], current: dict[str, Any]) -> None:
         """Raises device_mounted or device_in_use when a tier that is to go has users."""
         for step in steps:
             tier = current[step["cache"]]["tier"]
@@ -434,7 +435,7 @@ class Caches:
                     what = f"Cache {step['cache']} ({tier['device']}) cannot be removed"
                     raise block_device.in_use(what, tier["device"], users)
 
-    def refuse_small(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_small(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """Raises bad_value when a fast device has too few blocks for a cache that is to be put in."""
         aims = {cache["name"]: cache for cache in wanted}
         for cache in [
@@ -450,7 +451,7 @@ class Caches:
                     f"{' with ' + provider if provider != DM_CACHE else ''}: name a larger one, or write smaller blocks.",
                 )
 
-    def refuse_unsafe(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """The device guard for both devices of a tier that is to be made. The fast one is overwritten; what the origin holds stays, and it may hold
         something only when it is the testbed's own: a layer that it published, or what its stamp says is the origin."""
         for step in steps:
@@ -491,9 +492,7 @@ class Caches:
 
     # -- changing
 
-    def apply(
-        self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float
-    ) -> None:
+    def apply(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float) -> None:
         """Carry out the steps. timeout_s: how long each cache may take to write what only it has."""
         before = loaded_modules()
         caches = {cache["name"]: cache for cache in wanted}

@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from ..core.failure import Failure, bad_value
 from ..core.files import read_json, write_json
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import datastore, mounts, nfs_mount
 from .daemon import end_process, read_stat, start_ticks, wait_until_gone
 from .host import run
@@ -154,9 +154,9 @@ def plain(value: Any) -> str:
 # ---------------------------------------------------------------- the plan
 
 
-def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
+def plan(title: str, current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     """Steps to {warehouses, version, settings}. current: {made, loaded, version, settings, running} as the stamp tells, and whether it runs."""
-    steps: list[Any] = []
+    steps: list[Step] = []
 
     def add(op: str, target: str, was: Any, will: Any) -> None:
         steps.append({"op": op, "target": target, "was": was, "will": will})
@@ -319,7 +319,7 @@ class Cluster:
 
     # -- steps
 
-    def apply(self, folder: str, wanted: dict[str, Any], steps: list[Any], load: Any) -> None:
+    def apply(self, folder: str, wanted: dict[str, Any], steps: list[Step], load: Any) -> None:
         """load: (cluster) fills the server, which runs."""
         if not steps:
             return
@@ -477,10 +477,10 @@ class Cluster:
         except Failure:
             return  # nothing of this testbed's is there
 
-    def plan_absent(self) -> list[Any]:
+    def plan_absent(self) -> list[Step]:
         if not self.folder:
             return []
-        steps = []
+        steps: list[Step] = []
         if self.pid():
             steps.append({"op": "stop", "target": "server", "was": "running", "will": None})
         steps.append({"op": "remove", "target": "cluster", "was": self.folder, "will": None})

@@ -19,7 +19,7 @@ from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import filesystem_uuid
 from ..core.layers import Layer, generation
 from ..core.names import BENCHMARK_FILE, benchmark_files, check_name, check_testbed_id
-from ..core.steps import diff_of
+from ..core.steps import Step, diff_of
 from . import block_device, device_safety, mounts, nfs_mount, probe
 from .host import load_module, loaded_modules, read_text, run, wait_for
 from .record import Record
@@ -78,9 +78,10 @@ def read_superblock(device: str) -> dict[str, Any]:
     return parse_superblock(block_device.read_direct(device, 65536))
 
 
-def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
+def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     """Steps for one datastore. current: {superblock, mounted, numbers, file_bytes, options, generation}"""
-    steps, name = [], {"datastore": wanted["name"]}
+    steps: list[Step] = []
+    name: Step = {"datastore": wanted["name"]}
 
     def add(op: Any, was: Any, will: Any) -> None:
         steps.append({"op": op, **name, "was": was, "will": will})
@@ -298,7 +299,7 @@ class Datastores:
             "generation": recorded.get("generation"),
         }
 
-    def refuse_unsafe(self, wanted: dict[str, Any], steps: list[Any]) -> None:
+    def refuse_unsafe(self, wanted: dict[str, Any], steps: list[Step]) -> None:
         """The device guard before mkfs: blank, unused, and proven to be the layer it was published as."""
         device = os.path.realpath(wanted["device"])
         facts = device_safety.inspect(device)
@@ -324,7 +325,7 @@ class Datastores:
 
     # -- change
 
-    def apply(self, wanted: dict[str, Any], steps: list[Any]) -> list[Any]:
+    def apply(self, wanted: dict[str, Any], steps: list[Step]) -> list[Any]:
         """Apply the steps of one datastore; returns the processes that were ended."""
         before = loaded_modules()
         self.ended: list[Any] = []
@@ -559,9 +560,9 @@ class Datastores:
 
     # -- away with it
 
-    def plan_absent(self, discard: bool) -> list[Any]:
+    def plan_absent(self, discard: bool) -> list[Step]:
         """What removing does; raises datastore_not_empty or device_in_use."""
-        steps = []
+        steps: list[Step] = []
         for name, recorded in sorted(self.record.data.get("datastores", {}).items()):
             mount = self.mount_of(recorded["mount_point"])
             if mount:

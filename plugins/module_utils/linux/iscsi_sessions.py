@@ -11,7 +11,7 @@ from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import check_chap, check_known_iqn, portal_address, spelled
 from ..core.luns import CHAP_SPEC, LUN_SPEC, PORTAL_SPEC, expected, layers_of, paths_of, unwanted
 from ..core.names import check_testbed_id
-from ..core.steps import diff_of
+from ..core.steps import Step, diff_of
 from .host import read_text
 from .open_iscsi import OpenIscsi, plan
 
@@ -77,7 +77,7 @@ def check(params: dict[str, Any]) -> list[Any]:
     return targets
 
 
-def ensure_target(iscsi: OpenIscsi, target: dict[str, Any], steps: list[Any], warnings: list[Any]) -> dict[str, Any]:
+def ensure_target(iscsi: OpenIscsi, target: dict[str, Any], steps: list[Step], warnings: list[Any]) -> dict[str, Any]:
     """Apply one target's steps and return its disks; a failed login is undone."""
     path = iscsi.record_file(target)
     before, busy = read_text(path) if path else None, iscsi.current(target)["busy"]
@@ -106,7 +106,9 @@ def ensure(params: dict[str, Any], check_mode: bool, warnings: list[Any]) -> dic
     targets = [{**target, "iqn": spelled(target["iqn"], known)} for target in targets]
     paths = [path for target in targets for path in paths_of(target)]
     extra = unwanted(iscsi.records(), paths)
-    steps = [{"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra]
+    steps: list[Step] = [
+        {"op": "logout", "target": target["iqn"], "was": "LOGGED_IN", "will": None} for target in extra
+    ]
     if params["state"] == "absent":
         changed = bool(extra or iscsi.record.data or iscsi.iface_name() is not None)
         if check_mode:

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.iscsi_names import lio_naa, portal_text, unit_serial
+from ..core.steps import Step
 from . import mounts
 from .host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
 from .record import Record
@@ -113,7 +114,7 @@ def made_below_core(entries: list[Any]) -> dict[str, Any]:
     }
 
 
-def plan(current: dict[str, Any], entries: list[Any]) -> list[Any]:
+def plan(current: dict[str, Any], entries: list[Any]) -> list[Step]:
     """Steps {op, path, was, will}: what is not wanted goes first, innermost first, then the wanted is made in its order."""
     wanted = {entry.path: entry.value for entry in entries}
     doomed = {
@@ -141,7 +142,7 @@ def plan(current: dict[str, Any], entries: list[Any]) -> list[Any]:
         if more <= doomed:
             break
         doomed |= more
-    steps: list[dict[str, Any]] = []
+    steps: list[Step] = []
     for path in sorted(doomed, key=_removal_order):
         if path.count("/") == 2 and path.startswith("iscsi/") and current.get(f"{path}/enable") == "1":
             steps.append({"op": "write", "path": f"{path}/enable", "was": "1", "will": "0"})
@@ -169,7 +170,7 @@ def plan(current: dict[str, Any], entries: list[Any]) -> list[Any]:
     return steps
 
 
-def newly_exported(current: dict[str, Any], steps: list[Any], targets: list[Any], testbed_id: str) -> list[Any]:
+def newly_exported(current: dict[str, Any], steps: list[Step], targets: list[Any], testbed_id: str) -> list[Any]:
     """[(target, LUN)] of the backstores that the steps make on a device that no backstore of ours is on now: the guard has to see it."""
     ours = {value for path, value in current.items() if path.startswith("core/") and path.endswith("/udev_path")}
     made = {step["path"].split("/")[2] for step in steps if step["op"] == "mkdir" and _is_store(step["path"])}
@@ -181,7 +182,7 @@ def newly_exported(current: dict[str, Any], steps: list[Any], targets: list[Any]
     ]
 
 
-def lost_luns(current: dict[str, Any], steps: list[Any], sessions: dict[str, Any]) -> list[Any]:
+def lost_luns(current: dict[str, Any], steps: list[Step], sessions: dict[str, Any]) -> list[Any]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     sessions: {target: {initiator: address}}. A LUN is lost with its mapping, and with a portal, through which it may be reached.
@@ -364,7 +365,7 @@ class Configfs:
             index += 1
         return f"iblock_{index}"
 
-    def apply(self, steps: list[Any], entries: list[Any]) -> None:
+    def apply(self, steps: list[Step], entries: list[Any]) -> None:
         values = {entry.path: entry.value for entry in entries}
         for step in steps:
             try:
@@ -372,7 +373,7 @@ class Configfs:
             except OSError as error:
                 raise _explained(step, error) from error
 
-    def _apply(self, step: dict[str, Any], value: Any) -> None:
+    def _apply(self, step: Step, value: Any) -> None:
         path = self.at(step["path"])
         if step["op"] == "mkdir":
             os.mkdir(path)
@@ -390,7 +391,7 @@ class Configfs:
             write_text(path, step["will"] if value is None else value or "NULL")
 
 
-def _explained(step: dict[str, Any], error: OSError) -> Failure:
+def _explained(step: Step, error: OSError) -> Failure:
     path = step["path"]
     if "/np/" in path and step["op"] == "mkdir":
         return Failure(
@@ -435,7 +436,7 @@ class LioTarget:
         recorded = self.record.data.get("targets", [])
         refuse_foreign(self.configfs.existing(), current, targets, self.testbed_id, recorded)
 
-    def lost_luns(self, current: dict[str, Any], steps: list[Any], patience_s: float) -> list[Any]:
+    def lost_luns(self, current: dict[str, Any], steps: list[Step], patience_s: float) -> list[Any]:
         """What logged-in initiators would lose by the steps; waits for sessions that are just ending."""
 
         def lost() -> list[Any]:
@@ -449,7 +450,7 @@ class LioTarget:
         used = sorted({path.split("/")[1] for path in current if path.startswith("core/")})
         return wanted_entries(self.testbed_id, targets, used[0] if used else self.configfs.free_hba())
 
-    def apply(self, targets: list[Any], steps: list[Any], entries: list[Any]) -> None:
+    def apply(self, targets: list[Any], steps: list[Step], entries: list[Any]) -> None:
         before = loaded_modules()
         names, made = [target["name"] for target in targets], made_below_core(entries)
         self.record.data["targets"] = sorted(set(self.record.data.get("targets", [])) | set(names))
@@ -481,7 +482,7 @@ class LioTarget:
         facts = self.configfs.facts(target["name"], store_name(self.testbed_id, lun["name"]))
         return {"lio": facts} if facts else {}
 
-    def remove_all(self, steps: list[Any]) -> None:
+    def remove_all(self, steps: list[Step]) -> None:
         self.configfs.apply(steps, [])
         if (
             self.record.data.get("made_fabric")

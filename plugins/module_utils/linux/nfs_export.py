@@ -17,12 +17,12 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import datastore, mounts, nfs_mount
 from .daemon import end_process, patience, read_cmdline, start_ticks
 from .host import load_module, loaded_modules, modules_that_need, read_text, run, wait_for, write_text
@@ -185,16 +185,16 @@ def parse_states(text: str) -> set[str]:
     return {f"{int(major, 16)}:{int(minor, 16)}" for major, minor in numbers}
 
 
-def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | None, text: str | None) -> list[Any]:
+def plan(current: dict[str, Any], wanted: list[Any], server: dict[str, Any] | None, text: str | None) -> list[Step]:
     """Steps for all exports.
 
     current: {threads, versions, started: as recorded or None, file, etab, ours: {(path, client)}, others: {(path, client)} that came since the server
     was started and that no testbed claims}.
     """
-    steps: list[Any] = []
+    steps: list[Step] = []
 
     def add(op: str, target: str, was: Any, will: Any, **more: Any) -> None:
-        steps.append({"op": op, "target": target, "was": was, "will": will, **more})
+        steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, **more}))
 
     described = {(entry["path"], client): entry for entry in wanted for client in entry["clients"]}
     foreign = sorted(path for path, client in current["etab"] if (path, client) not in current["ours"])
@@ -332,7 +332,7 @@ class Exports:
                     path=entry["path"],
                 )
 
-    def refuse_used(self, steps: list[Any], patience_s: float = 5) -> None:
+    def refuse_used(self, steps: list[Step], patience_s: float = 5) -> None:
         """Raises export_in_use when a client has files open on what would be withdrawn."""
         withdrawn = {step["key"] for step in steps if step["op"] == "withdraw"}
 
@@ -356,7 +356,7 @@ class Exports:
 
     # -- change
 
-    def apply(self, steps: list[Any], wanted: list[Any], server: dict[str, Any] | None) -> None:
+    def apply(self, steps: list[Step], wanted: list[Any], server: dict[str, Any] | None) -> None:
         operations = {
             "withdraw": self._withdraw,
             "write_file": self._write_file,
@@ -376,7 +376,7 @@ class Exports:
         self.record.data["exports"] = {entry["path"]: entry["clients"] for entry in wanted}
         self.record.save()
 
-    def _export(self, step: dict[str, Any]) -> None:
+    def _export(self, step: Step) -> None:
         run(
             ["exportfs", "-o", step["options"], argument(*step["key"])],
             what=f"{step['target']} cannot be exported",
@@ -384,12 +384,12 @@ class Exports:
         )
 
     @staticmethod
-    def _withdraw(step: dict[str, Any]) -> None:
+    def _withdraw(step: Step) -> None:
         run(["exportfs", "-u", argument(*step["key"])], what=f"The export of {step['target']} cannot be withdrawn")
         # The kernel's memory of it would keep the file system mounted.
         run(["exportfs", "-f"], what="The kernel's table of exports cannot be flushed")
 
-    def _write_file(self, step: dict[str, Any]) -> None:
+    def _write_file(self, step: Step) -> None:
         if not os.path.isdir(EXPORTS_DIR):
             self.record.data["folder"] = EXPORTS_DIR
             self.record.save()

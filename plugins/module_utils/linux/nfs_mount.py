@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from ..core.failure import Failure, bad_value
+from ..core.steps import Step
 from .host import read_text
 from .probe import reach
 
@@ -73,9 +74,11 @@ def check(entry: dict[str, Any]) -> None:
         )
 
 
-def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Any]:
+def plan(current: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     """Steps for one datastore over NFS. current: {mounted, fsid: of that mount, options: as recorded, generation: as recorded}"""
-    steps, name, mounted = [], {"datastore": wanted["name"]}, current["mounted"]
+    steps: list[Step] = []
+    name: Step = {"datastore": wanted["name"]}
+    mounted = current["mounted"]
     replaced = bool(current["generation"] and wanted["generation"] and current["generation"] != wanted["generation"])
     other = mounted and (
         mounted["source"] != source(wanted)

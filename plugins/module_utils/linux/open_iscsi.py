@@ -22,6 +22,7 @@ from ..core.failure import Failure
 from ..core.files import write_whole
 from ..core.iscsi_names import portal_text, spelled
 from ..core.secrets import keep_secret, same_secret
+from ..core.steps import Step
 from . import block_device, multipath, scsi_pages
 from .host import load_module, loaded_modules, read_text, run, wait_for, write_text
 from .record import Record
@@ -115,15 +116,16 @@ def shown(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: "(secret)" if key in SECRETS and value else value for key, value in settings.items()}
 
 
-def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Any]:
+def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]) -> list[Step]:
     """Steps for one target.
 
     current: {record: {…} or None, session: {state, recovery_tmo} or None, luns: {lun: {queue_depth}}, multipath: whether multipathd joined any, busy: [...],
     in_force: whether the session logged in with the wanted CHAP; None when nobody remembers}. Raises relogin_pending for a session that cannot log in with
     it now, because its disks are used.
     """
-    name = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
-    wanted, steps = node_settings(target, tuning), []
+    name: Step = {"target": target["iqn"], "portal": portal_text(**target["portal"])}
+    wanted = node_settings(target, tuning)
+    steps: list[Step] = []
     record, session = current["record"], current["session"]
     differing = {key: value for key, value in wanted.items() if (record or {}).get(key, "") != value}
     if record is None:
@@ -142,7 +144,7 @@ def plan(current: dict[str, Any], target: dict[str, Any], tuning: dict[str, Any]
     outdated = current["in_force"] is False or (
         current["in_force"] is None and record is not None and any(key.startswith(AUTH) for key in differing)
     )
-    relogin = {"op": "relogin", **name, "was": session["state"], "will": "LOGGED_IN"}
+    relogin: Step = {"op": "relogin", **name, "was": session["state"], "will": "LOGGED_IN"}
     if outdated and session["state"] != "LOGGED_IN":
         # It cannot come back with what it has.
         return [*steps, relogin]
@@ -381,7 +383,7 @@ class OpenIscsi:
                 "iscsid_missing", "iscsid was started but does not answer.", "Look at the log of iscsid on this host."
             )
 
-    def apply(self, steps: list[Any], target: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], target: dict[str, Any]) -> None:
         operations = {
             "create_record": self._create_record,
             "update_record": self._update_record,
@@ -452,7 +454,7 @@ class OpenIscsi:
             )
         return tags[target["iqn"]].rpartition(",")[2]
 
-    def _create_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
+    def _create_record(self, target: dict[str, Any], _step: Step) -> None:
         tag = self._discover(target)
         run(
             [
@@ -471,7 +473,7 @@ class OpenIscsi:
         )
         self._update_record(target, _step)
 
-    def _update_record(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
+    def _update_record(self, target: dict[str, Any], _step: Step) -> None:
         path = self.record_file(target)
         if path is None:
             raise FileNotFoundError(f"iscsiadm made no record of {target['iqn']}")
@@ -482,7 +484,7 @@ class OpenIscsi:
         # Beside the portal's folder, not in it: iscsiadm takes every file there for a record.
         write_whole(path, text.encode(), mode=0o600, beside=os.path.dirname(os.path.dirname(os.path.dirname(path))))
 
-    def _login(self, target: dict[str, Any], _step: dict[str, Any]) -> None:
+    def _login(self, target: dict[str, Any], _step: Step) -> None:
         done = self._iscsiadm(
             target, "--login", ok=(0, 15, *LOGIN_ERRORS), timeout_s=4 * self.tuning["login_timeout_s"] + 30
         )
@@ -513,11 +515,11 @@ class OpenIscsi:
                     target_iqn=target["iqn"],
                 )
 
-    def _relogin(self, target: dict[str, Any], step: dict[str, Any]) -> None:
+    def _relogin(self, target: dict[str, Any], step: Step) -> None:
         self._logout(target)
         self._login(target, step)
 
-    def _recover(self, target: dict[str, Any], step: dict[str, Any]) -> None:
+    def _recover(self, target: dict[str, Any], step: Step) -> None:
         """iscsid keeps trying on its own; a session that does not come back is made anew."""
         if not wait_for(
             lambda: (self.session(target) or {}).get("state") == "LOGGED_IN",
@@ -549,11 +551,11 @@ class OpenIscsi:
             portal=portal_text(**target["portal"]),
         )
 
-    def _set_replacement_timeout(self, target: dict[str, Any], step: dict[str, Any]) -> None:
+    def _set_replacement_timeout(self, target: dict[str, Any], step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{SESSIONS}/session{session['sid']}/recovery_tmo", step["will"])
 
-    def _set_queue_depth(self, target: dict[str, Any], step: dict[str, Any]) -> None:
+    def _set_queue_depth(self, target: dict[str, Any], step: Step) -> None:
         with self._logged_in(target) as session:
             write_text(f"{self.luns(session)[step['lun']]['folder']}/queue_depth", step["will"])
 
@@ -651,7 +653,7 @@ class OpenIscsi:
         target: dict[str, Any],
         lun: dict[str, Any],
         paths: list[dict[str, Any]],
-        steps: list[dict[str, Any]],
+        steps: list[Step],
         warnings: list[str],
     ) -> dict[str, Any]:
         """The disk that a LUN is used as. paths: what disks() says of it, one for each of the target's portals.

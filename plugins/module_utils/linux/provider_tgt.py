@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.names import check_testbed_id
-from ..core.steps import shown
+from ..core.steps import Step, shown
 from . import block_device, iscsi_target
 from .host import wait_for
 from .tgt import TgtTarget, check_targets, lost_luns, lun_identity, plan
@@ -22,7 +22,7 @@ KERNEL_MODULES: tuple[str, ...] = ()
 
 
 def refuse_lost(
-    tgt: TgtTarget, steps: list[Any], targets: list[Any], params: dict[str, Any], patience_s: float
+    tgt: TgtTarget, steps: list[Step], targets: list[Any], params: dict[str, Any], patience_s: float
 ) -> None:
     """Raises target_in_use for LUNs that initiators would lose; waits for sessions that are just ending, unless they were asked already."""
 
@@ -37,7 +37,7 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
     tgt = TgtTarget(check_testbed_id("iscsi_target_testbed_id", params["testbed_id"]), params["control_port"])
     if params["state"] == "absent" or not params["targets"]:
         there = bool(tgt.record.data or tgt.pid())
-        steps = (
+        steps: list[Step] = (
             [{"op": "stop", "target": "tgtd", "was": "running" if tgt.pid() else "recorded", "will": None}]
             if there
             else []

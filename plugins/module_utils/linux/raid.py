@@ -21,6 +21,7 @@ from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
 from ..core.raid_levels import CHUNK_KIB, FEWEST, MODULES, faults
+from ..core.steps import Step
 from . import block_device, device_safety, proven_disk
 from .host import load_module, loaded_modules, run, wait_for, write_text
 from .record import Record
@@ -237,7 +238,7 @@ def differences(active: dict[str, Any], wanted: dict[str, Any], paths: list[str]
     return differing
 
 
-def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[Step]:
     """Steps from what is to the wanted arrays, removals first; raises array_differs, array_incomplete or array_degraded.
 
     current: {name: {active, found, paths}} of the arrays that are wanted or recorded: ``active`` what ``read_array`` says of this testbed's own
@@ -255,7 +256,7 @@ def plan(current: dict[str, Any], wanted: list[dict[str, Any]]) -> list[dict[str
     return removals + sorted(steps, key=lambda step: step["op"] == "wait")
 
 
-def _step(op: str, name: str, was: str | None, will: str | None) -> dict[str, Any]:
+def _step(op: str, name: str, was: str | None, will: str | None) -> Step:
     return {"op": op, "target": f"RAID {name}", "array": name, "was": was, "will": will}
 
 
@@ -263,7 +264,7 @@ def _left(state: dict[str, Any]) -> str:
     return f"superblocks on {', '.join(path for path, superblock in state['found'].items() if superblock)}"
 
 
-def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[dict[str, Any]]:
+def _steps(state: dict[str, Any], wanted: dict[str, Any]) -> list[Step]:
     name, active, paths = wanted["name"], state["active"], state["paths"]
     text = words(wanted["level"], paths, chunk_bytes(wanted), wanted["bitmap"])
     cache = wanted.get("stripe_cache")
@@ -359,7 +360,7 @@ class Arrays:
 
     # -- refusing
 
-    def refuse_used(self, steps: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_used(self, steps: list[Step], current: dict[str, Any]) -> None:
         """Raises device_mounted or device_in_use when an array that is to go has users."""
         for step in steps:
             active = current[step["array"]]["active"]
@@ -369,7 +370,7 @@ class Arrays:
                     what = f"RAID {step['array']} ({active['device']}) cannot be removed"
                     raise block_device.in_use(what, active["device"], users)
 
-    def refuse_unsafe(self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
+    def refuse_unsafe(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any]) -> None:
         """The device guard for every member of an array that is to be made: blank, unused, and the device that is meant."""
         for step in steps:
             if step["op"] != "create":
@@ -387,9 +388,7 @@ class Arrays:
 
     # -- changing
 
-    def apply(
-        self, steps: list[dict[str, Any]], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float
-    ) -> None:
+    def apply(self, steps: list[Step], wanted: list[dict[str, Any]], current: dict[str, Any], timeout_s: float) -> None:
         """Carry out the steps. timeout_s: how long each array may take to synchronise."""
         before = loaded_modules()
         arrays = {array["name"]: array for array in wanted}

@@ -13,6 +13,7 @@ from typing import Any
 from ..core.failure import Failure, bad_value
 from ..core.layers import Layer
 from ..core.names import check_name, check_testbed_id
+from ..core.steps import Step
 from . import block_device, memory_limits, mounts
 from .host import load_module, loaded_modules, module_available, read_text, run, wait_for, write_text
 from .record import Record
@@ -76,7 +77,7 @@ def choose(wanted: str, obstacles: dict[str, Any], current: str | None) -> tuple
     )
 
 
-def plan(current: dict[str, Any], desired: dict[str, Any]) -> list[Any]:
+def plan(current: dict[str, Any], desired: dict[str, Any]) -> list[Step]:
     """Steps from {provider, disks: {name: size}} to the same shape; removals first, each disk once.
 
     All brd disks come from one loading of the module, so a change of any of them replaces them all.
@@ -152,7 +153,7 @@ class RamDisks:
             if uses:
                 raise block_device.in_use(f"RAM disk {name} ({path}) cannot be removed", path, uses)
 
-    def refuse_too_big(self, steps: list[Any]) -> None:
+    def refuse_too_big(self, steps: list[Step]) -> None:
         # zram takes memory only for what is written, and less of it.
         sizes = {
             op: sum(step["size_bytes"] for step in steps if step["op"] == op and step["provider"] != "zram")
@@ -174,7 +175,7 @@ class RamDisks:
 
     # -- change
 
-    def apply(self, steps: list[Any], provider: str, wanted: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], provider: str, wanted: dict[str, Any]) -> None:
         before = loaded_modules()
         removed = [step["disk"] for step in steps if step["op"] == "remove"]
         self.refuse_used(removed)

@@ -17,10 +17,11 @@ import secrets
 import socket
 import tempfile
 import threading
-from typing import Any
+from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
 from ..core.iscsi_names import portal_text, scsi_id, unit_serial
+from ..core.steps import Step
 from . import daemon
 from .host import loaded_modules, run, wait_for
 from .record import Record
@@ -130,16 +131,16 @@ def parse_portals(text: str) -> list[str]:
 
 def plan(
     current: dict[str, Any], targets: list[Any], changed_accounts: set[Any], testbed_id: str, page_cache: bool
-) -> list[Any]:
+) -> list[Step]:
     """Steps {op, target, was, will, argv}; an account step carries its user, never a secret.
 
     current: {running, portals, accounts, targets}. page_cache: whether tgtd reads and writes through the page cache.
     A target gets its ACL last: until then nobody can log in.
     """
-    steps = []
+    steps: list[Step] = []
 
     def add(op: Any, target: Any, was: Any, will: Any, *argv: Any, **more: Any) -> None:
-        steps.append({"op": op, "target": target, "was": was, "will": will, "argv": list(argv), **more})
+        steps.append(cast(Step, {"op": op, "target": target, "was": was, "will": will, "argv": list(argv), **more}))
 
     portals = list(dict.fromkeys(portal_text(**portal) for target in targets for portal in target["portals"]))
     if not current["running"]:
@@ -214,7 +215,7 @@ def plan(
     return steps
 
 
-def lost_luns(current: dict[str, Any], steps: list[Any]) -> list[Any]:
+def lost_luns(current: dict[str, Any], steps: list[Step]) -> list[Any]:
     """The LUNs that the steps take from initiators that are logged in, if only for a moment: [{target, initiator, address, lun}].
 
     Every initiator of a target sees all its LUNs. tgtd removes targets and LUNs whoever uses them.
@@ -384,7 +385,7 @@ class TgtTarget:
 
     # -- change
 
-    def apply(self, steps: list[Any], targets: list[Any], accounts: dict[str, Any]) -> None:
+    def apply(self, steps: list[Step], targets: list[Any], accounts: dict[str, Any]) -> None:
         self.record.save()
         for step in steps:
             if step["op"] == "start":
@@ -399,7 +400,7 @@ class TgtTarget:
             else:
                 self._tell(step)
 
-    def _tell(self, step: dict[str, Any]) -> None:
+    def _tell(self, step: Step) -> None:
         try:
             self.adm(*step["argv"])
         except Failure as failure:

@@ -17,6 +17,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.memory import Memory
+from ...module_utils.core.steps import Step
 from ..action import CollectionAction
 from . import script_text
 from .host import without_repeats
@@ -188,7 +189,7 @@ class WindowsAction(WindowsScripts, CollectionAction):
 
     # ---- steps
 
-    def apply(self, steps: list[Any], after: Any = None) -> None:
+    def apply(self, steps: list[Step], after: Any = None) -> None:
         """Carry the steps out, unless in check mode. after(step) is called after each and its record is kept."""
         if self._task.check_mode:
             return

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
+from ...module_utils.core.steps import Step
 from .host import RESERVED, drive_path, ready_steps, refuse_disk, step
 
 SPEC = {"aim_program": {"type": "str", "default": "aim_ll.exe"}, "aim_driver_folder": {"type": "str", "default": ""}}
@@ -144,7 +145,7 @@ def present_disks(
 # ---------------------------------------------------------------- planning
 
 
-def driver_steps(listed: dict[str, Any], folder: str) -> list[Any]:
+def driver_steps(listed: dict[str, Any], folder: str) -> list[Step]:
     if listed["driver"]:
         return []
     if not folder:
@@ -157,11 +158,11 @@ def driver_steps(listed: dict[str, Any], folder: str) -> list[Any]:
     return [_run("driver", PRODUCT, None, "driver installed", f'--install "{path}"')]
 
 
-def _run(op: str, target: str, was: Any, will: Any, arguments: str) -> dict[str, Any]:
+def _run(op: str, target: str, was: Any, will: Any, arguments: str) -> Step:
     return step(op, target, was, will, "aim_run", Arguments=arguments)
 
 
-def with_program(steps: list[Any], program: str) -> list[Any]:
+def with_program(steps: list[Step], program: str) -> list[Any]:
     return [
         {**planned, "parameters": {"Program": program, **planned["parameters"]}}
         if planned["script"] == "aim_run"
@@ -170,7 +171,7 @@ def with_program(steps: list[Any], program: str) -> list[Any]:
     ]
 
 
-def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory: dict[str, Any]) -> list[Any]:
+def plan(state: dict[str, Any], listed: dict[str, Any], disks: list[Any], memory: dict[str, Any]) -> list[Step]:
     """Devices to remove and to make. What the disks then need is planned by dressing, once they are there."""
     there, kept = present_disks(memory, state, listed), memory.get("devices", {})
     wanted = {disk["name"]: disk for disk in disks}
@@ -226,7 +227,7 @@ def _refuse(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[s
         )
 
 
-def _removed(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def _removed(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[str, Any]) -> Step:
     _refuse(name, kept, disk, state)
     # Without a number the program would remove the devices of everybody.
     return _run("remove_disk", f"RAM disk {name}", f"{kept['size_bytes']} bytes", None, f"-d -u {kept['device']}")
@@ -234,7 +235,7 @@ def _removed(name: str, kept: dict[str, Any], disk: dict[str, Any], state: dict[
 
 def dressing(there: dict[str, Any], memory: dict[str, Any], state: dict[str, Any], fresh: tuple[Any, ...]) -> list[Any]:
     """Steps to disks with an MBR and no partitions: IOMeter does not see disks with any."""
-    steps = []
+    steps: list[Step] = []
     for name, disk in there.items():
         _refuse(name, memory["devices"][name], disk, state, name in fresh)
         steps += ready_steps(disk)
@@ -278,7 +279,7 @@ def may_be_there(memory: dict[str, Any], state: dict[str, Any]) -> bool:
     )
 
 
-def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str, Any]) -> list[Any]:
+def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str, Any]) -> list[Step]:
     kept, there = memory.get("devices", {}), present_disks(memory, state, listed)
     steps = [_removed(name, kept[name], disk, state) for name, disk in there.items()]
     others = set(listed["devices"]) - {kept[name]["device"] for name in there}
@@ -291,13 +292,15 @@ def absent_plan(state: dict[str, Any], listed: dict[str, Any], memory: dict[str,
 # ---------------------------------------------------------------- the record
 
 
-def left(memory: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
+def left(memory: dict[str, Any], listed: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
     """The record after a teardown: the driver stays on it while others need it."""
     kept = memory.get("driver") and listed["driver"] and not any(planned["op"] == "driver" for planned in steps)
     return {"driver": True} if kept else {}
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
+def remember(
+    memory: dict[str, Any], state: dict[str, Any], listed: dict[str, Any], steps: list[Step]
+) -> dict[str, Any]:
     """The record with the devices that are about to be made, and without those that are gone; kept before the first step."""
     there = present_disks(memory, state, listed)
     devices = {name: kept for name, kept in memory.get("devices", {}).items() if name in there}

@@ -32,6 +32,7 @@ from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.names import check_name, check_testbed_id
+from ...module_utils.core.steps import Step
 
 FEATURE = "FS-iSCSITarget-Server"
 TARGET_SERVICE, INITIATOR_SERVICE = "WinTarget", "MSiSCSI"
@@ -87,7 +88,7 @@ def stamped(description: str, testbed_id: str) -> bool:
 
 def step(
     op: str, target: str, was: Any, will: Any, name: str, secret: tuple[Any, ...] | None = None, **parameters: Any
-) -> dict[str, Any]:
+) -> Step:
     return {
         "op": op,
         "target": target,
@@ -99,7 +100,7 @@ def step(
     }
 
 
-def module_call(op: str, target: str, was: Any, will: Any, module: str, **arguments: Any) -> dict[str, Any]:
+def module_call(op: str, target: str, was: Any, will: Any, module: str, **arguments: Any) -> Step:
     return {"op": op, "target": target, "was": was, "will": will, "module": module, "arguments": arguments}
 
 
@@ -205,7 +206,7 @@ def refuse_disk(
         )
 
 
-def ready_steps(disk: dict[str, Any]) -> list[Any]:
+def ready_steps(disk: dict[str, Any]) -> list[Step]:
     """What a proven disk needs before it can be written to: the policy of servers keeps new disks offline and read-only."""
     where, steps = f"disk {disk['number']}", []
     if disk["offline"]:

@@ -15,6 +15,7 @@ from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.iscsi_names import filesystem_uuid
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import BENCHMARK_FILE, check_name
+from ...module_utils.core.steps import Step
 from .host import RESERVED, check_id, refuse_disk, step
 
 # What Windows itself puts into every volume.
@@ -120,9 +121,9 @@ def volume_of(state: dict[str, Any], letter: str) -> dict[str, Any] | None:
     return next((volume for volume in state["volumes"] if volume["letter"].upper() == letter), None)
 
 
-def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, Any]) -> list[dict[str, Any]]:
+def plan(state: dict[str, Any], wanted: list[dict[str, Any]], memory: dict[str, Any]) -> list[Step]:
     """Steps from the state to these datastores; only a disk that is blank, or was begun by this testbed, is written to."""
-    steps = []
+    steps: list[Step] = []
     for datastore in wanted:
         disk, volume = _disk(state, datastore), volume_of(state, datastore["letter"])
         number = disk["number"] if disk else None
@@ -233,9 +234,9 @@ def file_path(wanted: dict[str, Any]) -> str:
     return f"{wanted['letter']}:\\{BENCHMARK_FILE}"
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents: bool) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], discard_contents: bool) -> list[Step]:
     """Steps that make this testbed's disks blank again; memory: {disks: {name: unique_id}, labels: {name: label}}."""
-    steps = []
+    steps: list[Step] = []
     for name, unique_id in sorted(memory.get("disks", {}).items()):
         disk = next((disk for disk in state["disks"] if disk["unique_id"] == unique_id), None)
         if disk is None or disk["style"] == "RAW":

@@ -20,6 +20,7 @@ from typing import Any
 from ...module_utils.core.failure import Failure, bad_value
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.names import check_name
+from ...module_utils.core.steps import Step
 from . import aim
 from .host import RESERVED, check_id, check_size, drive_path, ready_steps, refuse_disk, serving, stamp, stamped, step
 
@@ -78,11 +79,11 @@ def _virtual(state: dict[str, Any], testbed_id: str) -> dict[str, Any]:
     }
 
 
-def plan(state: dict[str, Any], provider: str, disks: list[Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def plan(state: dict[str, Any], provider: str, disks: list[Any], memory: dict[str, Any], testbed_id: str) -> list[Step]:
     return (_plan_virtual if provider == "iscsi_target" else _plan_preinstalled)(state, disks, memory, testbed_id)
 
 
-def _plan_virtual(state: dict[str, Any], disks: list[Any], _memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def _plan_virtual(state: dict[str, Any], disks: list[Any], _memory: dict[str, Any], testbed_id: str) -> list[Step]:
     wanted = {virtual_path(testbed_id, disk["name"]).lower(): disk for disk in disks}
     ours = _virtual(state, testbed_id)
     steps = _removed(state, [disk for path, disk in ours.items() if path not in wanted])
@@ -163,7 +164,7 @@ def _matching(state: dict[str, Any], disk: dict[str, Any]) -> dict[str, Any]:
     return dict(disk_there)
 
 
-def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str, Any], _testbed_id: str) -> list[Any]:
+def _plan_preinstalled(state: dict[str, Any], disks: list[Any], memory: dict[str, Any], _testbed_id: str) -> list[Step]:
     steps = _given_back(
         state,
         {key: value for key, value in memory.get("disks", {}).items() if key not in {disk["name"] for disk in disks}},
@@ -211,7 +212,7 @@ def _refuse_used(disk: dict[str, Any], what: str) -> None:
 
 def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
     """Each has again what it had before, which a raw benchmark may have overwritten since. recorded: {name: {unique_id, style, read_only}}."""
-    steps = []
+    steps: list[Step] = []
     for name, before in recorded.items():
         present = next((disk for disk in state["disks"] if disk["unique_id"] == before["unique_id"]), None)
         if not present or all(present[key] == before[key] for key in before):
@@ -238,7 +239,7 @@ def _given_back(state: dict[str, Any], recorded: dict[str, Any]) -> list[Any]:
     return steps
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Step]:
     """Without expect_free targets may still export them: in check mode nothing was taken away above."""
     return _removed(state, list(_virtual(state, testbed_id).values()), expect_free) + _given_back(
         state, memory.get("disks", {})

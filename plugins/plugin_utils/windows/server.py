@@ -12,6 +12,7 @@ import ipaddress
 from typing import Any
 
 from ...module_utils.core.failure import Failure, bad_value
+from ...module_utils.core.steps import Step
 from .host import FEATURE, TARGET_SERVICE, check_id, check_port, module_call, service, stamped
 from .ramdisk import PREFIX
 
@@ -57,14 +58,14 @@ def plan(
     testbed_id: str,
     loopback: bool = False,
     memory: dict[str, Any] | None = None,
-) -> list[Any]:
+) -> list[Step]:
     if state["feature"] is None:
         raise Failure(
             "not_a_server",
             f"{state['about']['product']} has no server roles.",
             "Use Windows Server 2016 or later for the target.",
         )
-    calls = []
+    calls: list[Step] = []
     if state["feature"] != "Installed":
         calls.append(
             module_call(
@@ -159,7 +160,7 @@ def users(state: dict[str, Any]) -> list[Any]:
     ]
 
 
-def _loopback(was: Any, will: Any) -> dict[str, Any]:
+def _loopback(was: Any, will: Any) -> Step:
     given = {"data": will, "type": "dword", "state": "present"} if will is not None else {"state": "absent"}
     return module_call(
         "loopback",
@@ -173,7 +174,7 @@ def _loopback(was: Any, will: Any) -> dict[str, Any]:
     )
 
 
-def _restart() -> dict[str, Any]:
+def _restart() -> Step:
     return module_call(
         "restart", TARGET_SERVICE, "running", "restarted", SERVICES, name=TARGET_SERVICE, state="restarted"
     )
@@ -189,7 +190,7 @@ def _loopback_given_back(state: dict[str, Any], memory: dict[str, Any], testbed_
     return [_loopback(state["loopback"], memory["loopback_was"]), *restart]
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str) -> list[Step]:
     """The rule goes, the switch is given back, and the role goes when it came with this testbed and nobody uses it any more."""
     calls = _closed(state, testbed_id) + _loopback_given_back(state, memory, testbed_id)
     if (

@@ -19,6 +19,7 @@ from ...module_utils.core.iscsi_names import check_chap, check_known_iqn, iqn_ke
 from ...module_utils.core.layers import Layer
 from ...module_utils.core.luns import expected
 from ...module_utils.core.secrets import keep_secret, same_secret
+from ...module_utils.core.steps import Step
 from .host import (
     INITIATOR_SERVICE,
     check_id,
@@ -126,15 +127,15 @@ def _running(state: dict[str, Any]) -> bool:
     return bool(initiator_service["state"] == "Running")
 
 
-def _started() -> dict[str, Any]:
+def _started() -> Step:
     return step("service", INITIATOR_SERVICE, "stopped", "running", "service_start", Name=INITIATOR_SERVICE)
 
 
 def plan(
     state: dict[str, Any], name: str, targets: list[Any], memory: dict[str, Any], expect_loopback: bool = True
-) -> list[Any]:
+) -> list[Step]:
     """Steps up to the logins; what the disks then need is planned by disk_steps, once they are there."""
-    steps: list[Any] = []
+    steps: list[Step] = []
     if not targets and not memory:
         return steps
     to_itself = [target["iqn"] for target in targets if any(lun["layer_kind"] == "target" for lun in target["luns"])]
@@ -246,7 +247,7 @@ def _same_login(target: dict[str, Any], memory: dict[str, Any]) -> bool:
 
 def _logout(state: dict[str, Any], session: dict[str, Any], expect_free: bool = True) -> list[Any]:
     """Steps that end a session. Its disks are set offline first: Windows does not log out of one that is in use, and loses what it has not written yet."""
-    steps = []
+    steps: list[Step] = []
     for disk in (disk for disk in state["disks"] if disk["number"] in session["disks"]):
         mounts = [
             mount
@@ -309,9 +310,9 @@ def lun_missing(lost: list[tuple[str, int]], disks: dict[tuple[str, int], dict[s
     )
 
 
-def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[str, Any]]) -> list[Step]:
     """Disks are proven, then brought online: the host's SAN policy may keep new ones offline."""
-    steps = []
+    steps: list[Step] = []
     for target in targets:
         for lun in target["luns"]:
             disk = disks.get((target["iqn"], lun["lun"]))
@@ -322,7 +323,7 @@ def disk_steps(disks: dict[tuple[str, int], dict[str, Any]], targets: list[dict[
     return steps
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool = True) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool = True) -> list[Step]:
     """Sessions do not outlive the service and portals do, so it has to run once more when there is one to remove.
 
     Without expect_free disks may still be mounted: in check mode nothing was taken away above.
@@ -357,7 +358,7 @@ def absent_plan(state: dict[str, Any], memory: dict[str, Any], expect_free: bool
     return steps
 
 
-def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: list[Any]) -> dict[str, Any]:
+def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: list[Step]) -> dict[str, Any]:
     """What is left of the record after these steps of absent_plan: a service that others use is stopped once they have gone."""
     kept = (
         memory.get("service_was") == "Stopped"
@@ -367,7 +368,7 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], steps: lis
     return {"service_was": "Stopped"} if kept else {}
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
+def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Step]) -> dict[str, Any]:
     """The record with what the teardown needs of these steps; kept before the first of them. Sessions that are ended or made have no id in it yet."""
     changing = {step["target"] for step in steps if step["op"] in ("login", "logout")}
     own = {target["iqn"]: own_session(state, memory, target["iqn"]) for target in targets}

@@ -27,6 +27,7 @@ from ...module_utils.core.iscsi_names import (
 )
 from ...module_utils.core.layers import Layer, purpose_of
 from ...module_utils.core.secrets import keep_secret, same_secret
+from ...module_utils.core.steps import Step
 from .host import (
     TARGET_SERVICE,
     check_id,
@@ -338,7 +339,7 @@ def plan(
     testbed_id: str,
     any_address: bool = False,
     expect_disks: bool = True,
-) -> list[Any]:
+) -> list[Step]:
     """Steps from the state to these targets. Targets and VHDX files of this testbed that are no longer wanted go first."""
     refuse_foreign(state, targets, testbed_id, memory, expect_disks)
     names = {target["name"].lower() for target in targets}
@@ -508,7 +509,7 @@ def _bare(initiator: str) -> str:
 
 
 def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
-    steps = []
+    steps: list[Step] = []
     for target in targets:
         if target["sessions"] and expect_free:
             raise Failure(
@@ -536,7 +537,7 @@ def _removed(targets: list[Any], expect_free: bool = True) -> list[Any]:
 
 def _files_removed(state: dict[str, Any], memory: dict[str, Any], keep: set[Any], testbed_id: str) -> list[Any]:
     """The cmdlet leaves the file behind, so that goes on its own; only files that the record names are the testbed's."""
-    steps = []
+    steps: list[Step] = []
     for path in memory.get("files", []):
         disk = next((disk for disk in state["virtual_disks"] if disk["path"].lower() == path.lower()), None)
         if path.lower() in keep or (disk and not stamped(disk["description"], testbed_id)):
@@ -612,7 +613,7 @@ def _portal_words(portal: dict[str, Any]) -> str:
     return f"port {portal['port']}, {'on' if portal['enabled'] else 'off'}"
 
 
-def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Any]:
+def absent_plan(state: dict[str, Any], memory: dict[str, Any], testbed_id: str, expect_free: bool = True) -> list[Step]:
     """Steps that take away all that this testbed has here and give the portals back. RAM disks belong to the role that made them.
 
     Only a running service tells of its targets, and a stopped one keeps them, so it has to run once more. Without expect_free initiators may still
@@ -651,7 +652,7 @@ def still_to_give_back(memory: dict[str, Any], state: dict[str, Any], testbed_id
     return {"portals": memory["portals"]} if memory.get("portals") and _others(state, memory, testbed_id) else {}
 
 
-def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Any]) -> dict[str, Any]:
+def remember(memory: dict[str, Any], state: dict[str, Any], targets: list[Any], steps: list[Step]) -> dict[str, Any]:
     """The record with what the teardown needs of these steps; kept before the first of them."""
     after = dict(memory)
     after["targets"] = sorted(set(memory.get("targets", [])) | {target["name"] for target in targets})
