@@ -295,7 +295,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
     result["runtime_s"] = runtime
     targets = span.findall("Thread/Target")
     result["targets"] = sorted({target.findtext("Path") or "" for target in targets} - {""})
-    parts = {}
+    parts: dict[str, Any] = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         ios, size = (sum(_count(target, f"{title}{what}") for target in targets) for what in ("Count", "Bytes"))
@@ -334,7 +334,7 @@ def _result(root: Any, profile: Any, span: Any) -> dict[str, Any]:
 
 def _of_path(targets: list[Any], runtime: float) -> dict[str, Any]:
     """{read, write} of one target over all threads. diskspd tells its mean latencies, but percentiles of everything only."""
-    measured = {}
+    measured: dict[str, Any] = {}
     for name in schema.DIRECTIONS:
         title = name.capitalize()
         parts = [

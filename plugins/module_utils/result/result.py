@@ -11,15 +11,17 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from ..core.failure import Failure, exit_words
-from ..workload.workload import by_time, directions
+from ..workload.workload import Direction, by_time, directions
 from . import histogram, physics, standstill
 from .derived import cpu_cost
+from .schema import Result
 
 SCHEMA = "storlab.result/1"
-DIRECTIONS = ("read", "write")
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 # What has latencies: I/O by its direction and together, and the flushes (fsync, fdatasync), which are no I/O.
 PARTS = (*DIRECTIONS, "total", "sync")
 PERCENTILES = {
@@ -207,14 +209,14 @@ def error_words(number: int, engine: dict[str, Any]) -> str:
 
 def of_point(
     identity: dict[str, Any], meta: dict[str, Any] | None, measured: list[Any], output: str | None = None
-) -> dict[str, Any]:
+) -> Result:
     """The complete result of one point.
 
     identity: the keys the plan knows (point_id, layer, workload …). meta: what the runner noted, None when it never came to this point.
     measured: what the engine's reader made of its output, one entry when all went well, one a round when steady state was waited for.
     output: the engine's own words when it failed.
     """
-    result = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
+    result: Any = {"schema": SCHEMA, **identity, "failures": [], "flags": []}
     if meta is None:
         result["failures"].append({"code": "stopped", "message": "The run ended before this point."})
     else:
@@ -277,7 +279,7 @@ def of_point(
         if result["failures"] and output:
             result["failures"][-1] = {**result["failures"][-1], "said": output}
     result["status"] = "failed" if result["failures"] else "measured"
-    return without_none(result)
+    return cast(Result, without_none(result))
 
 
 def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
@@ -288,7 +290,7 @@ def _window(meta: dict[str, Any], measured: list[Any]) -> list[Any]:
     return measured[-steady["window"] :] if len(measured) == len(steady["rounds"]) else []
 
 
-def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[Any]) -> None:
+def _add_standstill(result: Result, meta: dict[str, Any], window: list[Any]) -> None:
     """Whether nothing at all was completed for too long, in any run of the engine that the figures are of, on any host of many."""
     workload = result["workload"]
     in_flight, pause_s = workload["queue_depth"] * workload["workers"], workload.get("think_time_us", 0) / 1e6
@@ -310,7 +312,7 @@ def _add_standstill(result: dict[str, Any], meta: dict[str, Any], window: list[A
         result["failures"].append({"code": "stalled", "message": message})
 
 
-def _add_physics(result: dict[str, Any], window: list[Any]) -> None:
+def _add_physics(result: Result, window: list[Any]) -> None:
     """Whether the figures can be true at all."""
     checks, wrong = physics.judged(
         result["workload"], [part for whole in window for part in whole.get("clients", [whole])]
@@ -320,12 +322,13 @@ def _add_physics(result: dict[str, Any], window: list[Any]) -> None:
     result["failures"] += wrong
 
 
-def _add_counters(result: dict[str, Any], meta: dict[str, Any]) -> None:
+def _add_counters(result: Result, meta: dict[str, Any]) -> None:
     """What the host counted beside the engine, the processor's cost of an I/O, and whether the device saw what the engine claims."""
     counted = dict(meta.get("counters", {}))
     cpu = counted.pop("cpu", {})
     if cpu:
-        cost = cpu_cost(cpu, counted["interval_s"], result.get("total", {}).get("iops"), cpu.get("mhz"))
+        total: Any = result.get("total", {})
+        cost = cpu_cost(cpu, counted["interval_s"], total.get("iops"), cpu.get("mhz"))
         result["cpu"] = {**result.get("cpu", {}), **cpu, **cost}
         if cpu.get("host_steal_percent", 0) > STEAL_PERCENT:
             result["flags"].append("steal")
@@ -348,7 +351,7 @@ def _add_counters(result: dict[str, Any], meta: dict[str, Any]) -> None:
             )
 
 
-def device_check(result: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+def device_check(result: Result, seen: dict[str, Any]) -> dict[str, Any]:
     """Whether the device counted what the engine reports, direction by direction.
 
     seen: {least: {read: {ios, bytes}, write: …}, most: {…}, ios_comparable}. The device counts during the ramp too and nobody tells to
@@ -435,7 +438,7 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     return short
 
 
-def dump(result: dict[str, Any]) -> str:
+def dump(result: Mapping[str, Any]) -> str:
     return json.dumps(result, indent=1, sort_keys=True) + "\n"
 
 

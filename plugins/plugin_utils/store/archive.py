@@ -21,6 +21,7 @@ from ...module_utils.core.shape import NUMBER, misfit, parse
 from ...module_utils.engines import fio, fio_distributed
 from ...module_utils.engines.catalogue import ENGINES
 from ...module_utils.result import result as schema
+from ...module_utils.result.schema import Result
 from ...module_utils.workload.meanings import meanings
 from ...module_utils.workload.point import Point
 from .run_folder import FILES
@@ -155,7 +156,7 @@ def _unusable(why: str) -> dict[str, Any]:
     return {"failures": [{"code": "files_unusable", "message": why}], "flags": [], "overridden": []}
 
 
-def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> dict[str, Any]:
+def read_point(point: Point, layer: Layer, request: dict[str, Any], files: dict[str, Any]) -> Result:
     """The result of a point out of the files its host left."""
     meta = meta_of(files)
     servers, kept = point.get("servers"), {key: value for key, value in point.items() if key not in ("seed", "servers")}

@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from ...module_utils.core.failure import Failure
@@ -74,7 +74,7 @@ def failed(run_dir: str, points: list[Point]) -> dict[str, Any]:
     return results
 
 
-def write_point(run_dir: str, point_id: str, result: dict[str, Any], files: dict[str, Any]) -> None:
+def write_point(run_dir: str, point_id: str, result: Mapping[str, Any], files: dict[str, Any]) -> None:
     """files: {one of KEPT: content}."""
     place = f"points/{point_id}"
     whole = _whole(run_dir, place, files)
