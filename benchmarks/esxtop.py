@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-importlib.import_module("tests.conftest")  # lets the collection be imported from the checkout
+sys.path.insert(0, str(ROOT / "tests"))
+importlib.import_module("conftest")  # lets the collection be imported from the checkout
 from ansible_collections.storlab.testbed.plugins.module_utils.engines import esxtop  # noqa: E402
 
 DEVICE = (

@@ -324,7 +324,7 @@ def _size_bytes(text: str, kb_base: str) -> int | None:
     With kb_base=1024, the default, 4k and 4kb are 4096 bytes and 4kib, the wrong way round for the sake of old scripts, is 4000;
     with kb_base=1000 the units are those of SI and IEC.
     """
-    match = re.fullmatch(r"(?:0x([0-9a-f]{1,12})|(\d{1,12})(?:([kmgtp])(ib|b)?)?)", text.lower())
+    match = re.fullmatch(r"(?:0x([0-9a-f]{1,12})|(\d{1,12})(?:([kmgtp])(ib|b)?|b)?)", text.lower())
     if not match or kb_base not in ("1000", "1024"):
         return None
     hexadecimal, number, unit, suffix = match.groups()

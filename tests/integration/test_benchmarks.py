@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every benchmark starts, and those that need neither a device nor root do their work once, as small as can be."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+
+import places
+import pytest
+
+FOLDER = places.ROOT / "benchmarks"
+# What each is given, and a word of what it prints then.
+SMALL = {
+    "esxtop.py": (["--columns", "700", "--samples", "4"], "700 columns, 3 samples"),
+    "query.py": (["--points", "6", "--rounds", "1"], "from then on"),
+    "read_results.py": (["--points", "24"], "read_store        24 points"),
+    "report.py": (["--points", "2"], "again"),
+    "runs_index.py": (["--runs", "2", "--points", "2"], "from then on"),
+    "verdicts.py": (["--only", "bins", "--trials", "1"], "| 0.1 % |"),
+}
+# They need root, a device or minutes: that they start is all that is looked at.
+STARTED = ("esxi_modules.py", "many_hosts.py", "metering.py", "overhead.py")
+# It installs other people's programs; its own part is run below.
+IN_PART = ("side_by_side.py",)
+
+
+def run(name: str, *options: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(FOLDER / name), *options]
+    return subprocess.run(command, cwd=places.ROOT, capture_output=True, text=True, check=False)
+
+
+def test_no_benchmark_is_left_out():
+    assert {path.name for path in FOLDER.glob("*.py")} == {*SMALL, *STARTED, *IN_PART}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_benchmark_does_its_work(name):
+    options, words = SMALL[name]
+    done = run(name, *options)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    refused = run(name, "--no-such-option")
+    assert refused.returncode == 2 and refused.stdout == ""
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_a_benchmark_starts(name):
+    done = run(name, "--help")
+    assert done.returncode == 0 and "usage: " in done.stdout, done.stderr
+
+
+def test_what_fio_writes_for_the_comparison_of_tools_is_imported_and_compared(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("side_by_side", FOLDER / "side_by_side.py")
+    side_by_side = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(side_by_side)
+    for name, value in (("PATTERNS", ("randread",)), ("DEPTHS", (2,)), ("WORKERS", (1,))):
+        monkeypatch.setattr(side_by_side, name, value)
+    assert side_by_side.measure_files(tmp_path, 1) == 2
+    seconds, peak = side_by_side.ours(tmp_path)
+    assert seconds > 0 and peak > 1e6
+    assert list((tmp_path / "ours").glob("*-vs-*/comparison.json"))
