@@ -23,6 +23,7 @@ class ActionModule(CollectionAction):
         "state_dir": {"type": "path", "required": True},
         "storage_state": {"type": "dict"},
         "ours": {"type": "dict", "default": {}},
+        "kept_for_others": {"type": "dict", "default": {}},
         "own_names": {"type": "list", "elements": "str", "default": []},
         "ignore": {"type": "list", "elements": "str", "default": []},
     }
@@ -40,7 +41,7 @@ class ActionModule(CollectionAction):
             # A proof that failed has been told. The next build starts from what there is, and what is left of the testbed stays a stray whatever was before.
             if kept is None or kept["verified"] or kept.get("failed"):
                 now = self._read(params, made)
-                state = leftovers.without(now["lines"], now["ours"])
+                state = leftovers.as_before(leftovers.without(now["lines"], now["ours"]), params["kept_for_others"])
                 self._keep(path, {"host": host, "verified": False, "state": state, "boot_id": now["boot_id"]})
             return {"changed": False, "path": path}
         now = self._read(params, made)
@@ -55,7 +56,9 @@ class ActionModule(CollectionAction):
         restarted = kept.get("boot_id", now["boot_id"]) != now["boot_id"]
         # States that another module has read come from hosts without records.
         names = None if params["storage_state"] else made
-        verdict = leftovers.judge(kept["state"], now["lines"], now["ours"], names, restarted, params["ignore"])
+        verdict = leftovers.judge(
+            kept["state"], now["lines"], now["ours"], names, restarted, params["ignore"], params["kept_for_others"]
+        )
         if verdict.strays:
             self._keep(path, {**kept, "failed": True})
             raise Failure(

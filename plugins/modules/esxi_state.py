@@ -17,6 +17,9 @@ options:
     description: The testbed whose things RV(ours) names.
     type: str
     default: ""
+  state_dir:
+    description: Folder on the controller that keeps the records of O(testbed_id). Without it RV(kept_for_others) is empty.
+    type: path
 extends_documentation_fragment:
   - storlab.testbed.attributes
   - storlab.testbed.attributes.on_host
@@ -61,6 +64,14 @@ ours:
   returned: always
   type: dict
   sample: {virtual machines: []}
+kept_for_others:
+  description:
+    - By section those of the lines that a teardown of O(testbed_id) leaves, because others use it or have brought it, by the records in O(state_dir).
+    - While others have targets on the software iSCSI adapter that came since the build, these are its settings, what its bound interfaces stand on, those
+      targets, and the devices and datastores behind them. So are NFS datastores that the testbed has not mounted.
+  returned: always
+  type: dict
+  sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
 about:
   description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
   returned: always
@@ -98,54 +109,35 @@ from ansible.module_utils.basic import AnsibleModule, env_fallback
 from ..module_utils.core.answer import failures_of
 from ..module_utils.esxi import adapter as esxi_iscsi
 from ..module_utils.esxi import datastore as esxi_datastore
+from ..module_utils.esxi import host_state
 from ..module_utils.esxi import machine as esxi_machine
 from ..module_utils.esxi import network as esxi_network
 from ..module_utils.esxi import session as esxi
 from ..module_utils.esxi import settings as esxi_settings
 
 
-def state_of(adapter: dict, stores: dict, machines: list, network: dict, settings: dict) -> dict:
-    """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
-    lines = {
-        "iscsi adapter": [f"software iSCSI {'enabled' if adapter['enabled'] else 'disabled'}"]
-        + ([f"name {adapter['iqn']}", f"alias {adapter['alias'] or 'none'}"] if adapter["enabled"] else [])
-        + [f"option {key} {value}" for key, value in adapter["options"].items() if adapter["enabled"]]
-        + [f"bound {name}" for name in adapter["bound"]],
-        "iscsi targets": [
-            esxi_iscsi.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
-            for target in adapter["targets"]
-        ],
-        "host options": [f"{key} {value}" for key, value in adapter["host_options"].items()]
-        + [f"module {esxi_iscsi.QUEUE_DEPTH_MODULE} {adapter['module_options'] or 'no options'}"],
-        "devices": [f"{naa} {disk['size_bytes']} bytes" for naa, disk in stores["disks"].items()],
-        "datastores": [
-            f"{volume['name']} {esxi_datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
-            for volume in stores["volumes"]
-        ],
-        "network": esxi_network.lines(network),
-        "host settings": esxi_settings.lines(settings),
-        "virtual machines": list(machines),
-    }
-    return {section: sorted(texts) for section, texts in lines.items()}
-
-
 def main() -> None:
-    spec = {**esxi.spec(env_fallback), "testbed_id": {"type": "str", "default": ""}}
+    spec = {**esxi.spec(env_fallback), "testbed_id": {"type": "str", "default": ""}, "state_dir": {"type": "path"}}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     with failures_of(module), esxi.Session(module.params) as session:
-        host = session.host()
+        host, testbed_id = session.host(), module.params["testbed_id"]
         adapter = esxi_iscsi.read(session, host, esxi_iscsi.HOST_OPTIONS)
         stores = esxi_datastore.read(session, host)
         network, settings = esxi_network.read(session, host), esxi_settings.read(session, host)
         with session.doing("list the virtual machines"):
             machines = [vm.name for vm in host.vm]
-            ours = esxi_machine.ours(host, module.params["testbed_id"])
+            ours = esxi_machine.ours(host, testbed_id)
+        kept = {}
+        if testbed_id and module.params["state_dir"]:
+            records = host_state.records(module.params["state_dir"], testbed_id, network["host"])
+            kept = host_state.left(adapter, stores, network, records, network["host"])
         module.exit_json(
             changed=False,
             about=session.about,
             **session.licence(),
-            storage_state=state_of(adapter, stores, machines, network, settings),
+            storage_state=host_state.lines(adapter, stores, machines, network, settings),
             ours=ours,
+            kept_for_others=kept,
         )
 
 

@@ -42,6 +42,13 @@ options:
     description: Of the lines of O(storage_state) those that the testbed has made. In a section that is not in it every difference is a stray.
     type: dict
     default: {}
+  kept_for_others:
+    description:
+      - What a teardown leaves on the host for others, by section, as M(storlab.testbed.esxi_state) returns it.
+      - It is in RV(notes), with the reason, and not a stray.
+      - A captured state has it as it was before the testbed, because a later teardown gives it back so.
+    type: dict
+    default: {}
   ignore:
     description: Regular expressions. Differences that one of them matches are not strays.
     type: list

@@ -112,6 +112,17 @@ class Lab:
             ]
         return document["stats"]
 
+    def notes(self) -> dict:
+        """{host: what the last play of verify_clean has reported of others}"""
+        document = json.JSONDecoder().raw_decode(self.output, self.output.index("{"))[0]
+        return {
+            host: result["notes"]
+            for play in document["plays"]
+            for task in play["tasks"]
+            for host, result in task["hosts"].items()
+            if result.get("notes")
+        }
+
     def volumes(self, host) -> list:
         """[(uuid, name, mounted, accessible)] of the VMFS of a host."""
         return [
@@ -143,9 +154,33 @@ def test_two_hosts_that_are_built_at_once_share_one_volume_until_it_is_taken_dow
     again = lab.play("build")
     assert {host: again[host]["changed"] for host in ("esx0", "esx1")} == {"esx0": 0, "esx1": 0}
     assert [lab.volumes(host) for host in lab.hosts] == [first, first]
+    # An administrator gives the first host an array of his and a share, which keep its adapter as the testbed has set it.
+    storage, system = lab.hosts[0].configManager.storageSystem, lab.hosts[0].configManager.datastoreSystem
+    theirs = vim.host.InternetScsiHba.SendTarget(address="198.51.100.7", port=3260)
+    storage.AddInternetScsiSendTargets(adapter_of(lab.hosts[0]).device, [theirs])
+    share = vim.host.NasVolume.Specification(
+        remoteHost="198.51.100.8", remotePath="/export/iso", localPath="isos", accessMode="readOnly", type="NFS"
+    )
+    share = system.CreateNasDatastore(share)
+    wait(lambda: adapter_of(lab.hosts[0]).configuredSendTarget[1:])
+    lab.play("teardown")
+    assert [lab.volumes(host) for host in lab.hosts] == [[], []]
+    lab.play("verify_clean")
+    (notes,) = lab.notes().values()
+    kept = "(was not there before, kept for send 198.51.100.7:3260)"
+    assert "iscsi targets: send 198.51.100.7:3260 (was not there before, of others)" in notes
+    assert f"iscsi adapter: name iqn.2026-11.test.storlab:esx0 {kept}" in notes
+    assert f"iscsi adapter: bound vmk0 {kept}" in notes and f"iscsi adapter: option LoginTimeout 17 {kept}" in notes
+    assert any(note.startswith("datastores: isos NFS from 198.51.100.8:/export/iso (was not") for note in notes)
+    assert list(lab.notes()) == ["esx0"]
+    # Nobody needs it any more, so it is the testbed's to give back.
+    storage.RemoveInternetScsiSendTargets(adapter_of(lab.hosts[0]).device, [theirs])
+    system.RemoveDatastore(share)
+    wait(lambda: not adapter_of(lab.hosts[0]).configuredSendTarget)
+    assert lab.play("verify_clean", check=False)["esx0"]["failures"] == 1
     lab.play("teardown")
     lab.play("verify_clean")
-    assert [lab.volumes(host) for host in lab.hosts] == [[], []]
+    assert lab.notes() == {}
 
 
 def test_a_lab_check_changes_nothing_that_build_has_made_and_says_what_works(lab):
@@ -172,10 +207,7 @@ def test_a_lab_check_leaves_an_adapter_alone_that_carries_other_storage(lab):
     storage.UpdateSoftwareInternetScsiEnabled(True)
 
     def adapter():
-        shown = (
-            each for each in storage.storageDeviceInfo.hostBusAdapter if isinstance(each, vim.host.InternetScsiHba)
-        )
-        return next(shown, None)
+        return adapter_of(host)
 
     wait(adapter)
     send = vim.host.InternetScsiHba.SendTarget(address="198.51.100.9", port=3260)
@@ -187,6 +219,12 @@ def test_a_lab_check_leaves_an_adapter_alone_that_carries_other_storage(lab):
     assert adapter().iScsiName == name and [each.address for each in adapter().configuredSendTarget] == ["198.51.100.9"]
     first = lab.hosts[0].configManager.storageSystem.storageDeviceInfo
     assert first.softwareInternetScsiEnabled is False
+
+
+def adapter_of(host):
+    """The software adapter of a host; None while it shows none."""
+    shown = host.configManager.storageSystem.storageDeviceInfo.hostBusAdapter
+    return next((each for each in shown if isinstance(each, vim.host.InternetScsiHba)), None)
 
 
 def wait(ready) -> None:

@@ -31,6 +31,8 @@ SHARED_FILES = {
 }
 SHARED_DAEMONS = {"iscsid": "iscsi_session", "nfsd": "nfs_export", "tgtd": "tgt_target"}
 States = dict[str, list[str]]
+# {section: [{line, before, why}]}, see esxi/host_state.py.
+Kept = dict[str, list[dict[str, Any]]]
 
 
 class Verdict(NamedTuple):
@@ -47,6 +49,7 @@ def judge(
     made: dict[str, Any] | None = None,
     restarted: bool = False,
     ignore: Iterable[str] = (),
+    kept: Kept | None = None,
 ) -> Verdict:
     """What differs, and whose it is.
 
@@ -56,6 +59,7 @@ def judge(
         then it may have taken whatever is gone.
     restarted: whether the host was restarted since ``before`` was read.
     ignore: regular expressions; a line that one of them matches (``re.search``) is passed over.
+    kept: what stays for others, and why; it is never a stray.
     """
     strays: list[str] = []
     notes: list[str] = []
@@ -67,10 +71,14 @@ def judge(
         taken = {line for line in gone if made is None or _may_be_taken(section, line, made, restarted)}
         # A file with other contents is one that went and one that came.
         changed = {_place(line) for line in taken} if section == "configuration_files" else set()
+        left = (kept or {}).get(section, ())
+        whys = {LEFT: {}, CAME: _reasons(left, "line"), GONE: _reasons(left, "before")}
         for lines, ending in ((mine, LEFT), (came, CAME), (gone, GONE)):
             for line in sorted(lines.elements()):
-                text = f"{section.replace('_', ' ')}: {line} ({ending})"
+                why = whys[ending].get(line)
+                text = f"{section.replace('_', ' ')}: {line} ({ending}{f', {why}' if why else ''})"
                 blamed = nobodys or ending == LEFT or (ending == GONE and line in taken) or _place(line) in changed
+                blamed = blamed and not why
                 (strays if blamed else notes).append(text)
     passed = [re.compile(pattern) for pattern in ignore]
     return Verdict(*([line for line in lines if not any(p.search(line) for p in passed)] for lines in (strays, notes)))
@@ -82,6 +90,21 @@ def without(lines: States, ours: States) -> States:
         section: sorted((Counter(several) - Counter(ours.get(section, ()))).elements())
         for section, several in lines.items()
     }
+
+
+def as_before(lines: States, kept: Kept) -> States:
+    """The state of a host before a build. What was kept for others is in it as before the testbed, because a teardown gives it back so."""
+    counted = {section: Counter(several) for section, several in lines.items()}
+    for section, items in kept.items():
+        for item in items:
+            if counted.get(section, {}).get(item["line"]):
+                counted[section][item["line"]] -= 1
+                counted[section].update([item["before"]] if item["before"] else [])
+    return {section: sorted(count.elements()) for section, count in counted.items()}
+
+
+def _reasons(items: Iterable[dict[str, Any]], key: str) -> dict[str, str]:
+    return {item[key]: item["why"] for item in items if item[key]}
 
 
 def _place(line: str) -> str:

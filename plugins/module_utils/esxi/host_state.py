@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The storlab.testbed developers
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storage state of an ESXi host as linux/leftovers.py compares it, sections of lines of plain text, and which of the lines a teardown leaves for others.
+
+What is left for others is {section: [{line: as it is now, before: what stood there before the testbed, or None, why}]}, by the testbed's records of the host.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.iscsi_names import iqn_key
+from ..core.memory import Memory
+from ..core.names import plain_naa
+from . import adapter, datastore, network, settings
+from .intentions import Intentions
+
+AREAS = ("iscsi", "network", "datastore")
+
+
+def lines(state: dict[str, Any], stores: dict[str, Any], machines: list[str], net: dict[str, Any], host: Any) -> Any:
+    """Sections of lines, without what changes by itself. A disabled adapter is listed until the host is restarted, and its settings count for nothing."""
+    sections = {
+        "iscsi adapter": [f"software iSCSI {'enabled' if state['enabled'] else 'disabled'}"]
+        + (_own_lines(state) if state["enabled"] else [])
+        + [f"bound {name}" for name in state["bound"]],
+        "iscsi targets": [_target_line(target) for target in state["targets"]],
+        "host options": [f"{key} {value}" for key, value in state["host_options"].items()]
+        + [f"module {adapter.QUEUE_DEPTH_MODULE} {state['module_options'] or 'no options'}"],
+        "devices": [_device_line(naa, disk) for naa, disk in stores["disks"].items()],
+        "datastores": [_volume_line(volume) for volume in stores["volumes"]],
+        "network": network.lines(net),
+        "host settings": settings.lines(host),
+        "virtual machines": list(machines),
+    }
+    return {section: sorted(texts) for section, texts in sections.items()}
+
+
+def _own_lines(state: dict[str, Any]) -> list[str]:
+    """The adapter's own settings."""
+    options = [f"option {key} {value}" for key, value in state["options"].items()]
+    return [f"name {state['iqn']}", f"alias {state['alias'] or 'none'}", *options]
+
+
+def _target_line(target: dict[str, Any]) -> str:
+    return adapter.entry_key(target) + (f" CHAP {target['chap']['name']}" if target["chap"] else "")
+
+
+def _device_line(naa: str, disk: dict[str, Any]) -> str:
+    return f"{naa} {disk['size_bytes']} bytes"
+
+
+def _volume_line(volume: dict[str, Any]) -> str:
+    return f"{volume['name']} {datastore.where(volume)}{'' if volume['mounted'] else ', unmounted'}"
+
+
+# ---------------------------------------------------------------- what is left for others
+
+
+def records(state_dir: str, testbed_id: str, host: str) -> dict[str, Memory]:
+    return {area: Memory(state_dir, f"{area}-{testbed_id}", host) for area in AREAS}
+
+
+def left(
+    state: dict[str, Any], stores: dict[str, Any], net: dict[str, Any], known: dict[str, Memory], host: str
+) -> dict[str, list[dict[str, Any]]]:
+    """What others use, or have brought, of what the testbed would otherwise have to give back or to explain."""
+    result: dict[str, list[dict[str, Any]]] = {"datastores": _shares(stores, known["datastore"], host)}
+    memory = known["iscsi"].data
+    others = adapter.came_later(state, memory) if memory.get("before") else []
+    if others:
+        whom = f"kept for {', '.join(adapter.entry_key(target) for target in others)}"
+        result["iscsi adapter"] = _settings(state, memory, whom)
+        result["network"] = _beneath(net, known["network"].data, whom)
+        result["iscsi targets"] = [_item(_target_line(target)) for target in others]
+        names = {iqn_key(target["iqn"]) for target in others if target["iqn"]}
+        naas = {plain_naa(lun["name"]) for lun in state["luns"] if iqn_key(lun["iqn"]) in names}
+        disks = {naa: disk for naa, disk in stores["disks"].items() if naa in naas}
+        result["devices"] = [_item(_device_line(naa, disk)) for naa, disk in disks.items()]
+        on_them = [volume for volume in stores["volumes"] if volume["naa"] and naas.issuperset(volume["naa"])]
+        result["datastores"] += [_item(_volume_line(volume)) for volume in on_them]
+    return {section: items for section, items in result.items() if items}
+
+
+def _item(line: str, before: str | None = None, why: str = "of others") -> dict[str, Any]:
+    return {"line": line, "before": before, "why": why}
+
+
+def _settings(state: dict[str, Any], memory: dict[str, Any], whom: str) -> list[dict[str, Any]]:
+    kept = adapter.kept(state, memory)
+    items = [_item(*_setting(item), whom) for item in kept if item["setting"] not in ("CHAP", "adapter")]
+    if any(item["setting"] == "adapter" for item in kept):
+        # While the adapter was disabled its settings did not count, so none of them was there before.
+        own = [_item(line, None, whom) for line in _own_lines(state)]
+        bound = [item for item in items if item["line"].startswith("bound ")]
+        items = [_item("software iSCSI enabled", "software iSCSI disabled", whom), *own, *bound]
+    return items
+
+
+def _setting(item: dict[str, Any]) -> tuple[str, str | None]:
+    """(line, line before) of a setting that adapter.kept names."""
+    setting = item["setting"]
+    if setting.startswith("bound "):
+        return setting, None
+    now, before = (item[key] or "none" if setting == "alias" else item[key] for key in ("value", "before"))
+    return f"{setting} {now}", f"{setting} {before}"
+
+
+def _beneath(net: dict[str, Any], record: dict[str, Any], whom: str) -> list[dict[str, Any]]:
+    """The lines of the testbed's interfaces that stay bound, and of what they stand on."""
+    kept = network.kept(net, record)
+    there = network.by_group(net)
+    only = {
+        "switches": {name: net["switches"][name] for name in kept["switches"]},
+        "port_groups": {name: net["port_groups"][name] for name in kept["port_groups"]},
+        "interfaces": {there[name]["device"]: net["interfaces"][there[name]["device"]] for name in kept["interfaces"]},
+    }
+    return [_item(line, None, whom) for line in network.lines(only)]
+
+
+def _shares(stores: dict[str, Any], memory: Memory, host: str) -> list[dict[str, Any]]:
+    """The NFS datastores that the testbed has not mounted. They are no change of the testbed's, so they are there before and after."""
+    mine, intended = memory.data.get("datastores", {}), Intentions(memory, host)
+    shares = [volume for volume in stores["volumes"] if volume["type"] == "NFS" and volume["uuid"] not in mine]
+    foreign = [_volume_line(volume) for volume in shares if not intended.matching(volume)]
+    return [_item(line, line, "this testbed has not mounted it") for line in foreign]
