@@ -27,7 +27,7 @@ from .own_folder import RUN_DIR
 from .record import Record
 
 # Salted hashes and digests of secrets. A teardown needs none of them, so the controller keeps none.
-SECRETS = ("accounts", "logins")
+SECRETS = ("accounts", "chap", "logins")
 # Kinds of names (ownership.py) of what outlives a restart of the host.
 LASTING = ("arrays", "files")
 

@@ -182,14 +182,17 @@ def refuse_unsafe(lun: dict[str, Any], target: str, testbed_id: str) -> None:
         raise device_safety.as_failure({**layer, "path": lun["device"]}, reasons)
 
 
-def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Layer]) -> list[Any]:
-    """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, variable, layer, host, path}.
+def withdrawn(
+    lost: list[Any], targets: list[Any], layers: dict[str, Layer], cut: list[Any] | tuple[Any, ...] = ()
+) -> list[Any]:
+    """The lost LUNs with what a user needs to know of them: {key, target, initiator, address, lun, credentials, variable, layer, host, path}.
 
-    lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in. The layer, its host and path are of the
+    lost: [{target, initiator, address, lun}] that initiators would lose while they are logged in; cut: that they would lose when their connection breaks,
+    because the CHAP names or secrets with which they logged in are replaced (credentials). The layer, its host and path are of the
     initiator that published the LUN under the same initiator name; all three are None when none has.
     """
     luns = []
-    for entry in lost:
+    for entry in [*lost, *({**entry, "credentials": True} for entry in cut if entry not in lost)]:
         layer: Any = next(
             (
                 layer
@@ -203,13 +206,17 @@ def withdrawn(lost: list[Any], targets: list[Any], layers: dict[str, Layer]) -> 
         )
         place = {"layer": layer.get("name"), "host": layer.get("host"), "path": layer.get("path")}
         key = f"{entry['target']} {entry['initiator']} {entry['lun']}"
-        luns.append({"key": key, **entry, "variable": _variable_of(entry, targets), **place})
+        luns.append({"key": key, "credentials": False, **entry, "variable": _variable_of(entry, targets), **place})
     return luns
 
 
 def _variable_of(lost: dict[str, Any], targets: list[Any]) -> str:
-    """The variable that no longer gives the LUN to the initiator."""
+    """The variable that no longer gives the LUN to the initiator, or gives it for other secrets."""
     name = f"iscsi_target_targets {lost['target']}"
+    if lost.get("credentials"):
+        return (
+            f"{name} initiator {lost['initiator']} chap_user, chap_password, mutual_chap_user and mutual_chap_password"
+        )
     target = next((target for target in targets if target["name"] == lost["target"]), None)
     if target is None:
         return "iscsi_target_targets"
@@ -238,10 +245,18 @@ def refuse_withdrawn(luns: list[Any], uses: dict[str, Any]) -> None:
         else f" at {first['address'] or 'an unknown address'}"
     )
     reason = f"it is {', '.join(first['users'])} there" if first["users"] else "that is logged in, and may use it"
+    what = f"LUN {first['lun']} of {first['target']} cannot be taken from the initiator {first['initiator']}{where}: {reason}."
+    remedy = f"Keep it in {first['variable']}"
+    if first["credentials"]:
+        what = (
+            f"The CHAP names and secrets for LUN {first['lun']} of {first['target']} cannot change while the initiator {first['initiator']}{where} "
+            f"is logged in with the former ones: {reason}, and the session could not log in again once its connection breaks."
+        )
+        remedy = f"Set the former values again in {first['variable']} (testbed.chap, testbed.chap_password, testbed.mutual_chap_password)"
     raise Failure(
         "target_in_use",
-        f"LUN {first['lun']} of {first['target']} cannot be taken from the initiator {first['initiator']}{where}: {reason}.",
-        f"Keep it in {first['variable']}, or end what uses it there and log that initiator out first, as teardown does; "
+        what,
+        f"{remedy}, or end what uses it there and log that initiator out first, as teardown does; "
         "the session of a machine that died ends by itself within a minute.",
         target=first["target"],
         initiators=sorted({lun["initiator"] for lun in kept}),

@@ -10,6 +10,7 @@ that comparing the two gives the plan, and nothing that is not in the snapshot (
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import namedtuple
@@ -17,6 +18,7 @@ from typing import Any
 
 from ..core.failure import Failure
 from ..core.iscsi_names import lio_naa, portal_text, unit_serial
+from ..core.secrets import keep_secret, same_secret
 from ..core.steps import Step
 from . import mounts
 from .host import load_module, loaded_modules, read_text, run, unload_modules, wait_for, write_text
@@ -194,9 +196,7 @@ def lost_luns(current: dict[str, Any], steps: list[Step], sessions: dict[str, An
         base = f"iscsi/{target}/tpgt_"
         cut_off = any(path.startswith(base) and "/np/" in path for path in gone)
         for initiator, address in sorted(logged_in.items()):
-            mapped = [path for path in current if path.startswith(base) and f"/acls/{initiator}/lun_" in path]
-            # Without an ACL of its own it got in while demo mode was on, and sees all LUNs.
-            mapped = mapped or [path for path in current if path.startswith(base) and "/lun/lun_" in path]
+            mapped = _mapped(current, target, initiator)
             numbers = {
                 int(path.rpartition("/lun_")[2])
                 for path in mapped
@@ -207,6 +207,48 @@ def lost_luns(current: dict[str, Any], steps: list[Step], sessions: dict[str, An
                 for number in sorted(numbers)
             ]
     return lost
+
+
+def cut_off(
+    current: dict[str, Any], steps: list[Step], sessions: dict[str, Any], same: set[tuple[str, str]]
+) -> list[Any]:
+    """The LUNs of initiators that are logged in with CHAP names or secrets which the steps replace, as ``lost_luns`` has them.
+
+    Their sessions go on, and cannot log in again once their connection breaks. same: (target, initiator) whose names and secrets are those that the testbed
+    has set before; whatever somebody wrote over them meanwhile, the sessions logged in with these.
+    """
+    written = {step["path"] for step in steps if step["op"] == "write"}
+    cut = []
+    for target, logged_in in sorted(sessions.items()):
+        base = f"iscsi/{target}/tpgt_"
+        switched = any(path.startswith(base) and path.endswith("/attrib/authentication") for path in written)
+        for initiator, address in sorted(logged_in.items()):
+            renewed = any(path.startswith(base) and f"/acls/{initiator}/auth/" in path for path in written)
+            if (switched or renewed) and (target, initiator) not in same:
+                numbers = {
+                    int(path.rpartition("/lun_")[2])
+                    for path in _mapped(current, target, initiator)
+                    if current[path] == DIR
+                }
+                cut += [
+                    {"target": target, "initiator": initiator, "address": address, "lun": number}
+                    for number in sorted(numbers)
+                ]
+    return cut
+
+
+def _mapped(current: dict[str, Any], target: str, initiator: str) -> list[str]:
+    """The paths of the LUNs that an initiator sees, and of links below them."""
+    below = [path for path in current if path.startswith(f"iscsi/{target}/tpgt_")]
+    # Without an ACL of its own it got in while demo mode was on, and sees all LUNs.
+    return [path for path in below if f"/acls/{initiator}/lun_" in path] or [
+        path for path in below if "/lun/lun_" in path
+    ]
+
+
+def credentials(initiator: dict[str, Any]) -> str:
+    """Everything of CHAP that an initiator logs in with, as one secret."""
+    return json.dumps([initiator.get(key) or "" for key in AUTH.values()])
 
 
 def parse_session(info: str) -> tuple[Any, ...] | None:
@@ -446,6 +488,17 @@ class LioTarget:
         wait_for(lambda: not lost(), patience_s, interval_s=0.5)
         return lost()
 
+    def cut_off(self, current: dict[str, Any], steps: list[Step], targets: list[Any]) -> list[Any]:
+        """What initiators would lose with their next broken connection, because the steps replace what they logged in with."""
+        names, kept = self.record.data.get("targets", []), self.record.data.get("chap", {})
+        same = {
+            (target["name"], initiator["iqn"])
+            for target in targets
+            for initiator in target["initiators"]
+            if same_secret(credentials(initiator), kept.get(f"{target['name']} {initiator['iqn']}"))
+        }
+        return cut_off(current, steps, {name: self.configfs.sessions(name) for name in names}, same)
+
     def entries(self, current: dict[str, Any], targets: list[Any]) -> list[Any]:
         used = sorted({path.split("/")[1] for path in current if path.startswith("core/")})
         return wanted_entries(self.testbed_id, targets, used[0] if used else self.configfs.free_hba())
@@ -474,7 +527,12 @@ class LioTarget:
                 self.record.save()
                 os.mkdir(fabric)
             self.configfs.apply(steps, entries)
-            self.record.data.update(targets=names, core=made)
+            chap = {
+                f"{target['name']} {initiator['iqn']}": keep_secret(credentials(initiator))
+                for target in targets
+                for initiator in target["initiators"]
+            }
+            self.record.data.update(targets=names, core=made, chap=chap)
         finally:
             self.record.note_modules(before)
 

@@ -40,7 +40,8 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         if not (check_mode and lun["expected"]):
             iscsi_target.refuse_unsafe(lun, target["name"], lio.testbed_id)
     lost = lio.lost_luns(current, steps, patience_s=0 if params["uses"] else 5)
-    iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost, targets, params["layers"]), params["uses"])
+    going = iscsi_target.withdrawn(lost, targets, params["layers"], lio.cut_off(current, steps, targets))
+    iscsi_target.refuse_withdrawn(going, params["uses"])
     if steps and not check_mode:
         lio.apply(targets, steps, entries)
     layers = iscsi_target.layers_of(

@@ -11,7 +11,7 @@ from ..core.names import check_testbed_id
 from ..core.steps import Step, shown
 from . import block_device, iscsi_target
 from .host import wait_for
-from .tgt import TgtTarget, check_targets, lost_luns, lun_identity, plan
+from .tgt import TgtTarget, check_targets, cut_off, lost_luns, lun_identity, plan
 
 OPTIONS: dict[str, Any] = {
     "control_port": {"type": "int", "default": 3260},
@@ -22,15 +22,18 @@ KERNEL_MODULES: tuple[str, ...] = ()
 
 
 def refuse_lost(
-    tgt: TgtTarget, steps: list[Step], targets: list[Any], params: dict[str, Any], patience_s: float
+    tgt: TgtTarget, steps: list[Step], targets: list[Any], params: dict[str, Any], patience_s: float, cut: Any = ()
 ) -> None:
-    """Raises target_in_use for LUNs that initiators would lose; waits for sessions that are just ending, unless they were asked already."""
+    """Raises target_in_use for LUNs that initiators would lose; waits for sessions that are just ending, unless they were asked already.
+
+    cut: of what initiators would lose as soon as their connection breaks.
+    """
 
     def lost() -> Any:
         return lost_luns(tgt.current(), steps)
 
     wait_for(lambda: not lost(), 0 if params["uses"] else patience_s, interval_s=0.5)
-    iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost(), targets, params["layers"]), params["uses"])
+    iscsi_target.refuse_withdrawn(iscsi_target.withdrawn(lost(), targets, params["layers"], cut), params["uses"])
 
 
 def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
@@ -54,9 +57,8 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         lun["block_bytes"] = (lun["device"] and block_device.logical_block_bytes(lun["device"])) or 512
     accounts = check_targets(targets)
     current = tgt.current()
-    steps = plan(
-        current, targets, tgt.changed_accounts(accounts) & current["accounts"], tgt.testbed_id, params["page_cache"]
-    )
+    changed, recorded = tgt.changed_accounts(accounts), tgt.known_accounts(accounts)
+    steps = plan(current, targets, changed & current["accounts"], tgt.testbed_id, params["page_cache"])
     added = {step["lun"] for step in steps if step["op"] == "add_lun"}
     for name, lun in [(target["name"], lun) for target in targets for lun in target["luns"] if lun["name"] in added]:
         ours = any(
@@ -67,7 +69,8 @@ def ensure(params: dict[str, Any], check_mode: bool) -> dict[str, Any]:
         # In check mode on a fresh host the device below is not there yet.
         if not ours and not (check_mode and lun["expected"]):
             iscsi_target.refuse_unsafe(lun, name, tgt.testbed_id)
-    refuse_lost(tgt, steps, targets, params, patience_s=5)
+    cut = cut_off(current, targets, changed & recorded, recorded - changed)
+    refuse_lost(tgt, steps, targets, params, patience_s=5, cut=cut)
     if steps and not check_mode:
         tgt.apply(steps, targets, accounts)
     layers = iscsi_target.layers_of(

@@ -27,7 +27,13 @@ SHAPES: dict[str, Any] = {
     "ramdisk": {"provider?": TEXT, "order?": [str], "brd?": dict, "disks?": {str: {"path": TEXT}}},
     "raid": {"arrays?": {str: {"uuid": str, "members?": [DEVICE]}}},
     "cache_tier": {"caches?": {str: {"origin": DEVICE, "fast": DEVICE}}},
-    "lio_target": {"targets?": [str], "core?": {str: [str]}, "mounted_configfs?": bool, "made_fabric?": bool},
+    "lio_target": {
+        "targets?": [str],
+        "core?": {str: [str]},
+        "chap?": {str: {"salt": str, "digest": str}},
+        "mounted_configfs?": bool,
+        "made_fabric?": bool,
+    },
     "tgt_target": {"accounts?": {str: dict}, "made_folder?": bool},
     "nfs_export": {
         "exports?": {str: [str]},

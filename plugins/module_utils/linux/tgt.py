@@ -20,7 +20,7 @@ import threading
 from typing import Any, cast
 
 from ..core.failure import Failure, bad_value
-from ..core.iscsi_names import portal_text, scsi_id, unit_serial
+from ..core.iscsi_names import portal_text, same_iqn, scsi_id, unit_serial
 from ..core.steps import Step
 from . import daemon
 from .host import loaded_modules, run, wait_for
@@ -197,7 +197,7 @@ def plan(
                 "-T",
                 target["name"],
             )
-        _plan_target(add, target, known, changed_accounts, testbed_id, page_cache)
+        _plan_target(add, target, known, wanted - changed_accounts, testbed_id, page_cache)
     for portal in current["portals"]:
         if portal not in portals:
             add(
@@ -232,11 +232,35 @@ def lost_luns(current: dict[str, Any], steps: list[Step]) -> list[Any]:
     ]
 
 
+def cut_off(current: dict[str, Any], targets: list[Any], changed: set[Any], kept: set[Any]) -> list[Any]:
+    """The LUNs of initiators that are logged in with CHAP names or secrets other than those that are wanted, as ``lost_luns`` has them.
+
+    Their sessions go on, and cannot log in again once their connection breaks. changed, kept: the names whose secret is known to be another one, or the same.
+    """
+    cut = []
+    for target in targets:
+        known = current["targets"].get(target["name"], {})
+        for name, address in sorted(known.get("sessions", {}).items()):
+            initiator = next((entry for entry in target["initiators"] if same_iqn(entry["iqn"], name)), None)
+            pairs = [("chap_user", "incoming"), ("mutual_chap_user", "outgoing")] if initiator else []
+            if any(_renewed((initiator or {}).get(key), known[bound], changed, kept) for key, bound in pairs):
+                place = {"target": target["name"], "initiator": name, "address": address}
+                cut += [{**place, "lun": lun} for lun in sorted(known["luns"])]
+    return cut
+
+
+def _renewed(user: str | None, bound: set[Any], changed: set[Any], kept: set[Any]) -> bool:
+    if not user:
+        return bool(bound)
+    # An account that somebody removed by hand comes back as it was.
+    return user in changed or (user not in bound and user not in kept)
+
+
 def _plan_target(
     add: Any,
     target: dict[str, Any],
     known: dict[str, Any],
-    changed_accounts: set[Any],
+    kept_accounts: set[Any],
     testbed_id: str,
     page_cache: bool,
 ) -> None:
@@ -310,7 +334,7 @@ def _plan_target(
     for direction, key, flag in (("incoming", "chap_user", []), ("outgoing", "mutual_chap_user", ["--outgoing"])):
         users = {initiator[key] for initiator in target["initiators"] if initiator.get(key)}
         # An account that was deleted is bound no more.
-        bound = known[direction] - changed_accounts
+        bound = known[direction] & kept_accounts
         for user in sorted(bound - users):
             add("unbind_account", name, user, None, "--mode", "account", "--op", "unbind", *tid, "--user", user, *flag)
         for user in sorted(users - bound):
@@ -372,6 +396,10 @@ class TgtTarget:
             "accounts": {name.strip() for name in accounts if name.strip()},
             "targets": parse_targets(self.adm("--mode", "target", "--op", "show").stdout),
         }
+
+    def known_accounts(self, accounts: dict[str, Any]) -> set[Any]:
+        """Those of which the record has a secret, be it this one or another."""
+        return set(accounts) & set(self.record.data.get("accounts", {}))
 
     def changed_accounts(self, accounts: dict[str, Any]) -> set[Any]:
         """Accounts whose secret is not the one tgtd was given, as far as the record tells."""

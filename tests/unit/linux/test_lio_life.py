@@ -245,6 +245,65 @@ def test_a_lun_in_use_is_not_taken_away(kernel):
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"chap_password": "secret-in-two-2"},
+        {"chap_user": "me-too"},
+        {"mutual_chap_user": "you", "mutual_chap_password": "secret-out-33"},
+    ],
+    ids=["secret", "name", "mutual"],
+)
+def test_chap_changes_only_when_its_initiator_says_that_nothing_uses_the_luns(kernel, change):
+    call(target())
+    log_in(kernel, CLIENT, "10.0.0.8")
+    log_in(kernel, OTHER, "10.0.0.9")
+    wanted = target()
+    wanted["initiators"][1].update(change)
+    before = {key: kernel.read_text(f"{TPG}/acls/{OTHER}/auth/{key}") for key in lio.AUTH}
+    for uses in ({}, {f"{IQN} {OTHER} 4": [], f"{IQN} {OTHER} 6": ["mounted on /srv"]}):
+        failure = refusal(wanted, uses=uses)
+        assert (failure.code, failure.details["initiators"]) == ("target_in_use", [OTHER])
+        assert f"initiator {OTHER} chap_user, chap_password" in str(failure) and "secret-" not in str(failure)
+        assert "10.0.0.9" in str(failure) and "10.0.0.8" not in str(failure)
+        # Check mode says the same, and nothing is changed.
+        assert refusal(wanted, uses=uses, check_mode=True).code == "target_in_use"
+        assert {key: kernel.read_text(f"{TPG}/acls/{OTHER}/auth/{key}") for key in lio.AUTH} == before
+    assert call(target())["changed"] is False
+    assert call(wanted, uses={f"{IQN} {OTHER} {number}": [] for number in (4, 6)})["changed"]
+    assert {key: kernel.read_text(f"{TPG}/acls/{OTHER}/auth/{key}") for key in lio.AUTH} != before
+    # Who is not logged in is cut off from nothing.
+    kernel.write(f"{TPG}/acls/{OTHER}/info", "No active iSCSI Session")
+    assert call(target())["changed"]
+
+
+def test_what_somebody_wrote_over_the_secrets_is_repaired_beneath_sessions(kernel):
+    """They logged in with what the testbed had set."""
+    call(target())
+    log_in(kernel, CLIENT, "10.0.0.8")
+    kernel.write(f"{TPG}/acls/{CLIENT}/auth/password", "changed-by-hand")
+    kernel.write(f"{TPG}/attrib/authentication", "0")
+    assert call(target())["changed"]
+    assert kernel.read_text(f"{TPG}/acls/{CLIENT}/auth/password") == "secret-in-one-1"
+    assert "secret-in-one-1" not in kernel.read_text("/run/storlab/unit/lio_target.json")
+    # Of another secret nobody knows whether the session has it.
+    wanted = target()
+    wanted["initiators"][0].update(chap_password="secret-in-two-2")
+    assert refusal(wanted).code == "target_in_use"
+
+
+def test_chap_is_not_switched_off_beneath_sessions(kernel):
+    call(target())
+    log_in(kernel, CLIENT, "10.0.0.8")
+    without = target()
+    for initiator in without["initiators"]:
+        initiator.update(chap_user=None, chap_password=None)
+    failure = refusal(without, allow_no_chap=True)
+    assert failure.code == "target_in_use" and kernel.read_text(f"{TPG}/attrib/authentication") == "1"
+    assert call(without, allow_no_chap=True, uses={f"{IQN} {CLIENT} 4": []})["changed"]
+    assert kernel.read_text(f"{TPG}/attrib/authentication") == "0"
+
+
+@pytest.mark.parametrize(
     ("what", "variable"),
     [
         (lambda wanted: wanted["initiators"].pop(), "initiators, or end"),

@@ -315,6 +315,46 @@ def test_a_lun_in_use_is_not_taken_away(tgtd):
     assert call(state="absent", uses={f"{IQN} {CLIENT} 4": []})["changed"] and tgtd.process is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chap_password": "secret-in-two-2"},
+        {"chap_user": "me-too"},
+        {"mutual_chap_password": "secret-out-33"},
+        {"mutual_chap_user": None, "mutual_chap_password": None},
+    ],
+    ids=["secret", "name", "mutual secret", "no mutual"],
+)
+def test_chap_changes_only_when_its_initiator_says_that_nothing_uses_the_luns(tgtd, change):
+    call(target())
+    tgtd.targets[IQN]["sessions"] = {CLIENT: "10.0.0.9"}
+    wanted = target()
+    wanted["initiators"][0].update(change)
+    before = (sorted(tgtd.targets[IQN]["accounts"]), tgtd.read_text("/run/storlab/unit/tgt_target.json"))
+    for uses in ({}, {f"{IQN} {CLIENT} 4": ["swap"]}):
+        failure = refusal(wanted, uses=uses)
+        assert (failure.code, failure.details["initiators"]) == ("target_in_use", [CLIENT])
+        assert f"initiator {CLIENT} chap_user, chap_password" in str(failure) and "secret-" not in str(failure)
+        assert refusal(wanted, uses=uses, check_mode=True).code == "target_in_use"
+        assert (sorted(tgtd.targets[IQN]["accounts"]), tgtd.read_text("/run/storlab/unit/tgt_target.json")) == before
+    assert call(wanted, uses={f"{IQN} {CLIENT} 4": []})["changed"]
+    assert call(wanted)["changed"] is False
+    tgtd.targets[IQN]["sessions"] = {}
+    assert call(target())["changed"]
+
+
+def test_accounts_come_back_beneath_sessions_that_logged_in_with_them(tgtd):
+    """Neither an account that somebody removed nor a record that was lost changes what the sessions logged in with."""
+    call(target())
+    tgtd.targets[IQN]["sessions"] = {CLIENT: "10.0.0.9"}
+    tgtd.accounts.remove("me")
+    tgtd.targets[IQN]["accounts"].remove(("me", False))
+    assert {"add_account", "bind_account"} <= set(ops(call(target())))
+    kept = json.loads(tgtd.read_text("/run/storlab/unit/tgt_target.json"))
+    tgtd.write("/run/storlab/unit/tgt_target.json", json.dumps({**kept, "accounts": {}}))
+    assert ops(call(target())).count("add_account") == 2 and call(target())["changed"] is False
+
+
 def test_a_device_by_name_needs_a_proof(tgtd):
     lun = {**target()["luns"][0], "layer": None, "device": "/dev/sdz", "purpose": "data"}
     assert "/dev/sdz" in str(refusal(target(luns=[lun]))) and tgtd.process is None
