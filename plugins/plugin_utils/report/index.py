@@ -13,7 +13,7 @@ import json
 import os
 import statistics
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ...module_utils.core import units
@@ -50,44 +50,41 @@ def build(testbed_dir: str, reported: set[str]) -> dict[str, Any]:
     loaded = [_run(folder) for folder in store.runs(*os.path.split(testbed_dir))]
     loaded.sort(key=lambda pair: (pair[0].get("started_utc", ""), pair[0]["name"]))
     known: dict[str, Any] = {}
-    for run, _rows, facts in loaded:
+    for run, _figures_of, facts in loaded:
         run["changed"] = {fact: [known[fact], text] for fact, text in facts.items() if known.get(fact, text) != text}
         known.update(facts)
         if run["name"] in reported:
             run["report"] = f"{quote(run['name'])}/report/index.html"
     trends: dict[str, Any] = {}
-    for index, (_overview, rows, _facts) in enumerate(loaded):
-        for (workload, layer, metric), values in _figures(rows).items():
-            trends.setdefault(workload, {}).setdefault(layer, {}).setdefault(metric, []).append(
-                [index, statistics.median(values), min(values), max(values)]
-            )
-    words = {
-        row["workload_id"]: model.workload_words(row["workload"]) for _run_of, rows, _facts in loaded for row in rows
-    }
+    words: dict[str, str] = {}
+    for index, (_overview, figures, _facts) in enumerate(loaded):
+        words.update(figures.words)
+        for (workload, layer, metric), line in figures.lines.items():
+            trends.setdefault(workload, {}).setdefault(layer, {}).setdefault(metric, []).append([index, *line])
     return {
         "schema": SCHEMA,
         "testbed_id": os.path.basename(testbed_dir),
-        "runs": [run for run, _rows, _facts in loaded],
+        "runs": [run for run, _figures, _facts in loaded],
         "trends": trends,
         "workloads": words,
     }
 
 
 def _run(folder: str) -> tuple[Any, ...]:
-    """(what the list says of the run, its measured rows, {fact of its environment: text})."""
+    """(what the list says of the run, its figures, {fact of its environment: text}). No row outlives it: of ten thousand runs they would take a gigabyte."""
     name = os.path.basename(folder)
     try:
         rows = store.open_run(folder)
         run = load.read_around(folder)
     except (Failure, OSError) as error:
-        return {"name": name, "reason": getattr(error, "what", str(error))}, [], {}
+        return {"name": name, "reason": getattr(error, "what", str(error))}, Figures({}, {}), {}
     about = {
         "name": name,
         **{key: value for key, value in rows.overview().items() if key not in ("folder", "run_id", "testbed_id")},
     }
     run.results = [row for row in rows.rows if load.completed(row) is None]
     if not run.results:
-        return {**about, "reason": f"none of its {len(rows.damaged)} results can be read"}, [], {}
+        return {**about, "reason": f"none of its {len(rows.damaged)} results can be read"}, Figures({}, {}), {}
     for row in run.results:
         row["files"] = {}
     report = model.build(run)
@@ -109,21 +106,30 @@ def _run(folder: str) -> tuple[Any, ...]:
     }
     return (
         {**about, "profiles": profiles, "verdict": report.verdict},
-        [row for row in run.results if row["status"] == "measured"],
+        _figures([row for row in run.results if row["status"] == "measured"]),
         {**lasting, **engines, **collection},
     )
 
 
-def _figures(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], list[float]]:
-    """(workload_id, layer, metric) -> values of the repetitions."""
-    figures: dict[tuple[str, str, str], list[float]] = {}
+class Figures(NamedTuple):
+    """Of one run. lines: (workload_id, layer, metric) -> (median, lowest, highest) of the repetitions. words: workload_id -> the workload in words."""
+
+    lines: dict[tuple[str, str, str], tuple[float, float, float]]
+    words: dict[str, str]
+
+
+def _figures(rows: list[dict[str, Any]]) -> Figures:
+    values: dict[tuple[str, str, str], list[float]] = {}
     for row in rows:
         layer = model.varied(row["layer"], str(row["variant"])) if row.get("variant") else row["layer"]
         for metric, path in METRICS.items():
             value = store.value(row, path)
             if isinstance(value, (int, float)):
-                figures.setdefault((row["workload_id"], layer, metric), []).append(value)
-    return figures
+                values.setdefault((row["workload_id"], layer, metric), []).append(value)
+    return Figures(
+        {place: (statistics.median(each), min(each), max(each)) for place, each in values.items()},
+        {row["workload_id"]: model.workload_words(row["workload"]) for row in rows},
+    )
 
 
 # -- the page --------------------------------------------------------------------------------------------------------
@@ -152,6 +158,7 @@ def html(index: dict[str, Any]) -> str:
         runs=runs,
         readable=[run for run in runs if "verdict" in run],
         marks=marks,
+        number_of={runs[mark["run"]]["name"]: mark["number"] for mark in marks},
         chosen=chosen,
         chart=_chart(index, chosen, marks) if chosen and len(_line(index, chosen)[0]) > 1 else None,
         single=_single(index, chosen) if chosen else None,

@@ -147,9 +147,14 @@ def find_runs(results_dir: str, testbed_id: str | None, run_ids: list[str]) -> l
         folders = store.runs(results_dir)
     else:
         check_testbed(testbed_id)
-        folders = [find_run(results_dir, testbed_id, run_id) for run_id in run_ids] or store.runs(
-            results_dir, testbed_id
-        )
+        # Of ten thousand names the folder is not listed ten thousand times.
+        known = set(run_names(results_dir, testbed_id)) if run_ids else set()
+        folders = [
+            os.path.join(results_dir, testbed_id, run_id)
+            if run_id in known
+            else find_run(results_dir, testbed_id, run_id)
+            for run_id in run_ids
+        ] or store.runs(results_dir, testbed_id)
     if not folders:
         raise Failure(
             "run_missing",
