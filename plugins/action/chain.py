@@ -12,7 +12,7 @@ from ..module_utils.core.failure import Failure
 from ..module_utils.core.files import read_json, write_json
 from ..module_utils.lab.qemu import running_pid
 from ..plugin_utils.action import CollectionAction
-from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, owner
+from ..plugin_utils.chain import built, check, devices, doctor, drawing, expand, inventory, owner, written
 from ..plugin_utils.store import ledger
 
 
@@ -41,6 +41,19 @@ def note(testbed: expand.Testbed, event: str, **details) -> None:
             f"The ledger in {testbed.results_dir} cannot be written: {error.strerror}.",
             "Make room there or correct testbed_results_dir, and run again.",
             path=testbed.results_dir,
+        ) from error
+
+
+def remember(testbed: expand.Testbed, probes: dict, notes: dict) -> None:
+    """Note the devices that are going to be written to; Failure 'record_unwritable' where that cannot be, before one is touched."""
+    try:
+        written.remember(testbed.state_dir, probes, notes)
+    except OSError as error:
+        raise Failure(
+            "record_unwritable",
+            f"It cannot be noted in {testbed.state_dir} which devices are going to be written to: {error.strerror}.",
+            "Make room there or correct testbed_state_dir, and run again.",
+            path=testbed.state_dir,
         ) from error
 
 
@@ -131,8 +144,14 @@ class ActionModule(CollectionAction):
             against = check.check({**lab, "facts": doctor.facts(probes)}, testbed)
             if params["hold"] and (against or doctor.unfit(testbed, probes)):
                 raise description_wrong([*against, *doctor.unfit(testbed, probes)])
+            notes = written.read(testbed.state_dir, probes)
+            if params["hold"]:
+                if strange := written.strange(testbed, probes, notes):
+                    raise written.not_blank(strange)
+                if not self._task.check_mode:
+                    remember(testbed, probes, notes)
             wrong = [problem.sentence() for problem in against]
-            lines = doctor.findings(testbed, probes)
+            lines = doctor.findings(testbed, probes, notes)
             shown |= {"findings": lines, "problems": wrong, "table": doctor.as_markdown(lines, wrong)}
         return {
             "changed": False,

@@ -44,6 +44,7 @@ options:
     description:
       - Disks that a user named, each with C(path), or with what proves it (C(serial), C(naa), C(wwid), C(uuid)), or with both. Whatever else an entry
         has is returned with it.
+      - One with C(fate), which says that its contents will be gone, is sampled.
     type: list
     elements: dict
     default: []
@@ -94,7 +95,8 @@ probe:
       C(mtu_passes), which is null when nobody answers.
     - C(devices) by path with C(size_bytes) and C(sector_bytes).
     - C(disks) with O(unused), all of them, each with C(path), C(size_bytes), C(sector_bytes), C(serial) and C(used). That C(used) is false proves nothing.
-    - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows).
+    - C(named), the entries of O(named) with the C(paths) that show what is said, the C(type) of their own path, and what that C(shows). Of one with C(fate) the
+      C(contents) (C(blank), C(data), or C(unreadable) with C(reason)) and the C(designators) of its disk, all that tells it from others.
     - C(folders) by path, each empty when it can become a mount point, or with C(problem) and the path that it is C(at).
   returned: always
   type: dict

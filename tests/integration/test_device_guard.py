@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device
+from ansible_collections.storlab.testbed.plugins.module_utils.linux import block_device, contents, wanted_disks
 from ansible_collections.storlab.testbed.plugins.module_utils.linux import device_safety as guard
 from loop_device import attached
 from loop_device import layer as layer_of
@@ -176,3 +177,48 @@ def test_real_file_system_on_a_loop_over_another_node(loop, node, tmp_path):
     finally:
         subprocess.run(["losetup", "--detach", upper], check=True)
     assert real_codes(real_layer(loop)) == ["signature_present"]
+
+
+def fill(path: str, offset: int, content: bytes) -> None:
+    with open(path, "r+b", buffering=0) as device:
+        device.seek(offset)
+        device.write(content)
+        os.fsync(device.fileno())
+
+
+def test_real_device_without_a_signature_is_not_called_blank(loop):
+    """A disk image of a version that blkid does not know, and what it holds behind that: no signature, and somebody's nevertheless."""
+    assert contents.look(loop.path) == {"contents": "blank"}
+    fill(loop.path, 0, b"QFI\xfb" + (3).to_bytes(4, "big") + b"somebody's cluster " * 3000)
+    before = Path(loop.image).read_bytes()
+    assert real_codes(real_layer(loop)) == []  # blkid sees nothing
+    assert contents.look(loop.path) == {"contents": "data"}
+    assert Path(loop.image).read_bytes() == before and before[:4] == b"QFI\xfb"
+
+
+@pytest.mark.parametrize("offset", [0, (1 << 20) - 1])
+def test_one_byte_at_an_end_of_a_real_device_is_seen(loop, offset):
+    fill(loop.path, offset, b"\1")
+    assert contents.look(loop.path) == {"contents": "data"}
+
+
+def test_real_erased_flash_is_blank(loop):
+    fill(loop.path, 0, b"\xff" * (1 << 20))
+    assert contents.look(loop.path) == {"contents": "blank"}
+
+
+def test_a_named_device_is_sampled_where_it_would_be_overwritten(loop, monkeypatch):
+    """A loop device shows nothing that proves it, so it is given a serial here."""
+    of_kernel = guard.identity
+    monkeypatch.setattr(
+        guard,
+        "identity",
+        lambda path, system=None: {**of_kernel(path, system), **({"serial": "L1"} if path == loop.path else {})},
+    )
+    fill(loop.path, 4096, b"somebody's rows " * 256)
+    before = Path(loop.image).read_bytes()
+    named = {"variable": "testbed.disks[0]", "path": loop.path, "serial": "L1"}
+    kept, gone = wanted_disks.look([named, {**named, "fate": "OVERWRITTEN"}], [], False)["named"]
+    assert (gone["paths"], gone["contents"], gone["designators"]) == ([loop.path], "data", {"serial": "L1"})
+    assert kept["paths"] == [loop.path] and "contents" not in kept
+    assert Path(loop.image).read_bytes() == before

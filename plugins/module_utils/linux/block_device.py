@@ -39,8 +39,8 @@ def logical_block_bytes(path: str, root: str = "/") -> int | None:
     return next((int(text) for text in texts if text), None)
 
 
-def read_direct(path: str, length: int) -> bytes:
-    """The first bytes of a device or file from the storage itself, past every cache. length: a multiple of the page size. Raises OSError.
+def read_direct(path: str, length: int, offset: int = 0) -> bytes:
+    """Bytes of a device or file from the storage itself, past every cache. length, offset: multiples of the sector size. Raises OSError.
 
     Before a direct read the kernel looks at what it wrote from its cache, and the first one tells of a write that was lost, whenever that was
     (filemap_check_errors() in mm/filemap.c). It tells it once, so an error of input and output counts when it comes again.
@@ -50,12 +50,12 @@ def read_direct(path: str, length: int) -> bytes:
         # Direct I/O needs an aligned buffer: a fresh mapping is one.
         with mmap.mmap(-1, length) as buffer:
             try:
-                os.preadv(handle, [buffer], 0)
+                read_bytes = os.preadv(handle, [buffer], offset)
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                os.preadv(handle, [buffer], 0)
-            return buffer[:length]
+                read_bytes = os.preadv(handle, [buffer], offset)
+            return buffer[:read_bytes]
     finally:
         os.close(handle)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.layers import Layer
-from . import device_safety, disk_serial, mounts, proven_disk
+from . import contents, device_safety, disk_serial, mounts, proven_disk
 from .host import read_text
 
 # Drives of optical media and floppies, which are no disks.
@@ -23,9 +23,17 @@ def look(named: list[dict[str, Any]], folders: list[str], unused: bool) -> dict[
     system = device_safety.System()
     return {
         "disks": disks() if unused else [],
-        "named": [proven_disk.look_up(given, system) for given in named],
+        "named": [_sampled(proven_disk.look_up(given, system), system) for given in named],
         "folders": {path: mounts.no_place(path) for path in folders},
     }
+
+
+def _sampled(entry: dict[str, Any], system: device_safety.System) -> dict[str, Any]:
+    """The entry with what is on its disk, and what that shows of itself, where the contents will be gone (``fate``) and one disk is meant."""
+    if not entry.get("fate") or not proven_disk.proofs(entry) or len(entry["paths"]) != 1:
+        return entry
+    (path,) = entry["paths"]
+    return {**entry, "designators": device_safety.hints(device_safety.identity(path, system)), **contents.look(path)}
 
 
 def taken(path: str) -> bool:

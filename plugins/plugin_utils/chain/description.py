@@ -85,6 +85,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "description": "Whose lock of the testbed to replace, as testbed_busy names it, once that certainly is gone.",
     },
     "testbed_verify_ignore": {**LIST, "description": "Patterns of what verify_clean does not look at."},
+    "testbed_allow_device": {
+        **LIST,
+        "description": "Devices that a build may overwrite though they are not blank, by serial, NAA, WWID, UUID or path (docs/safety.md).",
+    },
     "testbed_lab_state": {**TEXT, "description": "Whether the embedded machines shall be there: present or absent."},
     "testbed_counters": {**TEXT, "description": "State of storlab.testbed.esxi_counters."},
     "testbed_many_hosts": {**TEXT, "description": "Hosts that benchmark_many measures."},

@@ -62,7 +62,12 @@ def lost(testbed: Testbed) -> list[Device]:
 def wanted(testbed: Testbed, host: str) -> list[dict[str, Any]]:
     """What is to be looked for on a host, as storlab.testbed.host_probe takes it."""
     return [
-        {"variable": device.variable, "path_word": device.path_word, **device.given}
+        {
+            "variable": device.variable,
+            "path_word": device.path_word,
+            **device.given,
+            **({"fate": device.fate} if device.fate else {}),
+        }
         for device in named(testbed)
         if device.host == host and device.here
     ]

@@ -12,7 +12,7 @@ from ...module_utils.core.raid_levels import MODULES
 from ...module_utils.linux.cache_tier import CLASSES as CACHES
 from ...module_utils.linux.cache_tier import provider_of
 from ...module_utils.linux.target_providers import PROVIDERS
-from . import devices
+from . import devices, written
 from .expand import OVERRIDDEN, Host, Testbed, addresses_of, is_address, mappings
 from .shape import Problem, shown
 
@@ -148,8 +148,8 @@ def needs(testbed: Testbed, name: str) -> dict[str, Any]:
     }
 
 
-def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
-    """[{host, what, good, said, command}].
+def findings(testbed: Testbed, probes: dict[str, Any], notes: dict[str, Any] | None = None) -> list[Any]:
+    """[{host, what, good, said, command}]. notes: of devices that a testbed of this state folder has written to (written.py).
 
     probes: {host: probe of host_probe (Linux), about of esxi_state or win_state; {'unreached': reason}, or None, of one that was not reached}.
     """
@@ -168,6 +168,8 @@ def findings(testbed: Testbed, probes: dict[str, Any]) -> list[Any]:
         lines += [_problem_line(name, double[name])] if name in double else []
         if host.platform == "linux":
             lines += _linux(testbed, name, probes[name])
+            for host, entry in written.strange(testbed, {name: probes[name]}, notes or {}):
+                lines.append(_line(host, entry["variable"], False, *written.sentence(host, entry)))
         elif host.platform == "esxi":
             lines += _esxi(testbed, name, probes[name])
     return lines

@@ -221,6 +221,7 @@ def test_a_device_that_is_not_there_is_told_by_its_variable(text, answers, sente
                 "named": [
                     {
                         **entry,
+                        "contents": "blank",
                         **answers.get(
                             entry.get("path") or entry["serial"], {"type": "block", "paths": ["/dev/sdz"], "shows": {}}
                         ),
