@@ -65,7 +65,7 @@ options:
       luns:
         description:
           - What the target exports. A LUN's serial is derived from the testbed, the LUN's name and, on a RAM disk of the testbed, the disk's generation.
-          - So it is another one when such a disk was made anew, and only then.
+          - So it is another one when such a disk was recreated, and only then.
         type: list
         elements: dict
         required: true
@@ -102,7 +102,7 @@ options:
           purpose:
             description:
               - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
-              - By default that of the layer beneath, which it must not contradict; without one V(data).
+              - By default the purpose of the layer below, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
       initiators:

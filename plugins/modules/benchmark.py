@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: benchmark
-short_description: Measures the layers of a testbed that lie on this host
+short_description: Measures the layers of a testbed on this host
 version_added: 0.1.0
 description:
   - Issues the same workloads on every layer of O(layers) that lies on the current host, with O(engine), and keeps every result on the controller.
@@ -19,7 +19,7 @@ description:
   - Every block of a layer is written once before the first point that reads it, because blocks that were never written are read from nowhere.
   - A point that fails is recorded with its reason and the others go on; the task then fails with C(failure.code) V(points_failed).
   - Points that O(run_id) already holds, measured with the same workload on the same device, are not measured again.
-  - How to measure, with examples that were run, is told in C(docs/benchmark.md).
+  - See C(docs/benchmark.md) for how to measure, with examples.
 options:
   testbed_id:
     description: The testbed. Letters, digits, dot, dash and underscore.

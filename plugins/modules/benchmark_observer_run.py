@@ -28,7 +28,7 @@ options:
     type: dict
     default: {}
   deadline_s:
-    description: After how many seconds the daemon ends by itself. Asking for the same again gives it this time anew.
+    description: After how many seconds the daemon ends by itself. Asking for the same again restarts its time.
     type: int
     default: 14400
   intervals:

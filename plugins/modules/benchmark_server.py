@@ -49,7 +49,7 @@ options:
     elements: str
     default: []
   deadline_s:
-    description: After how many seconds the server ends by itself. Asking for the same server again gives it this time anew.
+    description: After how many seconds the server ends by itself. Asking for the same server again restarts its time.
     type: int
     default: 14400
 extends_documentation_fragment:

@@ -303,7 +303,7 @@ differences:
       type: str
       sample: under_test
 under_test_same:
-  description: Patterns of O(under_test) that no difference matches, so that what was to be tested is probably not different.
+  description: Patterns of O(under_test) that match no difference; the setting under test is probably the same on both sides.
   returned: success
   type: list
   elements: str

@@ -38,7 +38,7 @@ options:
     type: str
     default: ""
   warehouses:
-    description: Warehouses, of about 105 MiB each in PostgreSQL and 145 MiB in MariaDB. A database with another number is made anew.
+    description: Warehouses, of about 105 MiB each in PostgreSQL and 145 MiB in MariaDB. A database with another number is recreated.
     type: int
     default: 1
   shared_buffers_mib:

@@ -23,7 +23,7 @@ options:
     type: path
     required: true
   layer:
-    description: The published layer that the database lies on.
+    description: The published layer that the database is on.
     type: str
     required: true
   repetition:

@@ -47,11 +47,11 @@ options:
         type: str
         required: true
       layer:
-        description: The published layer whose device it stands on. Either this or O(datastores[].device).
+        description: The published layer whose device it is on. Either this or O(datastores[].device).
         type: str
       device:
         description:
-          - The device it stands on, which must be empty and unused.
+          - The device it is on, which must be empty and unused.
           - One of O(datastores[].serial), O(datastores[].naa), O(datastores[].wwid) and O(datastores[].uuid) has to prove that it is the one that is
             meant; the failure without them says what the device shows.
         type: path

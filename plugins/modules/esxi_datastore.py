@@ -18,7 +18,7 @@ description:
     that are registered with other hosts nor which other hosts mount a datastore, but the files of those machines.
   - A datastore that cannot be reached is not a lost one. Only when its device is lost for good, is another one now, or is provably blank, and when the
     record in O(state_dir) says that this testbed made it and no virtual machine is registered on it, the host is made to forget it, so that
-    V(present) can make it anew. Otherwise the task fails and says what to do.
+    V(present) can recreate it. Otherwise the task fails and says what to do.
 options:
   testbed_id:
     description: The testbed the datastores belong to.
@@ -217,7 +217,7 @@ layers:
       type: dict
       sample: {provider: lio}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

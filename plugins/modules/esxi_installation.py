@@ -13,7 +13,7 @@ description:
     long it took and how many commands per second its datastore served meanwhile. The image must install by itself (an answer file), and is the user's own.
   - Start and end are what the host's events say about the machine's power, in the host's time, so waiting adds nothing to them.
   - The machine remembers its installation in its settings (C(storlab.testbed.installation)). A run whose connection broke joins it when it is run again with
-    the same O(run_id), and one that is over is not run again. A machine that was installed once is refused; make it anew.
+    the same O(run_id), and one that is over is not run again. A machine that was installed once is refused; recreate it.
   - A machine of the same name without this testbed's stamp is refused and left as it is.
 options:
   testbed_id:
@@ -41,7 +41,7 @@ options:
     type: int
     default: 7200
   power_off_at_timeout:
-    description: Whether the machine is turned off when the time is over. It must be made anew then.
+    description: Whether the machine is turned off when the time is over. It must be recreated then.
     type: bool
     default: false
   settle_s:
@@ -175,7 +175,7 @@ installation:
       type: float
       sample: 367.4
     ended_by:
-      description: What told the end.
+      description: How the end was determined.
       returned: always
       type: str
       sample: powered_off
@@ -195,7 +195,7 @@ installation:
       type: dict
       sample: {vcpus: 2, memory_mib: 2048}
     counters:
-      description: What the host counted meanwhile.
+      description: Counters of the host over that time.
       returned: always
       type: dict
       sample: {samples: 18}
@@ -210,7 +210,7 @@ file:
   type: str
   sample: installations/guest01.json
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: unless the result was there already
   type: dict
   contains:

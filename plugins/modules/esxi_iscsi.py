@@ -148,7 +148,7 @@ options:
           purpose:
             description:
               - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
-              - By default that of the layer beneath, which it must not contradict; without one V(data).
+              - By default the purpose of the layer below, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
           serial:
@@ -394,7 +394,7 @@ restart_pending:
       type: raw
       sample: "128"
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -206,7 +206,7 @@ interfaces:
   type: dict
   sample: {storage-a: vmk1}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -60,7 +60,7 @@ read_only_licence:
   type: str
   sample: VMware vSphere Hypervisor
 ours:
-  description: Those of the lines whose virtual machine carries the stamp of O(testbed_id); sections in which nothing tells owners are not in it.
+  description: The lines whose virtual machine carries the stamp of O(testbed_id); sections in which nothing tells owners are not in it.
   returned: always
   type: dict
   sample: {virtual machines: []}
@@ -73,7 +73,7 @@ kept_for_others:
   type: dict
   sample: {iscsi adapter: [{line: "bound vmk2", before: null, why: "kept for send 192.0.2.90:3260"}]}
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -13,12 +13,12 @@ description:
     and mounts an ISO image, and turns it on, in one call and one session.
   - It carries the testbed's stamp in its configuration (C(storlab.testbed)) from its first moment on. A machine of the same name without that stamp is refused
     and left as it is, whatever O(state) is.
-  - What differs is repaired. What needs the machine to be off is refused while it runs, unless O(restart) allows it. A disk that is there is never made anew;
+  - What differs is repaired. What needs the machine to be off is refused while it runs, unless O(restart) allows it. A disk that is there is never recreated;
     when its size or kind differs that is a failure. Disks and network cards that are not listed are left alone.
   - It keeps a record of the disks that came with it. A host deletes whatever disk is attached to a machine that it destroys, so disks without a record are
     detached before, and images and files of floppy drives and ports that others mounted are taken out; they are named in the plan and in RV(kept_for_others).
     Beside files of others in its folder the machine is taken away file by file. A snapshot that holds a disk of others is refused.
-  - A creation that fails destroys what it made. One that was cut off is noticed by the next run and made anew.
+  - A creation that fails destroys what it made. One that was cut off is noticed by the next run and recreated.
 options:
   testbed_id:
     description: The testbed the machine belongs to.
@@ -28,7 +28,7 @@ options:
     description:
       - V(present) makes or repairs the machine, V(absent) turns it off and destroys it with the disks that it has a record of.
       - V(zeroed) fills the disks that the testbed made with zeroes (C(vmkfstools -w)), all or those named in O(disks); what they held is lost.
-      - V(released) only lets go of a datastore that is lost, so that it can be made anew - of the machine when it lies there, else of its disks there, which
+      - V(released) only lets go of a datastore that is lost, so that it can be recreated - of the machine when it lies there, else of its disks there, which
         V(present) then adds anew; see M(storlab.testbed.esxi_datastore).
     type: str
     choices: [present, absent, zeroed, released]
@@ -120,7 +120,7 @@ options:
         description: Path on the datastore; its folder must be there. By default the name of O(iso.src).
         type: str
       datastore:
-        description: Datastore the image lies on. By default O(datastore).
+        description: Datastore of the image. By default O(datastore).
         type: str
   nics:
     description: The network cards, in their order.
@@ -370,12 +370,12 @@ vm:
       type: bool
       sample: true
 address:
-  description: The address that the guest told.
+  description: The address that the guest reported.
   returned: when O(wait_for_address_s) is not 0
   type: str
   sample: 192.0.2.21
 about:
-  description: What the host is, C(product), C(version), C(build), C(api), C(kind). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product), C(version), C(build), C(api), C(kind). A stand-in for a host also has C(stand_in).
   returned: always
   type: dict
   contains:

@@ -14,7 +14,7 @@ description:
     of others and a running iscsid stay as they are.
   - A disk is found by session and LUN, and proven by its serial, NAA identifier and size, never by the order of C(/dev/sdX).
   - CHAP secrets are written to the node record's file, which only root can read; they are in no argument list and no result.
-  - A failed login leaves no new record behind. A session that died is waited for, and made anew when it does not come back.
+  - A failed login leaves no new record behind. A session that died is waited for, and recreated when it does not come back.
 options:
   testbed_id:
     description: The testbed the sessions belong to.
@@ -124,7 +124,7 @@ options:
           purpose:
             description:
               - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
-              - By default that of the layer beneath, which it must not contradict; without one V(data).
+              - By default the purpose of the layer below, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
           layer_kind:

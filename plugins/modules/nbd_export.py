@@ -10,7 +10,7 @@ short_description: Serves an image file over NBD
 version_added: 0.1.0
 description:
   - Runs one C(qemu-nbd) for one image file, so that the QEMU of a guest on another host can use it as a disk.
-  - An export whose file was replaced, or whose storage is another one than the kernel believes, is started anew.
+  - An export whose file was replaced, or whose storage is another one than the kernel believes, is restarted.
   - Without O(secret) NBD has neither a password nor encryption. Bind it to an address of a private network then.
   - Ends only a process whose command line proves that it is this export.
 options:
@@ -21,7 +21,7 @@ options:
   state:
     description:
       - V(present) serves the file, V(absent) ends the export.
-      - V(released) ends it only when what it serves is not the file any more, so that the file system under it can be unmounted and made anew.
+      - V(released) ends it only when what it serves is not the file any more, so that the file system under it can be unmounted and recreated.
     type: str
     choices: [present, absent, released]
     default: present
@@ -50,7 +50,7 @@ options:
   secret:
     description:
       - With it the export speaks nothing but TLS, and serves only clients that know this secret (TLS-PSK). 20 to 64 letters, digits and signs.
-      - The host keeps it in a file of root's beside the export, and forgets it with the export. Another one starts the export anew.
+      - The host keeps it in a file of root's beside the export, and forgets it with the export. Another one restarts the export.
     type: str
   aio:
     description: How C(qemu-nbd) issues I/O.
@@ -99,7 +99,7 @@ instance:
   type: str
   sample: "1b4e28ba-2fa1-11d2-883f-0016d3cca427:4711:90210"
 problem:
-  description: Why the export was or would be started anew or ended.
+  description: Why the export was or would be restarted or ended.
   returned: when there was one
   type: str
   sample: it serves a file that is no longer at its path

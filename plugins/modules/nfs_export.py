@@ -148,7 +148,7 @@ layers:
       type: str
       sample: target
     parent:
-      description: The layer beneath.
+      description: The layer below.
       returned: always
       type: str
       sample: datastore-ds1

@@ -10,7 +10,7 @@ short_description: Runs a QEMU machine
 version_added: 0.1.0
 description:
   - Starts a machine as a daemon and leaves a running one alone as long as its definition is the same.
-  - A running machine whose definition differs is ended and started anew, one that died is started.
+  - A running machine whose definition differs is restarted, one that died is started.
   - Ends only a process whose command line proves that it is this machine.
   - Needs root and C(qemu-system-x86_64).
 options:
@@ -50,7 +50,7 @@ options:
     type: int
     default: 1
   kernel:
-    description: Kernel to start. Symbolic links are resolved, so that a new image behind a link starts the machine anew.
+    description: Kernel to start. Symbolic links are resolved, so that a new image behind a link restarts the machine.
     type: path
   initrd:
     description: Initial RAM disk for O(kernel).
@@ -121,13 +121,13 @@ options:
   nbd_secret:
     description:
       - The secret of the exports that O(disks) reach by C(nbds), see O(storlab.testbed.nbd_export#module:secret). Needed with such a disk.
-      - Kept in O(run_dir) in a file of root's, and removed with it. Another one starts the machine anew.
+      - Kept in O(run_dir) in a file of root's, and removed with it. Another one restarts the machine.
     type: str
   console_log:
     description: File for what the machine writes to its serial console. By default C(console.log) in O(run_dir).
     type: path
   generation:
-    description: Any text. A change of it starts the machine anew, for instance because a disk behind the same name is another one now.
+    description: Any text. A change of it restarts the machine, for instance because a disk behind the same name is another one now.
     type: str
     default: ''
   ssh_control_dir:

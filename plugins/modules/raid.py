@@ -185,7 +185,7 @@ layers:
       type: str
       sample: /dev/md127
     parent:
-      description: Nothing of the testbed lies beneath.
+      description: Nothing of the testbed is below it.
       returned: always
       type: str
       sample: null

@@ -11,7 +11,7 @@ version_added: 0.4.0
 description:
   - Takes the points of one run, of some runs, of a testbed or of all testbeds that M(storlab.testbed.benchmark) stored, keeps those that meet O(where), and
     summarises them in groups.
-  - Uses the index of each run, a cache that is brought up to date first. What changed is read again, an index that is missing or damaged is made anew, so
+  - Uses the index of each run, a cache that is brought up to date first. What changed is read again, an index that is missing or damaged is recreated, so
     the figures are those of the files.
   - A group may hold different workloads, and RV(groups[].workloads) says how many. It is a summary and no verdict; M(storlab.testbed.compare) judges.
   - Runs on the controller. No host of the testbed is needed.

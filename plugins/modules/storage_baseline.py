@@ -99,7 +99,7 @@ strays:
   elements: str
   sample: ["kernel modules: brd (was not there before)"]
 notes:
-  description: What others changed meanwhile, a sentence fragment each.
+  description: Changes that others made, one sentence fragment each.
   returned: O(state=verified)
   type: list
   elements: str

@@ -34,7 +34,7 @@ options:
     description: Folder on the controller that keeps the testbed's state. Required with O(where=controller).
     type: path
   purpose:
-    description: What others are told that is done.
+    description: What is being done, for the message to others.
     type: str
     required: true
   take_over:

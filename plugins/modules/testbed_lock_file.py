@@ -57,7 +57,7 @@ EXAMPLES = r"""
 RETURN = r"""
 holder:
   description: Who else has the lock.
-  returned: when somebody else has it
+  returned: when someone else has it
   type: dict
   sample: {user: root, purpose: build, since_utc: "2026-11-21T16:33:10.123Z", process: {pid: 4711, host: ctl1}}
 """

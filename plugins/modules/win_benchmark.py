@@ -103,8 +103,8 @@ program:
   type: str
   sample: "C:\\storlab\\diskspd.exe"
 version:
-  description: Its version as its file tells.
-  returned: when the file tells one
+  description: The version in its file.
+  returned: when the file has one
   type: str
   sample: 2.2.0
 steps:
@@ -134,7 +134,7 @@ steps:
       type: raw
       sample: 64 MiB
 about:
-  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:

@@ -87,7 +87,7 @@ options:
           purpose:
             description:
               - V(scratch) when raw benchmarks may overwrite it, V(data) when something is kept on it.
-              - By default that of the layer beneath, which it must not contradict; without one V(data).
+              - By default the purpose of the layer below, which it must not contradict; without one V(data).
             type: str
             choices: [scratch, data]
           size_bytes:
@@ -208,7 +208,7 @@ steps:
       type: raw
       sample: 64 MiB
 about:
-  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:

@@ -12,8 +12,8 @@ description:
   - O(provider=iscsi_target) makes virtual disks in the memory of the iSCSI target server, for M(storlab.testbed.win_iscsi_target) to export. They are no
     disks of the host itself, and a restart of the service C(WinTarget) loses them.
   - O(provider=aim) makes drives of the host itself with Arsenal Image Mounter, of exactly the size that is asked for, and gives them an MBR without
-    partitions. They go when the host restarts; the next run makes them anew. Nothing marks them, so the record on the controller tells them from those of
-    others by their number, size, unique id and serial, which is drawn anew for each.
+    partitions. They go when the host restarts; the next run makes them again. Nothing marks them, so the record on the controller tells them from those of
+    others by their number, size, unique id and serial, which is drawn again for each.
   - O(provider=preinstalled) finds a RAM disk that another product made, which has to be online, proves it by model and size, and gives it an MBR without
     partitions.
   - Removes only what carries the testbed in its description or stands in its record; a disk that a target exports or that has partitions is not removed.
@@ -191,7 +191,7 @@ steps:
       type: raw
       sample: 64 MiB
 about:
-  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:

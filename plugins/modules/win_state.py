@@ -56,12 +56,12 @@ storage_state:
   type: dict
   sample: {block_devices: [vda 1073741824 bytes], iscsi_sessions: []}
 ours:
-  description: Those of the lines whose virtual disk or target carries the stamp of the testbed; sections in which nothing tells owners are not in it.
+  description: The lines whose virtual disk or target carries the stamp of the testbed; sections in which nothing tells owners are not in it.
   returned: success
   type: dict
   sample: {targets: [], virtual_disks: []}
 about:
-  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:

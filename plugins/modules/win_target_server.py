@@ -108,7 +108,7 @@ steps:
       type: raw
       sample: 64 MiB
 about:
-  description: What the host is, C(product) and C(version). What stands in for a host has C(stand_in) besides.
+  description: What the host is, C(product) and C(version). A stand-in for a host also has C(stand_in).
   returned: success
   type: dict
   contains:

@@ -146,7 +146,7 @@ def reduces_data(layers: dict[str, Layer], layer: Layer) -> bool:
 
 
 def lasting_identity(layer: Layer) -> dict[str, Any]:
-    """The part of a layer's identity that it keeps when the disk beneath it is made anew."""
+    """The part of a layer's identity that it keeps when the disk beneath it is recreated."""
     if not (layer.get("detail") or {}).get("generation"):
         return dict(layer["identity"])
     return {key: value for key, value in layer["identity"].items() if key not in OF_CONTENTS}

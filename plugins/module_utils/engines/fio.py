@@ -601,7 +601,7 @@ def _most_ios(result: dict[str, Any], known: Workload, options: dict[str, Any]) 
 
 
 def _contents(options: dict[str, Any]) -> str | None:
-    """How the blocks that a job writes differ from each other, where it says so: made anew, or one scrambled a little each time."""
+    """How the blocks that a job writes differ from each other, where it says so: recreated, or one scrambled a little each time."""
     if _set(options, "refill_buffers"):
         return "refilled"
     return "scrambled" if _set(options, "scramble_buffers") else None

@@ -232,7 +232,7 @@ def _nic_of(name: str, port: dict[str, Any]) -> dict[str, Any]:
 
 
 def _moves(name: str, port: dict[str, Any], state: dict[str, Any], mine: dict[str, Any]) -> bool:
-    """Whether a port group of this testbed is wanted on another switch, and so is made anew with what is on it."""
+    """Whether a port group of this testbed is wanted on another switch, and so is recreated with what is on it."""
     return name in mine["port_groups"] and state["port_groups"][name]["switch"] != port["switch"]
 
 

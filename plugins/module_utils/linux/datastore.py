@@ -471,7 +471,7 @@ class Datastores:
             server = there["source"].rpartition(":/")[0].strip("[]")
             if probe.reach(server, nfs_mount.PORT) == "open" and _umounted(point):
                 return
-            # A server that does not answer must not be asked, and of one that was made anew nothing is left there to be written.
+            # A server that does not answer must not be asked, and of one that was recreated nothing is left there to be written.
             run(
                 ["umount", "--internal-only", "--force", "--lazy", point],
                 what=f"The mount on {point} cannot be detached",

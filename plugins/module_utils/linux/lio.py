@@ -124,7 +124,7 @@ def plan(current: dict[str, Any], entries: list[Any]) -> list[Step]:
         for path, value in current.items()
         if (value == DIR and path not in wanted) or (isinstance(value, Link) and wanted.get(path) != value)
     }
-    # A backstore cannot be given another device or serial: it is made anew.
+    # A backstore cannot be given another device or serial: it is recreated.
     for store in [
         path for path, value in current.items() if path.startswith("core/") and value == DIR and path in wanted
     ]:
@@ -507,7 +507,7 @@ class LioTarget:
         before = loaded_modules()
         names, made = [target["name"] for target in targets], made_below_core(entries)
         self.record.data["targets"] = sorted(set(self.record.data.get("targets", [])) | set(names))
-        # A store that gets another serial has the old one until it is made anew: whichever a killed run leaves is ours.
+        # A store that gets another serial has the old one until it is recreated: whichever a killed run leaves is ours.
         before_core = self.record.data.get("core", {})
         self.record.data["core"] = {
             path: sorted({*before_core.get(path, []), *made.get(path, [])}) for path in {**before_core, **made}

@@ -195,7 +195,7 @@ class RamDisks:
             self.record.note_modules(before)
 
     def _claim(self, name: str, **disk: Any) -> None:
-        # A disk that is made anew is empty, whatever the layers above still hold in memory of the one before: this tells them.
+        # A disk that is recreated is empty, whatever the layers above still hold in memory of the one before: this tells them.
         disk["generation"] = self.record.data["disks"].get(name, {}).get("generation") or uuid.uuid4().hex[:12]
         self.record.data["disks"][name] = disk
         self.record.save()

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the last whole build made, and which changes of the inventory a running testbed cannot follow.
 
-What is added is made by the next build, and what can be set where it is, is set. What would have to be made anew while something stands on it, or
+What is added is made by the next build, and what can be set where it is, is set. What would have to be recreated while something stands on it, or
 would be left where no playbook looks any more, is refused: the testbed is taken down as it was described, then built as it is. The table in
 docs/description.md has every word.
 """

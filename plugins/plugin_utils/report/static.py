@@ -186,7 +186,7 @@ def size(svg: str) -> tuple[int, int]:
 
 
 def with_source(png: bytes, sha256: str) -> bytes:
-    """The PNG with a text chunk (PNG specification, 11.3.3.2) that says of which SVG it is, so that it is drawn anew only for another one."""
+    """The PNG with a text chunk (PNG specification, 11.3.3.2) that says of which SVG it is, so that it is drawn again only for another one."""
     content = b"tEXt" + PNG_SOURCE + sha256.encode("ascii")
     end = png.rindex(b"IEND") - 4
     return (

@@ -198,7 +198,7 @@ class Index:
             if tables == TABLES and database.execute("SELECT schema FROM about").fetchall() == [(SCHEMA,)]:
                 return database
         except sqlite3.Error:
-            pass  # a cache that is damaged is made anew
+            pass  # a cache that is damaged is recreated
         if database:
             database.close()
         return None

@@ -52,7 +52,7 @@ def verify(run_dir: str) -> dict[str, Any]:
         unproven += missing
         followed += not wrong and not missing
     findings += renamed(run_dir, recorded)
-    # A damaged index is made anew by whoever needs it.
+    # A damaged index is recreated by whoever needs it.
     with contextlib.suppress(sqlite3.Error):
         findings += _index(run_dir, points)
     ledger_verdict, wrong = ledger.against(run_dir, run_folder.ledger_files(run_dir))

@@ -4,7 +4,7 @@
 """The iSCSI initiator of Windows; see the package for the shapes of states and steps.
 
 The initiator's name and its secret for mutual CHAP are the host's own, and the secret can be neither read nor given back. So the name is only
-compared, and mutual CHAP is refused. Sessions are not persistent: after a restart of either side the next build makes them anew.
+compared, and mutual CHAP is refused. Sessions are not persistent: after a restart of either side the next build makes them again.
 
 A session is the testbed's own by its id, which is in the record. Whoever else logs in to the same target has a session of another id.
 """
