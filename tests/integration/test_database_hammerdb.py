@@ -187,4 +187,4 @@ def test_the_role_stores_points_that_are_reported_and_verified(loaded, tmp_path)
     assert (result["status"], result["raw"]["file"], result["nopm"]) == ("measured", "hammerdb.json", 7.0)
     page = (run_dir / "report" / "index.html").read_text(encoding="utf-8")
     table = page[page.index('<section id="databases">') :].partition("</section>")[0]
-    assert f"by hammerdb on a {result['database']['name']} whose data" in table
+    assert f"by hammerdb on a {result['database']['name']} with its data" in table

@@ -364,7 +364,7 @@ def test_the_role_stores_points_that_are_reported_and_verified(loaded, tmp_path)
     assert (point / "sysbench.json").exists()
     page = (run_dir / "report" / "index.html").read_text(encoding="utf-8")
     table = page[page.index('<section id="databases">') :].partition("</section>")[0]
-    assert "by sysbench on a MariaDB whose data" in table
+    assert "by sysbench on a MariaDB with its data" in table
     assert "MariaDB, 1 warehouses, 2 virtual users" in table
 
 

@@ -113,6 +113,8 @@ def test_examples_of_compare_run(root, tmp_path):
         "after-vs-before",
         "after.initiator-bench-vs-after.target-bench",
         "b1_b2_b3-vs-a1_a2_a3",
+        # The last run, and all before it: fewer than a history takes, so that there is no verdict.
+        "b3-vs-kinds_before_after_a1_b1_a2_b2_a3",
         "kinds.zram_kinds.tmpfs_kinds.file-vs-kinds.brd",
     ]
 
