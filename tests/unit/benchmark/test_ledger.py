@@ -393,4 +393,4 @@ def test_a_run_that_was_copied_without_its_ledger_is_verified_all_the_same(run, 
     run.rename(tmp_path / "elsewhere" / "first")
     found = verify.verify(str(tmp_path / "elsewhere" / "first"))
     assert (found["verdict"], found["ledger"]) == ("follows", "silent")
-    assert "tells nothing of this run" in verify.sentence(found)
+    assert "the ledger has nothing about this run" in verify.sentence(found)

@@ -114,7 +114,7 @@ def test_a_bin_holds_its_value_and_is_narrow(value_us):
         ({"exit_code": 2, "said_errors": "client 1 aborted"}, "engine_exit", "client 1 aborted"),
         ({"said": SAID + "Run was aborted; the above results are incomplete.\n"}, "engine_exit", "ended early"),
         ({"said": SAID.replace("processed: 7", "processed: 9")}, "log_incomplete", "7 transactions"),
-        ({"log": {**raw()["log"], "unread": 1}}, "log_incomplete", "1 lines that are none"),
+        ({"log": {**raw()["log"], "unread": 1}}, "log_incomplete", "1 unreadable lines"),
         ({"placed_after": 30003}, "database_orders_lost", "4 New-Orders were acknowledged, and 3 are there"),
         (
             {
@@ -271,7 +271,7 @@ def test_sysbench_counts_what_was_given_up_as_an_event():
     assert result["engine"] == {"name": "sysbench", "version": "1.0.20"}
     short = transactions.measured(raw(said=EVENTS.replace("8", "9")), databases.DRIVERS["sysbench"])
     assert codes(short) == ["log_incomplete"]
-    assert "sysbench says 8" in short["failures"][0]["message"]
+    assert "sysbench reports 8" in short["failures"][0]["message"]
     ended = transactions.measured(
         raw(said=EVENTS + "FATAL: mysql_drv_query() returned error 2013\n"), databases.DRIVERS["sysbench"]
     )

@@ -288,7 +288,7 @@ def test_a_copy_that_the_ledger_does_not_tell_of_is_not_believed(host, how):
     host.lose()
     answer = host.play("restored", name="t2" if how == "another host" else "t1")
     assert answer["restored"] == [] and host.files() == {}
-    assert "is not what the ledger" in warned(answer)
+    assert "does not match the ledg" in warned(answer)
 
 
 def test_no_secret_and_nothing_derived_from_one_leaves_the_host(host):

@@ -394,7 +394,7 @@ def test_a_session_that_somebody_ends_meanwhile_is_said_to_be_lost(host, monkeyp
     for broken in (lambda: mine.disks(TARGET), lambda: mine.apply([step], TARGET)):
         with broken_off() as caught:
             broken()
-        assert caught.value.code == "session_lost" and "logged out" in str(caught.value)
+        assert caught.value.code == "session_lost" and "logged it out" in str(caught.value)
 
 
 def test_a_disk_that_the_kernel_gave_up_is_known(host):

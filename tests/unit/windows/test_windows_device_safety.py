@@ -428,7 +428,7 @@ def test_instances_of_a_device_differ(host):
     ("change", "says"),
     [
         (on_bench(offline=True, offline_reason="Collision"), "is on a disk that is offline (Collision)."),
-        (on_bench(offline=True), "is on a disk that is offline (no reason told)."),
+        (on_bench(offline=True), "is on a disk that is offline (no reason reported)."),
         (on_bench(unique_id="6000-OTHER"), "is on a disk with unique id 6000-OTHER, the layer's has 6000-BENCH."),
         (on_bench(serial=""), "has serial none, the layer has 5A1E-1D04."),
         (lambda host: host.second_path(), "and disk 8 have one unique id: they may be one disk."),

@@ -110,4 +110,4 @@ def test_targets_of_linux_know_initiators_by_name_only(key):
     }
     with pytest.raises(Failure) as raised:
         iscsi_target.check_targets([target], {})
-    assert (raised.value.code, "by their names only" in str(raised.value.as_result()["msg"])) == ("bad_value", True)
+    assert (raised.value.code, "only by name" in str(raised.value.as_result()["msg"])) == ("bad_value", True)
