@@ -74,8 +74,12 @@ class ActionModule(CollectionAction):
         # First what can be wrong without reading anything.
         rules = gate.rules(args["fail_on"], args["metrics"])
         given = _candidates(args)
-        candidates = [self._side(f"candidates.{name}" if name else "candidate", selector) for name, selector in given]
-        sides = [self._side("baseline", args["baseline"], [side["runs"][0].folder for side in candidates]), *candidates]
+        # A history ends before the candidates, so these come first there.
+        history = args["baseline"]["last"] is not None or any("*" in name for name in args["baseline"]["run_ids"] or ())
+        sides = [] if history else [self._side("baseline", args["baseline"])]
+        sides += [self._side(f"candidates.{name}" if name else "candidate", selector) for name, selector in given]
+        if history:
+            sides.insert(0, self._side("baseline", args["baseline"], [side["runs"][0].folder for side in sides]))
         output_dir = self._output_dir(args, sides[1])
         names = [name for name, _selector in given]
         if args["scrub"]:

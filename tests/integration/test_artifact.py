@@ -134,7 +134,7 @@ def test_a_strangers_first_inventory_is_the_one_of_the_page(installed, tmp_path)
         if line.startswith("ansible-playbook -i my_lab storlab.testbed.show")
     ]
     [described] = [yaml.safe_load(text) for text in blocks if text.startswith("testbed_id:")]
-    [drawing] = [text.splitlines() for text in blocks if text.startswith("testbed lab")]
+    [drawing] = [text.splitlines() for text in blocks if text.startswith("testbed my-lab")]
     exported = dict(re.findall(r"^export (\w+)=(\S+)", page, re.M))
     for command in (new_lab, show):
         answer = run(

@@ -146,8 +146,9 @@ def _parts(testbed: Testbed, host: Host) -> Iterator[Device]:
             layer = f"backing-{tier.get('name')}"
             fate = _fate(testbed, layer)
             if part == "fast":
-                cached = tier.get("cached", True)
-                fate = (OVERWRITTEN, f"caches for the disk {tier.get('name')}") if cached else ("", "")
+                # A cache that is not in yet may be put in later, and then nothing is asked any more.
+                when = "" if tier.get("cached", True) else " once it is put in"
+                fate = (OVERWRITTEN, f"caches for the disk {tier.get('name')}{when}")
             word, given = ("device" if by_hand else "path"), _given(tier.get(part) or {}, "device")
             if given:
                 yield Device(host.name, variable, word, given, *fate, layer)

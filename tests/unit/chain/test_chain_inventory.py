@@ -65,7 +65,7 @@ def test_what_is_no_ciphertext_is_named(tmp_path):
     write(tmp_path, f"{PAGE}  chap_password: !vault |\n    $ANSIBLE_VAULT;1.1;AES256\n    6162\n")
     (tmp_path / "right").write_text("x\n", encoding="utf-8")
     [sentence] = show_testbed.refusal(tmp_path / "mine", "--vault-password-file", str(tmp_path / "right"))
-    assert sentence.startswith("testbed.chap_password is encrypted with ansible-vault, and ")
+    assert sentence.startswith("testbed.chap_password is encrypted with ansible-vault and cannot be decrypted: ")
 
 
 def test_a_secret_that_looks_like_a_template_reaches_the_roles_as_it_is(lab):

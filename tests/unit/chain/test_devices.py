@@ -113,7 +113,7 @@ def test_every_device_whose_contents_go_is_told_with_its_path_and_proof(text, se
     assert told(text) == sentences
     drawn = drawing.draw(expanded(text))
     assert drawn[len(drawn) - len(sentences) :] == [f"- {sentence}" for sentence in sentences] or not sentences
-    assert any("will be gone" in line for line in drawn) == bool(sentences)
+    assert any("will be lost" in line for line in drawn) == bool(sentences)
 
 
 def test_the_drawing_names_the_device_at_its_lun():
@@ -248,7 +248,7 @@ def test_a_device_that_is_not_there_is_told_by_its_variable(text, answers, sente
             "and /srv/storlab/ds1 on client01 is a folder with something in it: ",
         ),
         ({"problem": "not_permitted", "at": "/srv"}, "and the user of the task may not make it in /srv on client01: "),
-        ({"problem": "no_folders", "at": "/proc"}, "and in /proc of client01 no folder can be made: "),
+        ({"problem": "no_folders", "at": "/proc"}, "and in /proc of client01 no folder can be created: "),
         ({"problem": "unusable", "at": "/srv"}, "and client01 cannot make it below /srv: "),
     ],
 )

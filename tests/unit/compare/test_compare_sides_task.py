@@ -68,7 +68,7 @@ def test_the_task_writes_one_folder_and_fails_where_a_side_is_worse(tmp_path, he
         ({"candidates": None}, "both missing"),
         ({"candidates": []}, "candidates is []."),
         ({"candidates": ["zram"]}, "candidates is ['zram']. Give each candidate a name"),
-        ({"candidates": [{"name": "a", "run_dir": "/x"}, {"name": "a", "run_dir": "/y"}]}, "name is 'a'. It stands"),
+        ({"candidates": [{"name": "a", "run_dir": "/x"}, {"name": "a", "run_dir": "/y"}]}, "name is 'a'. Listed twice"),
         ({"candidates": [{"name": "a", "run_id": "x"}]}, "candidates.a is "),
     ],
 )

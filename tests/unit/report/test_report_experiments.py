@@ -164,7 +164,7 @@ def test_what_was_measured_before_one_failed_is_there(found):
 
 def test_one_that_was_started_twice_says_so(found):
     _rows, html = page_of([told("e2", attempts=2)], {"e2": found})
-    assert "return code 0; started 2 times, and what had failed was measured again" in Page(html).text
+    assert "return code 0; started 2 times, measuring failed points again" in Page(html).text
     assert "started" not in Page(page_of([told("e2")], {"e2": found})[1]).text
 
 

@@ -317,7 +317,7 @@ def test_a_comparison_is_scrubbed_under_the_same_names_on_both_sides(tmp_path):
     ]
     texts = {path: path.read_text(encoding="utf-8") for path in Path(scrubbed["compare_dir"]).iterdir()}
     assert (
-        len(texts) == 5
+        len(texts) == 6
         and "kepler" in Path(found["index"]).read_text(encoding="utf-8")
         and "kepler" not in scrubbed["compare_dir"]
     )
