@@ -82,7 +82,10 @@ def told(text: str) -> list:
             TWO_LINUX.replace(
                 BENCH, TIER.replace("origin:", "cached: false, origin:").replace("cache, ", "cache, purpose: data, ")
             ),
-            [],
+            [
+                # The origin's data stay.
+                "OVERWRITTEN: /dev/sdf, uuid U2 on store01 (testbed.disks[0].cache.fast): caches for the disk tier once it is put in",
+            ],
         ),
         (
             QEMU.replace(BENCH, DEVICE.replace("slow", "bench").replace(", purpose: scratch", "")),
