@@ -333,7 +333,7 @@ def examine(
         "configuration_files": _files(root, CONFIGURATION),
         "own_files": _own_files(root),
         "kernel_modules": _modules(modules),
-        "processes": _process_lines(processes, testbed_id, ours),
+        "processes": _process_lines(processes, testbed_id, ours["folders"] | ownership.places_of(root, own)),
         "network": _network(root, addresses_json),
     }
     state = State({}, {})
@@ -345,8 +345,8 @@ def examine(
     return state
 
 
-def _process_lines(processes: list[Process], testbed_id: str, ours: Names) -> Iterator[Line]:
-    folders = {**ownership.nothing(), "folders": ours["folders"]}
+def _process_lines(processes: list[Process], testbed_id: str, places: set[str]) -> Iterator[Line]:
+    folders = {**ownership.nothing(), "folders": places}
     for process in processes:
         mark = f" of storlab {testbed_id}" if process.of(folders) else ""
         yield f"{process.name}{mark} running", process.of
@@ -358,9 +358,11 @@ def _whose(root: str, testbed_id: str, own: set[str], made: dict[str, Any]) -> t
     records = os.path.join(root, ownership.RECORDS)
     others = ownership.on_host(root, {os.path.basename(path) for path in foreign if os.path.dirname(path) == records})
     others["folders"] |= {"/" + os.path.relpath(path, root) for path in foreign}
-    ours = ownership.union(ownership.on_host(root, own), {kind: set(made.get(kind, ())) for kind in ownership.KINDS})
-    ours["ids"] |= {testbed_id}
-    ours["folders"] |= ownership.places_of(root, own)
+    # A lab of machines is there before its testbed is built, and ends after the proof: it is compared like anything else.
+    mine = {testbed_id}
+    ours = ownership.union(ownership.on_host(root, mine), {kind: set(made.get(kind, ())) for kind in ownership.KINDS})
+    ours["ids"] |= mine
+    ours["folders"] |= ownership.places_of(root, mine)
     ours = ownership.with_devices(root, ours)
     if glob.glob(os.path.join(root, "sys/class/iscsi_session/session*")):
         # Somebody's session needs it, so it stays for him.
