@@ -16,6 +16,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import time
 from typing import Any
 
 from ..core.failure import Failure
@@ -108,11 +109,18 @@ class System:
             return None
 
     def exclusive(self, path: str) -> str | None:
-        """None when the block device can be claimed, else the reason: 'EBUSY' when the kernel gave it to somebody else."""
-        try:
-            os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
-        except OSError as error:
-            return _error_name(error)
+        """None when the block device can be claimed, else the reason: 'EBUSY' when the kernel gave it to somebody else.
+
+        Other programs claim a device for less than a millisecond while they look at it, so one refusal is not an answer.
+        """
+        for pause_s in (0.02, 0.02, None):
+            try:
+                os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC))
+                return None
+            except OSError as error:
+                if error.errno != errno.EBUSY or pause_s is None:
+                    return _error_name(error)
+            time.sleep(pause_s)
         return None
 
     def loop_backing(self, name: str) -> tuple[str, int, str] | None:

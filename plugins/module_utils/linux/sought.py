@@ -14,12 +14,16 @@ import os
 import re
 import stat
 import struct
+import time
 from typing import Any
 
 from . import designators, mounts
 
 # include/uapi/linux/loop.h: struct loop_info64 begins with the file system, the inode and, of a block device, the number of what is behind.
 LOOP_GET_STATUS64, LOOP_INFO64_BYTES = 0x4C05, 232
+# Programs that go through all devices of a host (udev, blkid, `losetup --find` in its race for a free one) have each open for a moment. Who has it
+# open is not decided until such a program had the time to end.
+PASSING_S, LOOK_S, PATIENCE_S = 1.0, 0.05, 5.0
 # What is no file of any file system.
 NO_FILE = ("socket:", "pipe:", "anon_inode:", "net:", "mnt:")
 
@@ -81,7 +85,23 @@ class Sought:
         )
 
     def openers(self) -> list[dict[str, Any]]:
-        """Other processes that have it open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
+        """Other processes that have it open and keep it open, e.g. a machine whose disk it is: [{pid, command, writes}]."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            openers = self._openers()
+            if not any(self._just_started(opener["pid"]) for opener in openers) or time.monotonic() >= deadline:
+                return openers
+            time.sleep(LOOK_S)
+
+    def _just_started(self, pid: int) -> bool:
+        """Sources: proc_pid_stat(5), field 22 in clock ticks since the boot; proc_uptime(5) in seconds."""
+        fields = (self.system.read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+        uptime = (self.system.read("/proc/uptime") or "").split()
+        if len(fields) < 20 or not uptime:
+            return False
+        return float(uptime[0]) - int(fields[19]) / os.sysconf("SC_CLK_TCK") < PASSING_S
+
+    def _openers(self) -> list[dict[str, Any]]:
         openers = []
         for pid in sorted((pid for pid in self.system.names("/proc") if pid.isdigit()), key=int):
             if int(pid) == os.getpid():
