@@ -17,7 +17,7 @@ import (
 // expunge is what a host does besides when it destroys a machine. The stock one deletes every virtual disk that is attached, wherever it lies and whoever
 // attached it, as hosts do (public threads), and the machine's folder with all that is in it.
 //
-// belief: that disks which only a snapshot holds go, too, and that the folder does. A real host is thought to leave files that it does not know; nobody may
+// belief: that Destroy deletes disks which only a snapshot holds, and the machine's folder. A real host is thought to leave files that it does not know; nobody may
 // rely on that.
 func expunge(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	if vm.Snapshot == nil || vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {

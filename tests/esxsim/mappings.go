@@ -13,7 +13,8 @@ import (
 
 // browser also says which disks a host offers for raw mappings: "physical SCSI disks that can be used as targets for raw disk mapping", as the API documents.
 //
-// belief: those are the disks that carry no volume of the host and are mapped to no machine, without those that a test withholds.
+// belief: that a host offers for raw mappings the disks that carry no volume of the host and are mapped to no machine.
+// Without those that a test withholds.
 type browser struct {
 	*simulator.EnvironmentBrowser
 	world *world

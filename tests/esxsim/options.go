@@ -17,10 +17,10 @@ func init() { everyStrictness = append(everyStrictness, realAdapterOptions) }
 
 // adapterOption is one of the software iSCSI adapter.
 type adapterOption struct {
-	key        string
-	value      any
+	key         string
+	value       any
 	least, most int32
-	readOnly   bool
+	readOnly    bool
 }
 
 var adapterOptions = []adapterOption{

@@ -92,7 +92,7 @@ func (h *host) state(of *disk) types.ScsiLunState {
 	case of.lost || live == 0:
 		return types.ScsiLunStateLostCommunication
 	case h.world.strict[pathDegraded] && (live < len(of.paths) || live == 1):
-		// belief: that the word stands alone; by the API it may also stand behind "ok".
+		// belief: that a LUN with a dead path has the state degraded alone; by the API the word may also follow "ok".
 		return types.ScsiLunStateDegraded
 	}
 	return types.ScsiLunStateOk

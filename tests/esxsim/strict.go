@@ -35,16 +35,16 @@ const (
 	ownRescanOnly = "own-rescan-only"
 	// Every portal tells of one more address of each target, which asks for CHAP as well.
 	severalPortals = "several-portals"
-	// belief: a datastore on which a file is open is neither unmounted nor destroyed. The API says ResourceInUse without saying of what.
+	// belief: that a datastore on which a file is open is neither unmounted nor destroyed. The API says ResourceInUse without saying of what.
 	busyFiles = "busy-files"
-	// belief: a VMFS wants 1.3 GiB. It is often written, and no page of the vendor that says so was at hand.
+	// belief: that a VMFS wants 1.3 GiB. It is often written, and no page of the vendor that says so was at hand.
 	leastSize = "least-vmfs-size"
 	// Latencies in whole milliseconds are 0, as those of a fast disk are.
 	shortLatencies = "short-latencies"
 	// The host's certificate carries names and no address.
 	namesOnly = "names-only"
-	// The hosts of a vCenter have a clock of their own: QueryDateTime and samples of counters go by it, CurrentTime and events by the vCenter's. That
-	// samples carry the host's is a belief, and so is the rest of it where the documentation says no more than "on the host".
+	// The hosts of a vCenter have a clock of their own: QueryDateTime and samples of counters go by it, CurrentTime and events by the vCenter's.
+	// belief: that samples carry the host's time, and that the documentation means it where it says no more than "on the host".
 	hostClock = "host-clock"
 )
 

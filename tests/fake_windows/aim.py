@@ -118,6 +118,7 @@ class Aim:
         letter = next(
             free for free in "DEFGHIJ" if free not in {key for disk in disks.values() for key in disk["volumes"]}
         )
+        # belief: that each disk of Arsenal Image Mounter has a GUID in braces as its serial, and the bytes of the GUID as its unique id.
         guid = uuid.uuid4()
         disks[str(drive)] = {
             "name": "Arsenal Virtual",

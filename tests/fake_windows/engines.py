@@ -5,7 +5,7 @@
 
 Time is real: a run has ended when as many seconds have passed as the engine would have taken. What an engine writes is counted and not kept.
 A host's data may hold: account, console_user, programs {path: {engine, version}}, downloads {url: {sha256, installs: {path: program}}},
-foreign_folders [path] that belong to somebody else, unstarted_s (how long a task that did not start is believed to be starting), and
+foreign_folders [path] that belong to somebody else, unstarted_s (how long a task that did not start counts as starting), and
 beside [what others run beside the program, 'Dynamo.exe (77)'],
 engine_faults [text], of which each run takes the first: crash, hang, killed, lost, io_errors, no_output, iometer_error, iometer_all_zero,
 iometer_abort_after:N, logged_off.
@@ -106,6 +106,7 @@ class Engines:
         disk = self.data["disks"].get(str(number))
         if disk is None:
             raise Refused("The system cannot find the file specified.")
+        # belief: that raw writes to a disk with a mounted volume are refused with this message, whatever their place.
         if writes and (disk["offline"] or disk["read_only"] or disk["system"] or disk["boot"] or disk["volumes"]):
             raise Refused("Access is denied.")
         return disk

@@ -36,6 +36,7 @@ INITIATOR_KINDS = {
     "DNSName": lambda value: " " not in value,
     "IPAddress": lambda value: re.fullmatch(r"\d+(\.\d+){3}", value),
     "IPv6Address": lambda value: value.count(":") > 1,
+    # belief: that a MAC address is spelled with dashes.
     "MACAddress": lambda value: re.fullmatch(r"([0-9A-F]{2}-){5}[0-9A-F]{2}", value),
 }
 HOST = {
@@ -201,6 +202,7 @@ class Host(Aim, Engines):
                 self.data["feature"] = "InstallPending"
             else:
                 self._feature(wanted)
+        # belief: that the removal of the iSCSI target role needs a restart where its host says so.
         restart = self.data["reboot_after_feature" if wanted else "reboot_after_removal"]
         if restart and not wanted and not check_mode:
             self.data["feature"] = "UninstallPending"
@@ -211,6 +213,7 @@ class Host(Aim, Engines):
         self.data["services"].pop("WinTarget", None)
         if wanted:
             self.data["services"]["WinTarget"] = {"state": "Stopped", "start_mode": "Auto"}
+            # belief: that the target server runs, and listens on every address, once its role is installed.
             self._start("WinTarget")
             self.data["portals"] = {address: {"port": 3260, "enabled": True} for address in self.data["addresses"]}
         else:
@@ -291,6 +294,7 @@ class Host(Aim, Engines):
             del self.data["virtual_disks"][path]
         for target in self.data["targets"].values():
             target["luns"] = {path: lun for path, lun in target["luns"].items() if path not in lost}
+        # belief: that a restart of the service WinTarget loses the virtual disks at ramdisk:, and keeps the targets without them.
         # The initiators log in again by themselves, and find no such LUN.
         for host in self.world.data["hosts"].values():
             gone = [
@@ -413,6 +417,7 @@ class Host(Aim, Engines):
                 raise Refused(f"the path {Path} does not exist")
             self.data["files"].append(Path)
         # A disk that is made anew is another one.
+        # belief: that a virtual disk which is made again has another serial.
         serial = digest(f"{Path} {len(self.world.data['calls'])}")[:16]
         self.data["virtual_disks"][Path] = {
             "size_bytes": SizeBytes,
@@ -433,6 +438,7 @@ class Host(Aim, Engines):
 
     def script_vdisk_remove(self, Path: str) -> None:
         self._virtual_disk(Path)
+        # belief: that a virtual disk which is assigned to a target cannot be removed.
         if any(Path in target["luns"] for target in self.data["targets"].values()):
             raise Refused(f"the virtual disk {Path} is assigned to a target")
         del self.data["virtual_disks"][Path]
@@ -498,6 +504,7 @@ class Host(Aim, Engines):
         self._target(Name)["enabled"] = True
 
     def script_target_remove(self, Name: str) -> None:
+        # belief: that a target with sessions cannot be removed.
         if self._target(Name)["sessions"]:
             raise Refused(f"the target {Name} is in use")
         del self.data["targets"][Name]
@@ -563,10 +570,12 @@ class Host(Aim, Engines):
         given = self._credential(Chap) if Chap else None
         if target["chap"] != given:
             raise Refused("authentication failure")
+        # belief: that a second session with a target over the same interface is refused.
         if Iqn in [session["iqn"] for session in me["sessions"].values()]:
             raise Refused("the target has already been logged in")
         numbers: list = []
         self._attach(Iqn, server, target, numbers)
+        # belief: that a session keeps its id while its connection breaks and comes back.
         # No session has an id that another one had, be it with the same target.
         made = self.world.data["sessions_made"] = self.world.data.get("sessions_made", 0) + 1
         key = f"session-{digest(Iqn)[:8]}-{made}"
@@ -584,6 +593,7 @@ class Host(Aim, Engines):
         me = self.data["initiator"]
         if me["sessions"].get(Id, {}).get("iqn") != Iqn:
             raise Refused(f"there is no session {Id} with {Iqn}")
+        # belief: that a session ends while its disks are offline, and not while one is online.
         online = [number for number in me["sessions"][Id]["disks"] if not self.data["disks"][str(number)]["offline"]]
         if online:
             raise Refused(
@@ -643,6 +653,7 @@ class Host(Aim, Engines):
             if lun in seen:
                 continue
             backing, number = server.data["virtual_disks"][path], max(map(int, self.data["disks"])) + 1
+            # belief: that a new LUN is visible as soon as the login or the rescan has returned.
             # The policy of servers: disks on shared buses stay offline.
             self.data["disks"][str(number)] = {
                 "name": "MSFT Virtual HD",
