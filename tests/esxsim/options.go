@@ -10,7 +10,7 @@ import (
 
 // Options are those that hosts of ESXi 7 and later have, with their bounds and which nobody may set, as real ones have answered; texts of options of
 // the host end as real ones do.
-// belief: that a host answers a value outside the bounds, or one of an option that nobody may set, with InvalidArgument.
+// belief: that a host answers a value outside the bounds, or one of a read-only option, with InvalidArgument.
 const realAdapterOptions = "real-adapter-options"
 
 func init() { everyStrictness = append(everyStrictness, realAdapterOptions) }

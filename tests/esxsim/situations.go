@@ -25,7 +25,7 @@ var everySituation = []string{lockdown, readOnlyLicence}
 
 const freeEdition, freeName = "esxBasic", "VMware vSphere Hypervisor"
 
-// belief: that an API restricted by the licence lets these methods pass. Known from threads by example only; these look, or belong to sessions and to what reads properties.
+// belief: that an API restricted by the licence still answers methods that look. Known from threads by example only; these look, or belong to sessions and to what reads properties.
 var looking = regexp.MustCompile("^(Log(in|out)|Fetch|Retrieve|Query|Search|Find|CurrentTime|Create(ContainerView|CollectorForEvents|Filter|PropertyCollector)|" +
 	"Destroy(View|Collector|PropertyFilter|PropertyCollector)|SetCollectorPageSize|ResetCollector|RewindCollector|Refresh|WaitForUpdates|CancelWaitForUpdates|SessionIsActive)")
 

@@ -106,7 +106,7 @@ class Engines:
         disk = self.data["disks"].get(str(number))
         if disk is None:
             raise Refused("The system cannot find the file specified.")
-        # belief: that raw writes to a disk with a mounted volume are refused with this message, whatever their place.
+        # belief: that raw writes to a disk with a mounted volume are refused with Access is denied, whatever their place.
         if writes and (disk["offline"] or disk["read_only"] or disk["system"] or disk["boot"] or disk["volumes"]):
             raise Refused("Access is denied.")
         return disk

@@ -31,7 +31,7 @@ def beliefs(system: str) -> list[str]:
 
 def listed(system: str) -> list[str]:
     page = (ROOT / "docs" / "support.md").read_text(encoding="utf-8")
-    part = page.partition("### What the stand-ins believe\n")[2].partition("\n#")[0]
+    part = page.partition("### Beliefs of the stand-ins\n")[2].partition("\n#")[0]
     return sorted(re.findall(rf"^\| {system} \| (.*?) \|$", part, re.MULTILINE))
 
 
